@@ -1,0 +1,1 @@
+"""raygrad: autograd graphs over NumPy and CuPy arrays on a Ray cluster."""
