@@ -1,0 +1,64 @@
+"""`import raygrad` is cheap: no room, no Ray, no CuPy, no torch, until something of theirs is asked for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import raygrad
+
+ROOMS = ("autograd", "scheduler", "workers", "proto")
+HEAVY = ("ray", "cupy", "torch", "sklearn", "rich", "autograd")
+
+
+def modules_after(statement: str) -> set[str]:
+    """The modules that a fresh interpreter, outside the repository, holds after `statement`."""
+    code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, cwd=sys.prefix
+    )
+    return set(json.loads(done.stdout))
+
+
+@pytest.fixture(scope="module")
+def loaded() -> set[str]:
+    return modules_after("import raygrad")
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_import_raygrad_loads_no_backend(loaded: set[str], name: str):
+    assert name not in loaded
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_import_raygrad_loads_no_room(loaded: set[str], room: str):
+    assert f"raygrad.{room}" not in loaded
+
+
+def test_each_public_name_resolves():
+    missing = [name for name in raygrad.__all__ if not hasattr(raygrad, name)]
+    assert not missing
+
+
+def test_public_names_are_listed_once_and_by_dir():
+    assert len(set(raygrad.__all__)) == len(raygrad.__all__)
+    assert set(raygrad.__all__) <= set(dir(raygrad))
+
+
+@pytest.mark.slow
+def test_import_costs_at_most_60_ms_more_than_numpy():
+    code = "import time, numpy; start = time.perf_counter(); import raygrad; print(time.perf_counter() - start)"
+    costs = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True).stdout)
+        for _ in range(5)
+    ]
+    assert min(costs) <= 0.060  # the least of five: what the machine does besides only ever adds
+
+
+@pytest.mark.slow
+def test_using_tensors_loads_no_backend():
+    held = modules_after("import raygrad\nraygrad.tensor([1.0], requires_grad=True).sum().backward()")
+    assert not {"ray", "cupy", "torch"} & held

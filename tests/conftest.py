@@ -1,0 +1,17 @@
+"""What every test run needs, however pytest was started; the Makefile sets the same."""
+
+from __future__ import annotations
+
+import os
+
+# Before anything imports NumPy or Ray. One BLAS thread: bits are promised at equal thread counts, and eager results in
+# this process are compared with workers'. RAY_AUTH_MODE: else `ray.init` writes a token into the home folder.
+for name, value in {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}.items():
+    os.environ.setdefault(name, value)
