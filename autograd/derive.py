@@ -1,0 +1,133 @@
+"""Running the derivative rule of a built-in op: once for bare arrays, once for tensors, the same rule.
+
+Rules of this file: no graph, no engine. Workers call `vjp_arrays` for a recorded vjp; eager nodes call it too, and
+`vjp_tensors` when the gradient is itself to be differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+if TYPE_CHECKING:
+    from .registry import Derivative, Op
+
+Meta = tuple[tuple[int, ...], Any]
+"""(shape, dtype) of an operand or an output."""
+
+
+class OpContext:
+    """What a rule is given as `ctx`: residuals, parameters, and what is wanted.
+
+    Attributes:
+        saved_tensors: the residuals in the order that the entry declares; arrays or tensors, as the gradient is.
+        params: the op's static parameters.
+        needs_input_grad: per operand, whether its gradient is wanted.
+        inputs: per operand (shape, dtype), None for numbers.
+        outputs: per output (shape, dtype).
+    """
+
+    __slots__ = ("inputs", "needs_input_grad", "outputs", "params", "saved_tensors")
+
+    def __init__(
+        self,
+        saved: Sequence[Any],
+        params: tuple[Any, ...],
+        needs: Sequence[Any],
+        inputs: Sequence[Meta | None],
+        outputs: Sequence[Meta],
+    ) -> None:
+        self.saved_tensors = saved
+        self.params = params
+        self.needs_input_grad = needs
+        self.inputs = inputs
+        self.outputs = outputs
+
+
+def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:
+    """Return one gradient per operand (None where undefined or unwanted), from bare arrays.
+
+    Each gradient has its operand's shape and dtype: larger ones are summed down (BW-07), dtypes converted (BW-08).
+    """
+    result = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
+    given = (result,) if isinstance(result, np.ndarray) else _by_operand(op, result, len(ctx.inputs))
+    needs, inputs = ctx.needs_input_grad, ctx.inputs
+    out: list[Any] = []
+    for i, grad in enumerate(given):
+        meta = inputs[i]
+        if grad is None or meta is None or not needs[i]:
+            out.append(None)
+            continue
+        if grad.shape != meta[0]:
+            grad = sum_to(grad, meta[0])
+        if grad.dtype != meta[1]:
+            grad = _cast(grad, meta[1])
+        out.append(grad if isinstance(grad, np.ndarray) else np.asarray(grad))
+    return out
+
+
+def vjp_tensors(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:
+    """Return one gradient per operand as tensors, recorded for further differentiation."""
+    result = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
+    given = _by_operand(op, result, len(ctx.inputs))
+    out: list[Any] = []
+    for i, grad in enumerate(given):
+        meta = ctx.inputs[i]
+        if grad is None or meta is None or not ctx.needs_input_grad[i]:
+            out.append(None)
+            continue
+        if grad.shape != meta[0]:
+            grad = sum_to(grad, meta[0])
+        if grad.dtype != meta[1]:
+            grad = grad.real.to(meta[1]) if grad.dtype.kind == "c" and meta[1].kind != "c" else grad.to(meta[1])
+        out.append(grad)
+    return out
+
+
+def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
+    """Return `grad`, an array or a tensor, summed down to `shape`, which must broadcast to its shape.
+
+    Raises:
+        AutogradError: it does not.
+    """
+    from . import ops
+
+    lead = len(grad.shape) - len(shape)
+    axes = [*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and grad.shape[i + lead] != 1)] if lead >= 0 else []
+    reduced = tuple(1 if i in axes else n for i, n in enumerate(grad.shape))[max(lead, 0) :]
+    if lead < 0 or reduced != tuple(shape):
+        raise AutogradError(f"expected shape {tuple(shape)} but got {tuple(grad.shape)}")
+    grad = ops.sum(grad, dim=tuple(axes), keepdim=True) if axes else grad
+    return ops.reshape(grad, shape) if lead else grad
+
+
+def balanced_sum(terms: list[Any], add: Any) -> Any:
+    """Return the sum of `terms` by a balanced binary tree, in their order (H19). `terms` is consumed."""
+    while len(terms) > 1:
+        pairs = [add(terms[i], terms[i + 1]) for i in range(0, len(terms) - 1, 2)]
+        if len(terms) % 2:
+            pairs.append(terms[-1])
+        terms = pairs
+    return terms[0]
+
+
+def _cast(grad: Any, dtype: Any) -> Any:
+    return grad.real.astype(dtype) if grad.dtype.kind == "c" and dtype.kind != "c" else grad.astype(dtype)
+
+
+def _by_operand(op: Op, result: Any, count: int) -> Sequence[Any]:
+    """Return what a rule returned as one entry per operand (AC-10)."""
+    if isinstance(result, Mapping):
+        unknown = set(result) - set(op.operands)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+        if unknown:
+            raise AutogradError(f"the backward of '{op.name}' returned gradients for unknown inputs {sorted(unknown)}; it has {op.operands}")
+        return [result.get(name) for name in op.operands]  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+    if isinstance(result, tuple):
+        if len(result) != count:  # pyright: ignore[reportUnknownArgumentType]
+            raise AutogradError(f"the backward of '{op.name}' returned an incorrect number of gradients (expected {count}, got {len(result)})")  # pyright: ignore[reportUnknownArgumentType]
+        return result  # pyright: ignore[reportUnknownVariableType]
+    return (result, *(None for _ in range(count - 1)))

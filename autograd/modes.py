@@ -1,0 +1,152 @@
+"""What the current thread is doing: whether it records gradients, and into which session it records.
+
+Rules of this file: thread state and the context managers over it, nothing else. New threads start with gradient
+recording on and no ambient session.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from .recording import Recorder
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ThreadState(threading.local):
+    """One per thread: `grad` is the gradient mode, `recorder` the ambient session's recorder or None."""
+
+    grad: bool = True
+    recorder: Recorder | None = None
+
+
+state = ThreadState()
+
+
+def is_grad_enabled() -> bool:
+    """Tell whether operations on this thread are recorded for differentiation."""
+    return state.grad
+
+
+class _GradMode:
+    """A context manager and decorator that sets the gradient mode while its code runs."""
+
+    def __init__(self, mode: bool) -> None:
+        self._mode = mode
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(state.grad)
+        state.grad = self._mode
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        state.grad = self._before.pop()
+
+    def __call__(self, fn: F) -> F:
+        mode = self._mode
+        if inspect.isgeneratorfunction(fn):
+            return cast(F, _around_generator(fn, mode))
+        if inspect.iscoroutinefunction(fn):
+            return cast(F, _around_coroutine(fn, mode))
+
+        @functools.wraps(fn)
+        def with_mode(*args: Any, **kwargs: Any) -> Any:
+            with _GradMode(mode):
+                return fn(*args, **kwargs)
+
+        return cast(F, with_mode)
+
+
+def _around_generator(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
+    """Return `fn` with the mode set only while the generator's own code runs, not while its consumer does."""
+
+    @functools.wraps(fn)
+    def generator(*args: Any, **kwargs: Any) -> Any:
+        inner = fn(*args, **kwargs)
+        resume: Callable[[], Any] = lambda: next(inner)  # noqa: E731
+        try:
+            while True:
+                with _GradMode(mode):
+                    try:
+                        value = resume()
+                    except StopIteration as stop:
+                        return stop.value
+                try:
+                    sent = yield value
+                    resume = functools.partial(inner.send, sent)
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    resume = functools.partial(inner.throw, error)
+        finally:
+            inner.close()
+
+    return generator
+
+
+def _around_coroutine(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
+    """Return `fn` with the mode set only while the coroutine itself runs, not while it is suspended."""
+
+    class Stepper:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __await__(self) -> Any:
+            return _around_generator(lambda: (yield from self._inner.__await__()), mode)()
+
+    @functools.wraps(fn)
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        return await Stepper(fn(*args, **kwargs))
+
+    return coroutine
+
+
+class _FixedGradMode(_GradMode):
+    """A mode usable with or without parentheses: `@no_grad`, `@no_grad()`, `with no_grad():`."""
+
+    MODE = False
+
+    def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        if fn is None:
+            return self
+        _GradMode.__init__(self, cls.MODE)
+        return self(fn)
+
+    def __init__(self, fn: Callable[..., Any] | None = None) -> None:
+        super().__init__(self.MODE)
+
+
+class no_grad(_FixedGradMode):  # noqa: N801 - PyTorch's name
+    """Switch recording for differentiation off: as a context manager, or as a decorator."""
+
+    MODE = False
+
+
+class enable_grad(_FixedGradMode):  # noqa: N801
+    """Switch recording for differentiation on: as a context manager, or as a decorator."""
+
+    MODE = True
+
+
+class set_grad_enabled(_GradMode):  # noqa: N801
+    """Set the gradient mode at once; as a context manager, restore it on leaving."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(bool(mode))
+        self._at_call = state.grad
+        state.grad = bool(mode)
+
+    def __enter__(self) -> None:
+        self._before.append(self._at_call)
+        state.grad = self._mode
+
+    def __call__(self, fn: F) -> F:
+        state.grad = self._at_call
+        return super().__call__(fn)

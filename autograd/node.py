@@ -1,0 +1,248 @@
+"""Nodes of the backward graph: the base class, built-in ops, and the accumulator of a leaf.
+
+Rules of this file: a node knows how to turn the gradients of its outputs into those of its inputs, and what it
+keeps until then. Order, sums and hooks are the engine's. A node meets gradients in three forms and never asks why:
+arrays, `Pending` values (then a recorder is given), and tensors (then the result is to be differentiated again).
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from raygrad.errors import AutogradError
+
+from .derive import Meta, OpContext, vjp_arrays, vjp_tensors
+from .hooks import HookDict, RemovableHandle
+from .modes import state
+from .recording import Data, Pending, Recorder
+
+if TYPE_CHECKING:
+    from .registry import Derivative, Op
+    from .tensor import Tensor
+
+Edge = tuple["Node | None", int]
+"""(producer, which of its outputs); (None, 0) for a tensor that does not require grad."""
+
+NO_EDGE: Edge = (None, 0)
+
+next_sequence = itertools.count(1).__next__
+
+ACCUMULATOR_RANK = 1 << 62
+"""Accumulators rank above all other nodes: they run as soon as they are ready (EN-20)."""
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
+
+
+class Node:
+    """A node of the backward graph. A Function's node is also the `ctx` on which users set attributes of their own, so
+    what belongs to the engine starts with an underscore.
+
+    Attributes:
+        _edges: per input of the forward computation, where its gradient goes; None for what is no tensor.
+        _metas: per output (shape, dtype); None for outputs that carry no gradient.
+        _sequence: the creation number; higher ones run earlier among ready nodes.
+    """
+
+    _edges: Sequence[Edge | None] = ()
+    _metas: Sequence[Meta | None] = ()
+    _sequence: int = 0
+    _pre_hooks: HookDict | None = None
+    _post_hooks: HookDict | None = None
+    _tensor_hooks: dict[int, HookDict] | None = None
+    _retained: dict[int, weakref.ref[Tensor]] | None = None
+    _notes: dict[Any, Any] | None = None
+
+    def name(self) -> str:
+        """Return the node's name, as error messages show it."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[Edge, ...]:
+        """One (node, output number) per tensor input; (None, 0) where no gradient is wanted."""
+        return tuple(edge for edge in self._edges if edge is not None)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes on this node."""
+        if self._notes is None:
+            self._notes = {}
+        return self._notes
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces `grad_inputs`."""
+        if self._post_hooks is None:
+            self._post_hooks = {}
+        return RemovableHandle(self._post_hooks, hook_for(hook, "post", self))
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces `grad_outputs`."""
+        if self._pre_hooks is None:
+            self._pre_hooks = {}
+        return RemovableHandle(self._pre_hooks, hook_for(hook, "pre", self))
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        """Return the gradients of the inputs, aligned with `edges`, given those of the outputs."""
+        raise NotImplementedError
+
+    def _release(self) -> None:
+        """Let go of what was saved for backward."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+def hook_for(hook: Callable[..., Any], kind: str, owner: Node | None) -> Callable[..., Any]:
+    """Return `hook` as the ambient recorder wants to keep it (checked early that it can travel), or as it is."""
+    if not callable(hook):
+        raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
+    return hook
+
+
+class OpNode(Node):
+    """A built-in op that was applied to tensors."""
+
+    def __init__(
+        self,
+        op: Op,
+        rule: Derivative | None,
+        params: tuple[Any, ...],
+        edges: list[Edge | None],
+        inputs: list[Meta | None],
+        saved: list[Data],
+        versions: list[tuple[list[int], int] | None],
+        metas: list[Meta],
+    ) -> None:
+        self.op = op
+        self.rule = rule
+        self.params = params
+        self._edges = edges
+        self.inputs = inputs
+        self.saved: list[Data] | None = saved
+        self.versions = versions
+        self._metas = metas
+        self._sequence = next_sequence()
+
+    def name(self) -> str:
+        """Return the node's name, in PyTorch's form."""
+        return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
+
+    def needs(self) -> list[bool]:
+        """Return, per operand, whether its gradient is wanted."""
+        return [edge is not None and edge[0] is not None for edge in self._edges]
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if self.rule is None:
+            meta = self._metas[0]
+            raise self.op.missing("cpu", meta[1] if meta else "?")
+        saved = self.saved
+        if saved is None:
+            raise AutogradError(FREED)
+        for grad in grads:
+            if grad is not None:
+                break
+        else:
+            return [None] * len(self._edges)
+        if self.versions:
+            self._check_versions()
+        if create_graph:
+            context = OpContext(self._saved_tensors(saved), self.params, self.needs(), self.inputs, self._metas)  # type: ignore[arg-type]
+            return vjp_tensors(self.op, self.rule, context, grads)
+        if recorder is not None:
+            return recorder.op_vjp(self, saved, grads)
+        context = OpContext(saved, self.params, self.needs(), self.inputs, self._metas)  # type: ignore[arg-type]
+        return vjp_arrays(self.op, self.rule, context, grads)
+
+    def _release(self) -> None:
+        self.saved = None
+
+    def _check_versions(self) -> None:
+        for slot, entry in enumerate(self.versions):
+            if entry is not None and entry[0][0] != entry[1]:
+                raise AutogradError(stale_message(f"saved value {slot} of {self.name()}", entry[0][0], entry[1]))
+
+    def _saved_tensors(self, saved: list[Data]) -> list[Any]:
+        """Return the residuals as tensors with their place in the graph."""
+        from .tensor import Tensor
+
+        assert self.rule is not None
+        out: list[Any] = []
+        for position, data in zip(self.rule.saves, saved, strict=True):
+            if position < 0:
+                out.append(Tensor.made(data, self, -1 - position))
+                continue
+            edge = self._edges[position]
+            if edge is None:
+                out.append(data)
+            elif edge[0] is None:
+                out.append(Tensor.made(data))
+            elif isinstance(edge[0], AccumulateGrad):
+                out.append(edge[0].variable)
+            else:
+                out.append(Tensor.made(data, edge[0], edge[1]))
+        return out
+
+
+def stale_message(what: str, current: int, expected: int) -> str:
+    """Return the message for a saved value that was changed in place."""
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{what} is at version {current}; expected version {expected} instead. Hint: enable anomaly detection to find "
+        "the operation that failed to compute its gradient."
+    )
+
+
+class AccumulateGrad(Node):
+    """The accumulator of one leaf: adds what arrives into its `.grad` (ND-04)."""
+
+    _sequence = ACCUMULATOR_RANK
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+        self._metas = ((variable.shape, variable.dtype),)
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        (grad,) = grads
+        if grad is not None:
+            accumulate(self.variable, grad, create_graph, recorder)
+        return ()
+
+
+def accumulate(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None) -> None:
+    """Add `grad` to `variable.grad`: stored the first time, then added in place, or anew with `create_graph` (EN-07).
+
+    The first gradient takes the leaf's axis order (EN-32) and memory of its own (BW-16).
+    """
+    from . import ops
+    from .tensor import Tensor
+
+    old = variable._grad
+    if create_graph:
+        new = Tensor.made(grad._data, grad.grad_fn, grad.output_nr) if old is None else old + grad
+        _set_grad(variable, new, recorder)
+        return
+    order = variable.axis_order()
+    if recorder is not None:
+        laid = ops.in_order_data(grad, order, recorder)
+        if old is None:
+            _set_grad(variable, Tensor.made(laid), recorder)
+        else:
+            recorder.write(old, "_data", recorder.add(old._data, laid))
+    elif old is None:
+        _set_grad(variable, Tensor.made(ops.copy_in_order(grad, order)), None)
+    else:
+        old.add_in_place(grad)
+
+
+def _set_grad(variable: Tensor, value: Tensor, recorder: Recorder | None) -> None:
+    if recorder is None:
+        variable._grad = value
+    else:
+        recorder.write(variable, "_grad", value)

@@ -1,0 +1,119 @@
+"""How a built-in op is written down: one `define` call, through the public registry.
+
+Rules of this file: the helper and the shape rules that many ops share. An op family's file holds the ops themselves:
+the kernel (bare arrays in, bare array out), the shape rule, and the derivative, which must run on arrays and on tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import ShapeError
+
+from .. import dtypes
+from ..registry import ANY, AutogradConfig, InferRule, Kernel, Op, declare, register_autograd, register_kernel
+
+Shape = tuple[int, ...]
+
+
+def define(
+    name: str,
+    operands: tuple[str, ...],
+    kernel: Kernel,
+    infer: InferRule,
+    backward: Callable[[Any, Any], Any] | None = None,
+    *,
+    saves: str | tuple[str, ...] = "inputs",
+    outputs: int = 1,
+    promotes: str | None = None,
+    view: bool = False,
+    weak_numbers: bool = True,
+) -> Op:
+    """Declare an op, its NumPy kernel and (unless it has none) its derivative, and return it."""
+    op = declare(
+        Op(name, operands, outputs=outputs, infer=infer, promotes=promotes, view=view, weak_numbers=weak_numbers)
+    )
+    register_kernel(name, device="cpu")(kernel)
+    if backward is not None:
+        register_autograd(AutogradConfig(op=name, device=ANY, backward=backward, saves=saves))
+    return op
+
+
+def quiet(kernel: Kernel) -> Kernel:
+    """Return a kernel that gives infinities and NaNs without NumPy's warnings, as PyTorch does."""
+
+    def silent(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return kernel(*args)
+
+    return silent
+
+
+def broadcast_shape(name: str, shapes: Sequence[Shape]) -> Shape:
+    """Return the shape that `shapes` broadcast to.
+
+    Raises:
+        ShapeError: they do not.
+    """
+    if len(shapes) == 1 or all(shape == shapes[0] for shape in shapes[1:]):
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError(f"{name}: the shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast to one another") from None
+
+
+def shapes_of(operands: Sequence[Any]) -> list[Shape]:
+    """Return the shapes of the operands that are values, not numbers."""
+    return [operand.shape for operand in operands if hasattr(operand, "shape")]
+
+
+def infer_elementwise(name: str) -> InferRule:
+    """Return the shape rule of an elementwise op whose operands have met in one dtype."""
+
+    def infer(params: tuple[Any, ...], *operands: Any) -> tuple[Shape, Any]:
+        values = [o for o in operands if hasattr(o, "shape")]
+        return broadcast_shape(name, [v.shape for v in values]), values[0].dtype
+
+    return infer
+
+
+def infer_comparison(name: str) -> InferRule:
+    """Return the shape rule of an elementwise op that gives bools."""
+
+    def infer(params: tuple[Any, ...], *operands: Any) -> tuple[Shape, Any]:
+        return broadcast_shape(name, shapes_of(operands)), dtypes.bool
+
+    return infer
+
+
+def axis_of(dim: int, ndim: int) -> int:
+    """Return `dim` counted from the front.
+
+    Raises:
+        IndexError: it is out of range.
+    """
+    extent = max(ndim, 1)
+    if not -extent <= dim < extent:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got {dim})")
+    return dim % extent
+
+
+def axes_of(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return the reduced axes, sorted and counted from the front; all of them for None or ()."""
+    if dim is None:
+        return tuple(range(ndim))
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if not dims:
+        return tuple(range(ndim))
+    if not ndim:
+        for d in dims:
+            axis_of(d, 0)
+        return ()
+    axes = sorted(axis_of(d, ndim) for d in dims)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"dim {dims} names a dimension twice")
+    return tuple(axes)

@@ -1,0 +1,63 @@
+"""Ops of the engine itself: dtype conversion, seeds, and the axis order of a leaf's gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dispatch import call
+from ..recording import Data, Pending, Recorder
+from ..tensor import Tensor
+from .define import define
+
+
+def _in_order(array: Any, order: tuple[int, ...]) -> Any:
+    """Return `array` dense with its axes in memory in the given order; the array itself when it is so already."""
+    if order == tuple(range(array.ndim)):
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
+    moved = array.transpose(order)
+    moved = moved if moved.flags.c_contiguous else np.ascontiguousarray(moved)
+    return moved.transpose(tuple(np.argsort(order)))
+
+
+def _full(shape: tuple[int, ...], value: Any, dtype: str) -> Any:
+    return np.full(shape, value, np.dtype(dtype))
+
+
+def _to_dtype_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return a.shape, np.dtype(params[0])
+
+
+def _to_dtype_kernel(a: Any, dtype: str) -> Any:
+    target = np.dtype(dtype)
+    return (a.real if a.dtype.kind == "c" and target.kind != "c" else a).astype(target)
+
+
+_TO_DTYPE = define("to_dtype", ("a",), _to_dtype_kernel, _to_dtype_infer, lambda ctx, g: g, saves="none")
+_IN_ORDER = define("in_order", ("a",), _in_order, lambda params, a: (a.shape, a.dtype), lambda ctx, g: g, saves="none")
+_FULL = define("full", (), _full, lambda params: (params[0], np.dtype(params[2])))
+
+
+def to_dtype(input: Any, dtype: Any) -> Any:
+    """Return `input` converted to `dtype` (the gradient is converted back)."""
+    return call(_TO_DTYPE, (input,), (np.dtype(dtype).name,))
+
+
+def in_order_data(data: Data, order: tuple[int, ...], recorder: Recorder) -> Pending:
+    """Record the conversion of a gradient to its leaf's axis order (EN-32)."""
+    return recorder.op(_IN_ORDER, (data,), (order,))[0]
+
+
+def copy_in_order(array: Any, order: tuple[int, ...]) -> Any:
+    """Return a copy of `array` with the given axis order."""
+    laid = _in_order(array, order)
+    return laid.copy(order="K") if laid is array or laid.base is not None else laid
+
+
+def ones_as(tensor: Tensor) -> Tensor:
+    """Return ones of a tensor's shape and dtype: the implicit gradient of a root; recorded if the root is pending."""
+    data = tensor._data
+    if type(data) is Pending:
+        return Tensor.made(data.record.recorder.op(_FULL, (), (data.shape, 1, data.dtype.name))[0])
+    return Tensor.made(np.ones(tensor.shape, tensor.dtype))

@@ -1,0 +1,117 @@
+"""The seam between autograd and a session: values that do not exist yet, and what records them.
+
+Rules of this file: `Pending` and the abstract `Recorder`; the only implementation lives in the client. Autograd
+never asks what a recorder does with what it is told.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .function import Function
+    from .node import Node, OpNode
+    from .registry import Op
+
+Data = Any
+"""What a tensor wraps: an array, or a `Pending`."""
+
+
+class Record:
+    """What a recorder knows of the node that makes some pending values; subclassed by the client."""
+
+    __slots__ = ("recorder",)
+
+    recorder: Recorder
+
+    def released(self, index: int) -> None:
+        """Told when the last holder of output `index` let go of it."""
+
+
+class Pending:
+    """A value that a session has recorded but perhaps not yet made.
+
+    Holders are counted by Python itself: while somebody holds the object the value is needed, when it dies the
+    record is told. `defined` is False for a gradient known to be undefined, None where only running will tell (H5).
+    """
+
+    __slots__ = ("__weakref__", "defined", "dtype", "index", "record", "shape", "spec")
+
+    def __init__(
+        self, record: Record, index: int, shape: tuple[int, ...], dtype: np.dtype[Any], spec: Any, defined: bool | None = True
+    ) -> None:
+        self.record = record
+        self.index = index
+        self.shape = shape
+        self.dtype = dtype
+        self.spec = spec
+        self.defined = defined
+
+    def __del__(self) -> None:
+        self.record.released(self.index)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    def __repr__(self) -> str:
+        return f"Pending(shape={self.shape}, dtype={self.dtype})"
+
+
+class Recorder(ABC):
+    """Records nodes instead of running them. Values come in as `Data` and go out as `Pending`."""
+
+    @abstractmethod
+    def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
+        """Record a built-in op and return its outputs.
+
+        Raises:
+            ShapeError: the operands do not fit, said on the user's own line.
+        """
+
+    @abstractmethod
+    def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
+        """Record the derivative of a built-in op: one gradient per operand, None where none is wanted."""
+
+    @abstractmethod
+    def function(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
+        """Record `cls.apply(*args)` and return what apply returns."""
+
+    @abstractmethod
+    def function_vjp(self, node: Node, grads: Sequence[Data | None]) -> list[Data | None]:
+        """Record the backward of a Function that ran here, before or outside the session."""
+
+    @abstractmethod
+    def hook(
+        self, kind: str, hook: Any, owner: Node | None, values: Sequence[Data | None], beside: Sequence[Data | None] = ()
+    ) -> list[Data | None]:
+        """Record a call of a user's hook, which may replace `values`; `beside` is shown to it only."""
+
+    @abstractmethod
+    def add(self, left: Data, right: Data) -> Pending:
+        """Record a sum of two gradients, either of which may prove undefined (H5, H19)."""
+
+    @abstractmethod
+    def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
+        """Wait for a value; None when it proves undefined. A sync point."""
+
+    @abstractmethod
+    def write(self, cell: Any, attribute: str, value: Any) -> None:
+        """Give a cell (`.grad`, a parameter's data) its next version (H8)."""
+
+    @abstractmethod
+    def submit(self) -> None:
+        """A submission point: send off what is recorded and needed. Does not block."""

@@ -1,0 +1,415 @@
+"""The tensor: data (an array, or a value pending in a session), its place in the backward graph, and its gradient.
+
+Rules of this file: identity, autograd state, and the ways in and out (arrays, numbers). Operators and methods that
+are ops stand in `methods.py`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from . import dtypes
+from .hooks import HookDict, RemovableHandle
+from .methods import TensorMethods
+from .modes import state
+from .node import AccumulateGrad, Edge, hook_for
+from .recording import Data, Pending
+
+if TYPE_CHECKING:
+    from .node import Node
+
+
+class Tensor(TensorMethods):
+    """An array with gradient: `raygrad.tensor(data, requires_grad=True)` makes one.
+
+    Attributes:
+        grad_fn: the node that made it, None for leaves.
+        output_nr: which output of that node it is.
+    """
+
+    _data: Data
+    _requires_grad: bool = False
+    _grad: Tensor | None = None
+    grad_fn: Node | None = None
+    output_nr: int = 0
+    _version: list[int] | None = None
+    _base: Tensor | None = None
+    _hooks: HookDict | None = None
+    _accumulator: weakref.ref[AccumulateGrad] | None = None
+    _retains_grad: bool = False
+    _shares_memory: bool = False
+    """The array may be written through another name: sessions must not remember what they were sent of it."""
+    _order: tuple[int, ...] | None = None
+    __array_priority__ = 1000
+
+    def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
+        self._data = np.array(data, dtype=None if isinstance(data, np.ndarray) else dtypes.get_default_dtype())
+        if requires_grad:
+            self.requires_grad_()
+
+    @classmethod
+    def made(cls, data: Data, grad_fn: Node | None = None, output_nr: int = 0) -> Tensor:
+        """Return a tensor around `data` as it is; with a producer it requires grad."""
+        self = object.__new__(Tensor)
+        self._data = data
+        if grad_fn is not None:
+            self.grad_fn = grad_fn
+            self.output_nr = output_nr
+            self._requires_grad = True
+        return self
+
+    def alias(self) -> Tensor:
+        """Return a new tensor of the same memory and version, without history."""
+        other = Tensor.made(self._data)
+        other._version = self.counter()
+        other._shares_memory = self._shares_memory
+        return other
+
+    # ---- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each dimension."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the elements."""
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._data.ndim
+
+    @property
+    def device(self) -> str:
+        """The device that holds the data."""
+        return "cpu"
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no node made it."""
+        return self.grad_fn is None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to it.
+
+        Raises (on setting):
+            RuntimeError: an integer or bool tensor cannot; a non-leaf cannot be switched off.
+        """
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value and not dtypes.is_differentiable(self.dtype):
+            raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
+        if not value and self.grad_fn is not None:
+            raise AutogradError("you can only change requires_grad flags of leaf variables; use y = x.detach() for a value without history")
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set `requires_grad` and return the tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    def counter(self) -> list[int]:
+        """Return the version counter, shared by all tensors over this memory."""
+        if self._version is None:
+            self._version = [0]
+        return self._version
+
+    @property
+    def _version_number(self) -> int:
+        return self.counter()[0]
+
+    def axis_order(self) -> tuple[int, ...]:
+        """Return the axes from outermost to innermost, as the leaf had them when first asked (EN-32)."""
+        if self._order is None:
+            data = self._data
+            natural = tuple(range(data.ndim))
+            if isinstance(data, np.ndarray) and not data.flags.c_contiguous and data.flags.f_contiguous:
+                natural = natural[::-1]
+            elif isinstance(data, np.ndarray) and not data.flags.c_contiguous:
+                natural = tuple(sorted(natural, key=lambda axis: -abs(data.strides[axis])))
+            self._order = natural
+        return self._order
+
+    # ---- its gradient ---------------------------------------------------------------------------------------------
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient, or None. In a session, finding out whether there is one may wait (H5).
+
+        Raises (on setting):
+            TypeError: neither a tensor nor None.
+            RuntimeError: another shape or dtype, or the tensor itself.
+        """
+        grad = self._grad
+        if grad is not None and type(grad._data) is Pending and grad._data.defined is None:
+            recorder = grad._data.record.recorder
+            if recorder.read(grad._data) is None:
+                grad._data.defined = False
+                self._grad = grad = None
+            else:
+                grad._data.defined = True
+        return grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"assigned grad must be a Tensor or None, got {type(value).__name__}")
+            if value is self:
+                raise AutogradError("can't assign Variable as its own grad")
+            if value.shape != self.shape:
+                raise AutogradError(f"assigned grad has data of a different size: got {list(value.shape)}, expected {list(self.shape)}")
+            if value.dtype != self.dtype:
+                raise AutogradError(f"assigned grad has data of a different type: got {value.dtype}, expected {self.dtype}")
+        if state.recorder is not None:
+            state.recorder.write(self, "_grad", value)
+        else:
+            self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    def edge(self) -> Edge:
+        """Return where its gradient goes: its producer, or its accumulator."""
+        if self.grad_fn is not None:
+            return self.grad_fn, self.output_nr
+        accumulator = None if self._accumulator is None else self._accumulator()
+        if accumulator is None:
+            accumulator = AccumulateGrad(self)
+            if self._hooks is not None:
+                accumulator._tensor_hooks = {0: self._hooks}
+            self._accumulator = weakref.ref(accumulator)
+        return accumulator, 0
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call `hook(grad)` when this tensor's gradient is summed; what it returns, if not None, replaces it.
+
+        Raises:
+            RuntimeError: the tensor does not require grad.
+        """
+        if not self._requires_grad:
+            raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.grad_fn is None:
+            if self._hooks is None:
+                self._hooks = {}
+            accumulator = None if self._accumulator is None else self._accumulator()
+            if accumulator is not None:
+                accumulator._tensor_hooks = {0: self._hooks}
+            return RemovableHandle(self._hooks, hook_for(hook, "tensor", None))
+        node = self.grad_fn
+        if node._tensor_hooks is None:
+            node._tensor_hooks = {}
+        return RemovableHandle(node._tensor_hooks.setdefault(self.output_nr, {}), hook_for(hook, "tensor", node))
+
+    def retain_grad(self) -> None:
+        """Keep this non-leaf's gradient in `.grad` too.
+
+        Raises:
+            RuntimeError: the tensor does not require grad.
+        """
+        if not self._requires_grad:
+            raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
+        if self.grad_fn is None or self._retains_grad:
+            return
+        self._retains_grad = True
+        if self.grad_fn._retained is None:
+            self.grad_fn._retained = {}
+        self.grad_fn._retained[self.output_nr] = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether this is a non-leaf that keeps its gradient."""
+        return self._retains_grad
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Compute the gradients of this tensor with respect to the leaves, into their `.grad`; see `autograd.backward`."""
+        from .engine import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def detach(self) -> Tensor:
+        """Return a tensor of the same memory and version that requires no grad."""
+        return self.alias()
+
+    def detach_(self) -> Tensor:
+        """Drop this tensor's history.
+
+        Raises:
+            RuntimeError: it is a view.
+        """
+        if self._base is not None:
+            raise AutogradError("Can't detach views in-place. Use detach() instead")
+        self.grad_fn = None
+        self.output_nr = 0
+        self._requires_grad = False
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor of the same memory, with a version counter of its own."""
+        return Tensor.made(self._data)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if state.recorder is not None or type(self._data) is Pending:
+            recorder = state.recorder or self._data.record.recorder
+            recorder.write(self, "_data", value._data)
+        else:
+            self._data = value._data
+
+    # ---- ways out: sync points in a session -----------------------------------------------------------------------
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Return the data as an array, waiting for it in a session."""
+        data = self._data
+        if type(data) is Pending:
+            array = data.record.recorder.read(data)
+            if array is None:
+                raise AutogradError("this gradient is undefined: no gradient arrived")
+            return array
+        return data
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """Return the data as an array sharing its memory; in a session, waits for it (read-only then).
+
+        Raises:
+            RuntimeError: the tensor requires grad (EN-33); use `.detach().numpy()`.
+        """
+        if self._requires_grad and state.grad and not force:
+            raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        self._shares_memory = True
+        return self.read()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self._requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        array = self.read()
+        return (array if array.flags.writeable else array.copy()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return (1, 0)
+
+    def item(self) -> Any:
+        """Return the one element as a Python number.
+
+        Raises:
+            RuntimeError: there is not exactly one element.
+        """
+        if self._data.size != 1:
+            raise AutogradError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+        return self.read().item()
+
+    def tolist(self) -> Any:
+        """Return the data as nested lists of Python numbers."""
+        return self.read().tolist()
+
+    def __bool__(self) -> bool:
+        if self._data.size != 1:
+            raise AutogradError("Boolean value of Tensor with more than one value is ambiguous")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __await__(self) -> Generator[Any, None, Tensor]:
+        return self._ready().__await__()
+
+    async def _ready(self) -> Tensor:
+        """Wait for the value without blocking the event loop; return the tensor itself."""
+        if type(self._data) is Pending:
+            import asyncio
+
+            await asyncio.get_running_loop().run_in_executor(None, self.read)
+        return self
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        if type(self._data) is Pending:
+            body = f"pending, shape={self.shape}, dtype={self.dtype}"
+        else:
+            body = np.array2string(self._data, separator=", ", precision=4, prefix="tensor(")
+            if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
+                body += f", dtype={self.dtype}"
+        if self.grad_fn is not None:
+            body += f", grad_fn=<{self.grad_fn.name()}>"
+        elif self._requires_grad:
+            body += ", requires_grad=True"
+        return f"tensor({body})"
+
+    def __str__(self) -> str:
+        if type(self._data) is Pending:
+            self_now = Tensor.made(self.read())
+            self_now._requires_grad, self_now.grad_fn = self._requires_grad, self.grad_fn
+            return repr(self_now)
+        return repr(self)
+
+    def __format__(self, spec: str) -> str:
+        if not self.shape and spec:
+            return format(self.item(), spec)
+        return format(str(self), spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self.grad_fn is not None:
+            raise AutogradError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; detach() it first")
+        copy = Tensor.made(self.read().copy())
+        copy._requires_grad = self._requires_grad
+        memo[id(self)] = copy
+        return copy
+
+    def __reduce__(self) -> Any:
+        if self.grad_fn is not None:
+            raise AutogradError("a tensor with history cannot be pickled: its graph would be lost silently; pickle tensor.detach()")
+        return _rebuilt, (self.read(), self._requires_grad)
+
+    # ---- in place -------------------------------------------------------------------------------------------------
+
+    def add_in_place(self, grad: np.ndarray[Any, Any]) -> None:
+        """Add to the data in place and bump the version: how `.grad` accumulates."""
+        np.add(self._data, grad, out=self._data)
+        self.counter()[0] += 1
+
+
+def _rebuilt(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
+    tensor = Tensor.made(array)
+    tensor._requires_grad = requires_grad
+    return tensor

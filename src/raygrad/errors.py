@@ -1,0 +1,131 @@
+"""The errors of raygrad. A leaf: imports nothing of the package, open to every room.
+
+Each derives from `RaygradError` and from the builtin that PyTorch (or Python) raises in that place, so that
+`except RuntimeError` keeps working. All carry fields and survive pickling.
+
+    RaygradError
+      AutogradError (RuntimeError)      the autograd contract: freed buffers, wrong gradients, in-place changes
+        MissingDerivative (NotImplementedError)
+      GraphError (RuntimeError)         a graph that cannot be recorded or run
+        ShapeError (RuntimeError)       operands that do not fit, found while recording
+        DtypeError (TypeError)
+      ProtocolError (ValueError)        bytes that are not what they must be
+      SchedulerError (RuntimeError)     the planner or the state machine
+        PlanError (ValueError)          no worker can run a node
+        InvalidTransition               a bug of ours: a segment got an event it cannot take
+        InvariantViolation
+      ExecutionError (RuntimeError)     a run did not finish
+        RemoteError                     user code raised, and its own exception could not be rebuilt here
+        WorkerLost                      a worker process died
+        DroppedError                    a value was dropped because an earlier failure reached it
+        WaitTimeout (TimeoutError)
+      SessionError (RuntimeError)       a session used after close, two sessions mixed, a value of another session
+        NotShippable (TypeError)        code or a constant that cannot travel to a worker
+      BackendUnavailable (ImportError)  an extra is not installed; the message names it
+"""
+
+from __future__ import annotations
+
+
+class RaygradError(Exception):
+    """The root of all errors that raygrad itself raises."""
+
+
+class AutogradError(RaygradError, RuntimeError):
+    """The autograd contract was broken by the program."""
+
+
+class MissingDerivative(AutogradError, NotImplementedError):
+    """No derivative is defined where one is needed."""
+
+
+class GraphError(RaygradError, RuntimeError):
+    """A graph that cannot be recorded or run."""
+
+
+class ShapeError(GraphError):
+    """Operands whose shapes do not fit each other."""
+
+
+class DtypeError(RaygradError, TypeError):
+    """An operand of a type that the operation does not take."""
+
+
+class ProtocolError(RaygradError, ValueError):
+    """Bytes or messages that are not what the protocol says."""
+
+
+class SchedulerError(RaygradError, RuntimeError):
+    """The planner or the state machine cannot go on."""
+
+
+class PlanError(SchedulerError, ValueError):
+    """No plan exists: a node that no worker can run."""
+
+
+class InvalidTransition(SchedulerError):
+    """A segment received an event that its state does not allow: a bug in raygrad.
+
+    Attributes: key, state, event, story (what happened to the segment before, oldest first).
+    """
+
+    def __init__(self, key: object, state: object, event: object, story: tuple[str, ...] = ()) -> None:
+        super().__init__(key, state, event, story)
+        self.key, self.state, self.event, self.story = key, state, event, story
+
+    def __str__(self) -> str:
+        story = "".join(f"\n    {line}" for line in self.story)
+        return f"segment {self.key} in state {self.state} cannot take {self.event}; its story:{story or ' none'}"
+
+
+class InvariantViolation(SchedulerError):
+    """An invariant of the state machine does not hold: a bug in raygrad."""
+
+
+class ExecutionError(RaygradError, RuntimeError):
+    """A run did not finish."""
+
+
+class RemoteError(ExecutionError):
+    """User code raised on a worker and its exception could not be rebuilt here.
+
+    Attributes: type_name, remote_traceback.
+    """
+
+    def __init__(self, message: str, type_name: str = "", remote_traceback: str = "") -> None:
+        super().__init__(message, type_name, remote_traceback)
+        self.type_name, self.remote_traceback = type_name, remote_traceback
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class WorkerLost(ExecutionError):
+    """A worker process died. Attributes: worker."""
+
+    def __init__(self, message: str, worker: str = "") -> None:
+        super().__init__(message, worker)
+        self.worker = worker
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class DroppedError(ExecutionError):
+    """The value read was dropped, because a failure reached the submission that makes it."""
+
+
+class WaitTimeout(ExecutionError, TimeoutError):
+    """A wait passed its deadline."""
+
+
+class SessionError(RaygradError, RuntimeError):
+    """A session used in a way it does not allow: after close, or mixed with another."""
+
+
+class NotShippable(SessionError, TypeError):
+    """Code or a constant that cannot travel to a worker; the message names the captured variable."""
+
+
+class BackendUnavailable(RaygradError, ImportError):
+    """An optional dependency is missing; the message names the extra to install."""
