@@ -1,0 +1,106 @@
+"""What the state machine asks for: its only output.
+
+Rules of this file: frozen data in the imperative. The driver carries commands out in the order given and answers
+`RunSegment` with exactly one `SegmentFinished`, `ExportValue` with one `ValueExported`, unless the worker is lost;
+the others have no answer. A command never has to be refused: what it names exists or was commanded before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from raygrad.proto.program import Pinned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSegment:
+    """Submit a segment to its worker now, with references for arguments; do not wait for what it reads.
+
+    Everything that it reads has been commanded before: the segments of its `imports` and `after`, the makers of the
+    earlier values that it reads, and an `ExportValue` for each of those that is pinned on another worker.
+    """
+
+    run: int
+    segment: int
+    attempt: int
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportValue:
+    """Have `worker` return the value pinned there under (run, value) as an object of its own (one value, index 0).
+
+    The segment that pins it has been commanded, and may not have ended: the call must run after it. Given once while
+    the object lives; all readers on other workers, and the client, share it until `DropValue`.
+    """
+
+    worker: int
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropExport:
+    """Drop the reference to an object that a segment returned: everything that imports it has ended."""
+
+    run: int
+    segment: int
+    export: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropValue:
+    """Drop the reference to the object that `ExportValue` made."""
+
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpin:
+    """Have `worker` forget pinned values; nothing reads them any more. May ride in the next call to that worker
+    (`Call.unpin`). Forgetting a value that is not there is no error: a failed segment may not have pinned it."""
+
+    worker: int
+    values: tuple[Pinned, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishRun:
+    """All segments of the run are done: its kept values exist."""
+
+    run: int
+
+
+class FailReason(Enum):
+    """Why a run failed."""
+
+    RAISED = "raised"
+    """Code raised in `segment`; its record has the failure."""
+    WORKER_LOST = "worker lost"
+    """`worker` died while it ran `segment`, before it could, or with a value that `segment` reads."""
+    DEPENDENCY = "dependency"
+    """It reads a value of run `cause`, which failed."""
+    ABANDONED = "abandoned"
+    """The client gave it up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailRun:
+    """The run has failed; none of its kept values may be read. Given once per failed run, causes before effects.
+
+    Segments of it that already run are let run out; their results are still reported and only counted.
+    """
+
+    run: int
+    reason: FailReason
+    segment: int = -1
+    """The segment concerned, or -1."""
+    worker: int = -1
+    """The lost worker, or -1."""
+    cause: int = -1
+    """The failed run that it depends on, or -1."""
+
+
+Command = RunSegment | ExportValue | DropExport | DropValue | Unpin | FinishRun | FailRun
