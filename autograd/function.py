@@ -16,6 +16,7 @@ from raygrad.errors import AutogradError, MissingDerivative
 
 from .derive import Meta, sum_to
 from .dtypes import is_differentiable
+from .layout import dense, is_plain
 from .modes import state
 from .node import FREED, NO_EDGE, Edge, Node, next_sequence, stale_message
 from .recording import Data, Pending, Recorder
@@ -131,7 +132,7 @@ class FunctionNode(Node):
             return recorder.function_vjp(self, grads)
         if create_graph:
             return run_backward(self, grads, True)
-        wrapped = [None if grad is None else Tensor.made(grad) for grad in grads]
+        wrapped = [None if grad is None else Tensor.made(dense(grad)) for grad in grads]
         return [None if grad is None else grad._data for grad in run_backward(self, wrapped, False)]
 
     def _release(self) -> None:
@@ -260,17 +261,25 @@ def _signature(cls: type[Function]) -> inspect.Signature:
     return found
 
 
-def run_forward(cls: type[Function], args: tuple[Any, ...], recording: bool) -> tuple[FunctionNode, Any]:
+def run_forward(
+    cls: type[Function], args: tuple[Any, ...], recording: bool, edges: list[Edge | None] | None = None
+) -> tuple[FunctionNode, Any]:
     """Run forward (and setup_context) with recording off; return the node and what forward returned.
 
-    With `recording` the node has its edges and what was saved; without, it has no edges.
+    With `recording` the node has its edges (`edges`, or those of the arguments) and what was saved; without, none.
+    Arguments that are neither dense nor an expansion are made dense first (H1).
     """
     from .tensor import Tensor
+
+    for arg in args:
+        if isinstance(arg, Tensor) and not arg._data.flags.c_contiguous and not is_plain(arg._data):
+            args = tuple([_dense(a) if isinstance(a, Tensor) else a for a in args])
+            break
 
     node = cls._backward_cls()
     node.needs_input_grad = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
     if recording:
-        node._edges = [_edge(a) if isinstance(a, Tensor) else None for a in args]
+        node._edges = edges if edges is not None else [_edge(a) if isinstance(a, Tensor) else None for a in args]
         node._inputs = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
         node._sequence = next_sequence()
     before, ambient = state.grad, state.recorder
@@ -288,6 +297,20 @@ def run_forward(cls: type[Function], args: tuple[Any, ...], recording: bool) -> 
     node._running_forward = False
     node.to_save = None
     return node, raw
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    """Return a tensor whose data is plain, in the place of `tensor` in the graph."""
+    from .tensor import Tensor
+
+    if is_plain(tensor._data):
+        return tensor
+    edge = tensor.edge() if tensor._requires_grad else NO_EDGE
+    copy = Tensor.made(dense(tensor._data), tensor.grad_fn, tensor.output_nr)
+    copy._requires_grad = tensor._requires_grad
+    if tensor.grad_fn is None and edge[0] is not None:
+        copy._accumulator = tensor._accumulator  # gradients of the copy are the leaf's
+    return copy
 
 
 def _edge(tensor: Tensor) -> Edge:

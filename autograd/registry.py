@@ -119,6 +119,10 @@ class Op:
                 )
         return found
 
+    def sole_kernel(self) -> Kernel | None:
+        """Return the host kernel if one serves every dtype, else None: then it must be looked up by dtype."""
+        return self._kernels.get(("cpu", ANY)) if len([key for key in self._kernels if key[0] in ("cpu", ANY)]) == 1 else None
+
     def derivative(self, device: str, dtype: Any) -> Derivative | None:
         """Return the most specific derivative for a device and compute dtype, or None (AC-07)."""
         key = ("vjp", device, dtype)

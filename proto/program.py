@@ -1,0 +1,130 @@
+"""What a worker is told: programs (cached by hash, shipped once), calls that run them, records that come back.
+
+Rules of this file: frozen data only. A program is the part of a plan that one worker runs as one unit: a static
+list of steps over numbered slots. It knows no values; a `Call` supplies them. A `Record` is small and always
+comes back, also when the user's code raised.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .graph import Node, Spec
+
+INLINE_RESULT_BYTES = 64 * 1024
+"""A kept result up to this size rides in its segment's record (H14)."""
+
+
+class Step(NamedTuple):
+    """One node of the graph, with slots in the place of value ids."""
+
+    index: int
+    """The node's index in its graph: names it in records and errors, and orders emits."""
+    node: Node
+    """`inputs` and `near` hold slots here (UNDEFINED stays -1)."""
+    outputs: tuple[int, ...]
+    """Slot of each output; -1 for one that nobody reads."""
+    frees: tuple[int, ...]
+    """Slots whose last reader is this step."""
+
+
+class Program(NamedTuple):
+    """One segment, ready to run on any worker."""
+
+    slots: int
+    specs: tuple[Spec, ...]
+    externals: tuple[tuple[int, int], ...]
+    """(external of the graph, slot), in the order of `Call.externals`."""
+    imports: tuple[tuple[int, ...], ...]
+    """Per imported object of this run, the slot of each of its values (-1: not needed here)."""
+    unpins: tuple[tuple[int, int, bool], ...]
+    """(value id, slot, last): values that an earlier segment of this run pinned on this worker; `last` drops it."""
+    steps: tuple[Step, ...]
+    exports: tuple[tuple[int, ...], ...]
+    """Per returned object, the slots packed into it."""
+    pins: tuple[tuple[int, int], ...]
+    """(slot, value id): values pinned on this worker under (run, value id), for later segments or for the client."""
+    results: tuple[tuple[int, int], ...]
+    """(slot, value id): kept values, sent in the record when small (`INLINE_RESULT_BYTES`)."""
+    open_base: int = -1
+    """Value id of the first open-ended output (H3), or -1; they are pinned and reported in the record."""
+
+
+class Pinned(NamedTuple):
+    """A value that an earlier run pinned on the worker which runs the call."""
+
+    run: int
+    value: int
+
+
+class Item(NamedTuple):
+    """Value number `index` of the object passed as argument `argument` of the call."""
+
+    argument: int
+    index: int
+
+
+class Call(NamedTuple):
+    """One attempt at one segment. The objects it reads are passed beside it, as arguments of their own:
+    first `Program.imports` in order, then those that `Item`s name."""
+
+    run: int
+    segment: int
+    attempt: int
+    program: bytes
+    externals: tuple[Any, ...]
+    """One per `Program.externals`: a `Pinned`, an `Item`, or the value itself (array, or any constant)."""
+    unpin: tuple[Pinned, ...] = ()
+    """Pinned values that nobody needs any more."""
+
+
+class Failure(NamedTuple):
+    """The user's code (or ours) raised while a step ran."""
+
+    index: int
+    """The node's index in its graph, or -1."""
+    node: str
+    shapes: tuple[str, ...]
+    traceback: str
+    exception: Any
+    """The pickled exception: an opaque blob, opened by a client that trusts its workers."""
+    type: str
+    message: str
+
+
+class Learned(NamedTuple):
+    """What running a user Function showed (H3): one entry per step that was not known before, or disagreed."""
+
+    index: int
+    outputs: tuple[tuple[str, Any], ...]
+    """Per output: ("array", Spec, differentiable, alias) with alias None or the argument returned unchanged; or
+    ("object",)."""
+    saved_inputs: tuple[int, ...]
+    saved_outputs: tuple[int, ...]
+
+
+class Record(NamedTuple):
+    """What one attempt did."""
+
+    run: int
+    segment: int
+    attempt: int
+    worker: str
+    pid: int
+    seconds: float
+    status: str
+    """"done", "failed" (see `failure`) or "skipped" (an input was poisoned by an earlier failure)."""
+    exports: tuple[tuple[int, int], ...]
+    """Per returned object: (bytes, bytes of saved tensors and contexts among them)."""
+    results: tuple[tuple[int, Any], ...]
+    """(value id, value) of small kept results; undefined is None."""
+    sizes: tuple[tuple[int, int], ...]
+    """(value id, bytes) of every kept or pinned value; -1 bytes when it is undefined."""
+    learned: tuple[Any, ...]
+    undefined: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
+    """Per vjp of a user Function: (node index, undefined outputs, outputs that require grad): H5, H7."""
+    emits: tuple[tuple[int, int, str, Any], ...]
+    """(node index, ordinal within the node, name, pickled value)."""
+    hooks: tuple[int, ...]
+    """Node indices of the hooks that fired here."""
+    failure: Failure | None = None

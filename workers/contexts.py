@@ -1,0 +1,162 @@
+"""Contexts between workers: what a user's forward saved, taken apart into arrays and opaque attributes.
+
+Rules of this file: no scheduling, no execution. In one segment a context stays the live node; only when it leaves the
+worker's process is it packed. Saved inputs and outputs are slot references: their arrays are values of their own and
+are never stored twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from raygrad.autograd.function import VALUE, Function, FunctionNode, Saved
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import NotShippable
+from raygrad.proto.values import Blob
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Context:
+    """A context as a slot holds it: live, or packed until a vjp asks for it."""
+
+    __slots__ = ("_live", "_packed")
+
+    def __init__(self, live: FunctionNode | None = None, packed: dict[str, Any] | None = None) -> None:
+        self._live = live
+        self._packed = packed
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that it alone keeps alive."""
+        if self._live is None:
+            assert self._packed is not None
+            return _bytes_in(self._packed)
+        saved = sum(slot.value._data.nbytes for slot in self._live._saved or () if slot is not None and slot.kind is VALUE)
+        return saved + sum(_bytes_in(value) for value in self._live._attributes().values())
+
+    def live(self, cls: type[Function]) -> FunctionNode:
+        """Return the node, rebuilt for `cls` if it came packed."""
+        if self._live is None:
+            assert self._packed is not None
+            self._live, self._packed = _rebuild(cls, self._packed), None
+        return self._live
+
+    def packed(self) -> dict[str, Any]:
+        """Return it as plain data, arrays and blobs.
+
+        Raises:
+            NotShippable: an attribute cannot be pickled; names it.
+        """
+        if self._live is None:
+            assert self._packed is not None
+            return self._packed
+        node = self._live
+        references = node._references or {}
+        return {
+            "saved": [_pack_slot(slot) for slot in node._saved or ()],
+            "freed": node._saved is None,
+            "attributes": {
+                name: _pack_attribute(node, name, value) for name, value in node._attributes().items() if name not in references
+            },
+            "references": dict(references),
+            "needs": node.needs_input_grad,
+            "materialize": node.materialize_grads,
+            "wanted": tuple(edge is not None and edge[0] is not None for edge in node._edges),
+            "inputs": tuple(_pack_meta(meta) for meta in node._inputs),
+            "outputs": tuple(_pack_meta(meta) for meta in node._metas),
+        }
+
+
+class _Wanted(FunctionNode):
+    """Stands at the end of an edge whose gradient is wanted; never run."""
+
+
+WANTED = (_Wanted(), 0)
+UNWANTED = (None, 0)
+
+
+def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
+    node = cls._backward_cls()
+    node._saved = None if packed["freed"] else [_unpack_slot(slot) for slot in packed["saved"]]
+    for name, value in packed["attributes"].items():
+        setattr(node, name, _unpack_attribute(value))
+    node._references = {name: tuple(ref) for name, ref in packed["references"].items()} or None
+    node.needs_input_grad = tuple(packed["needs"])
+    node.materialize_grads = packed["materialize"]
+    node._inputs = [_unpack_meta(meta) for meta in packed["inputs"]]
+    node._metas = [_unpack_meta(meta) for meta in packed["outputs"]]
+    node._edges = [None if m is None else WANTED if w else UNWANTED for m, w in zip(node._inputs, packed["wanted"], strict=True)]
+    node._running_forward = False
+    return node
+
+
+def _pack_slot(slot: Saved | None) -> Any:
+    if slot is None:
+        return None
+    return (slot.kind, slot.position, slot.value._data if slot.kind is VALUE else None)
+
+
+def _unpack_slot(slot: Any) -> Saved | None:
+    if slot is None:
+        return None
+    kind, position, array = slot
+    if kind == VALUE:
+        return Saved(VALUE, -1, Tensor.made(array), None, 0)
+    from raygrad.autograd.function import INPUT, OUTPUT
+
+    return Saved(INPUT if kind == INPUT else OUTPUT, position, None, None, 0)
+
+
+def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return ("tensor", value.read(), value._requires_grad)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        return ("array", value, value.flags.writeable)
+    if type(value) in _PLAIN:
+        return ("plain", value)
+    try:
+        return ("pickle", Blob(cloudpickle.dumps(value, protocol=5)))
+    except Exception as error:
+        raise NotShippable(
+            f"the attribute 'ctx.{name}' of {node.name()} is a {type(value).__name__} that cannot be pickled, but its backward "
+            f"runs in another segment ({error}); save arrays instead, and rebuild it in backward"
+        ) from error
+
+
+def _unpack_attribute(entry: Any) -> Any:
+    kind, value = entry[0], entry[1]
+    if kind == "tensor":
+        tensor = Tensor.made(value)
+        tensor._requires_grad = entry[2]
+        return tensor
+    if kind == "array":
+        return value.copy() if entry[2] else value
+    if kind == "pickle":
+        return cloudpickle.loads(value.data)
+    return value
+
+
+def _pack_meta(meta: Any) -> Any:
+    return None if meta is None else (tuple(meta[0]), np.dtype(meta[1]).name)
+
+
+def _unpack_meta(meta: Any) -> Any:
+    return None if meta is None else (tuple(meta[0]), np.dtype(meta[1]))
+
+
+def _bytes_in(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, Tensor):
+        return value._data.nbytes
+    if isinstance(value, Blob):
+        return len(value.data)
+    if isinstance(value, dict):
+        return sum(_bytes_in(v) for v in value.values())
+    if isinstance(value, list | tuple):
+        return sum(_bytes_in(v) for v in value)
+    return 0

@@ -1,0 +1,319 @@
+"""One worker: its programs, its copies of user code, the values pinned on it, and the running of calls.
+
+Rules of this file: single-threaded use, no transport. `run` never raises for errors of user code: they come back in
+the record, and the values that were not made are POISON, so that later segments are skipped, not hung.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from raygrad.autograd.modes import state
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import ExecutionError
+from raygrad.proto.program import (
+    INLINE_RESULT_BYTES,
+    Call,
+    Failure,
+    Item,
+    Learned,
+    Pinned,
+    Program,
+    Record,
+)
+from raygrad.proto.values import Blob, Packed, pack_values, unpack_values
+
+from .contexts import Context
+from .emit import emitting_to
+from .runner import Execute, compile_steps, node_name
+from .shipping import Shipment, open_shipment, pack_exception, pickle_value
+
+PROGRAM_CACHE: Final = 512
+"""Programs kept per worker: enough for the plans of several training loops, a bound on memory."""
+
+
+class _Poison:
+    """Stands for a value that was not made, because something before it failed."""
+
+    def __repr__(self) -> str:
+        return "POISON"
+
+    def __reduce__(self) -> str:
+        return "POISON"
+
+
+POISON: Final = _Poison()
+
+
+class RunReport:
+    """What a run tells besides its values; see `Record`."""
+
+    def __init__(self) -> None:
+        self.learned: list[Learned] = []
+        self.undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
+        self.hooks: list[int] = []
+        self.emits: list[tuple[int, int, str, Any]] = []
+
+
+class WorkerHost:
+    """A worker as its process sees it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.report = RunReport()
+        self._programs: dict[bytes, tuple[Program, list[Execute]]] = {}
+        self._sources: dict[bytes, Program] = {}
+        self._shipments: dict[str, Shipment] = {}
+        self._pins: dict[tuple[int, int], Any] = {}
+
+    # ---- what it is told ------------------------------------------------------------------------------------------
+
+    def load(self, key: bytes, program: Program) -> None:
+        """Keep a program under its hash."""
+        self._sources.setdefault(key, program)
+
+    def learn(self, fingerprint: str, shipment: Shipment) -> None:
+        """Keep user code under its fingerprint."""
+        self._shipments.setdefault(fingerprint, shipment)
+
+    def code(self, fn: str, captured: Sequence[Any]) -> Any:
+        """Return user code by its name in a graph ("@" and the fingerprint), with captured values bound.
+
+        Raises:
+            ExecutionError: it was never shipped here.
+        """
+        shipment = self._shipments.get(fn[1:])
+        if shipment is None:
+            raise ExecutionError(f"the code '{fn}' was not shipped to worker {self.name}")
+        return open_shipment(shipment, captured)
+
+    def unpin(self, values: Sequence[Pinned]) -> None:
+        """Let go of pinned values."""
+        for run, value in values:
+            self._pins.pop((run, value), None)
+
+    def fetch(self, run: int, value: int) -> Any:
+        """Return a pinned value.
+
+        Raises:
+            KeyError: it is not here.
+        """
+        return self._pins[run, value]
+
+    @property
+    def pinned(self) -> int:
+        """How many values are pinned here."""
+        return len(self._pins)
+
+    # ---- objects that cross processes -----------------------------------------------------------------------------
+
+    def pack(self, values: list[Any] | _Poison) -> Packed | _Poison:
+        """Return an object's values in a form that crosses processes.
+
+        Raises:
+            NotShippable: a context that cannot be pickled.
+        """
+        if isinstance(values, _Poison):
+            return values
+        return pack_values([_pack_one(value) for value in values])
+
+    def unpack(self, packed: Packed | _Poison) -> list[Any] | _Poison:
+        """Return the values of a packed object; arrays are read-only."""
+        if isinstance(packed, _Poison):
+            return packed
+        return [_unpack_one(value) for value in unpack_values(packed)]
+
+    # ---- running --------------------------------------------------------------------------------------------------
+
+    def run(self, call: Call, objects: Sequence[Any]) -> tuple[Record, list[Any]]:
+        """Run a call; return its record and, per exported object, its values (POISON when it did not get there)."""
+        self.unpin(call.unpin)
+        program, steps = self._compiled(call.program)
+        report = self.report = RunReport()
+        started = time.perf_counter()
+        position = 0
+        slots: list[Any] = [None] * program.slots
+        ambient, grad = state.recorder, state.grad
+        state.recorder, state.grad = None, True
+        try:
+            if not self._fill(program, call, objects, slots):
+                return self._ended(call, program, report, started, "skipped", None)
+            emit_index = 0
+
+            def sink(name: str, value: Any) -> None:
+                nonlocal emit_index
+                report.emits.append((program.steps[position].index, emit_index, name, pickle_value(_detached(value))))
+                emit_index += 1
+
+            with emitting_to(sink), np.errstate(all="ignore"):
+                for position, execute in enumerate(steps):  # noqa: B007 - read by `sink` and in the handler
+                    execute(slots)
+                    for slot in program.steps[position].frees:
+                        slots[slot] = None
+            return self._done(call, program, report, started, slots)
+        except Exception as error:
+            failure = self._failure(program, position, slots, error)
+            return self._ended(call, program, report, started, "failed", failure)
+        finally:
+            state.recorder, state.grad = ambient, grad
+
+    def _compiled(self, key: bytes) -> tuple[Program, list[Execute]]:
+        found = self._programs.get(key)
+        if found is None:
+            program = self._sources.get(key)
+            if program is None:
+                raise ExecutionError(f"the program {key.hex()} was not loaded on worker {self.name}")
+            if len(self._programs) >= PROGRAM_CACHE:
+                del self._programs[next(iter(self._programs))]
+            found = self._programs[key] = (program, compile_steps(program, self))
+        return found
+
+    def _fill(self, program: Program, call: Call, objects: Sequence[Any], slots: list[Any]) -> bool:
+        """Put what the call brings into slots; False if some of it is poisoned."""
+        if any(values is POISON for values in objects):
+            return False
+        for targets, values in zip(program.imports, objects, strict=False):
+            for slot, value in zip(targets, values, strict=True):
+                if slot >= 0:
+                    slots[slot] = value
+        for (_, slot), source in zip(program.externals, call.externals, strict=True):
+            if isinstance(source, Item):
+                slots[slot] = objects[source.argument][source.index]
+            elif isinstance(source, Pinned):
+                slots[slot] = self._pins[source]
+                if slots[slot] is POISON:
+                    return False
+            else:
+                slots[slot] = source
+        for value, slot, last in program.unpins:
+            key = (call.run, value)
+            slots[slot] = self._pins.pop(key) if last else self._pins[key]
+            if slots[slot] is POISON:
+                return False
+        return True
+
+    def _done(
+        self, call: Call, program: Program, report: RunReport, started: float, slots: list[Any]
+    ) -> tuple[Record, list[Any]]:
+        pins = list(program.pins)
+        results = list(program.results)
+        if program.open_base >= 0:
+            extra = range(program.slots, len(slots))
+            opened = [(slot, program.open_base + i) for i, slot in enumerate(extra)]
+            pins += opened
+            results += opened
+        sizes = [(value, _size(slots[slot])) for slot, value in dict.fromkeys((*pins, *results))]
+        for slot, value in pins:
+            self._pins[call.run, value] = slots[slot]
+        small = [(value, slots[slot]) for slot, value in results if _rides(slots[slot])]
+        exports = [[slots[slot] for slot in group] for group in program.exports]
+        record = self._record(call, report, started, "done", None)._replace(
+            exports=tuple([(sum(max(_size(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]),
+            results=tuple(small),
+            sizes=tuple(sizes),
+        )
+        return record, exports
+
+    def _ended(
+        self, call: Call, program: Program, report: RunReport, started: float, status: str, failure: Failure | None
+    ) -> tuple[Record, list[Any]]:
+        for _, value in program.pins:
+            self._pins[call.run, value] = POISON
+        return self._record(call, report, started, status, failure), [POISON for _ in program.exports]
+
+    def _record(self, call: Call, report: RunReport, started: float, status: str, failure: Failure | None) -> Record:
+        return Record(
+            run=call.run,
+            segment=call.segment,
+            attempt=call.attempt,
+            worker=self.name,
+            pid=os.getpid(),
+            seconds=time.perf_counter() - started,
+            status=status,
+            exports=(),
+            results=(),
+            sizes=(),
+            learned=tuple(report.learned),
+            undefined=tuple(report.undefined),
+            emits=tuple(report.emits),
+            hooks=tuple(report.hooks),
+            failure=failure,
+        )
+
+    def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:
+        if position >= len(program.steps):
+            return Failure(-1, "segment", (), _trace(error), pack_exception(error), type(error).__name__, str(error))
+        step = program.steps[position]
+        code = None
+        if step.node.fn.startswith("@"):
+            shipped = self._shipments.get(step.node.fn[1:])
+            code = None if shipped is None else shipped
+        shapes = tuple(_shape(slots[slot]) for slot in step.node.inputs if slot >= 0)
+        name = node_name(step.node) if code is None else node_name(step.node._replace(fn=code.name))
+        return Failure(step.index, name, shapes, _trace(error), pack_exception(error), type(error).__name__, str(error))
+
+
+def _trace(error: Exception) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    return "context" if isinstance(value, Context) else type(value).__name__
+
+
+def _detached(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return Tensor.made(value.read())
+    if isinstance(value, tuple):
+        return tuple(_detached(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [_detached(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        return {k: _detached(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _size(value: Any) -> int:
+    if value is None:
+        return -1
+    if isinstance(value, np.ndarray | Context):
+        return value.nbytes
+    return 0
+
+
+def _saved_size(value: Any) -> int:
+    return value.nbytes if isinstance(value, Context) else 0
+
+
+def _rides(value: Any) -> bool:
+    """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do."""
+    if isinstance(value, Context):
+        return False
+    return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES
+
+
+def _pack_one(value: Any) -> Any:
+    if value is None or isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, Context):
+        return ("context", value.packed())
+    return ("object", Blob(pickle_value(value)))
+
+
+def _unpack_one(value: Any) -> Any:
+    if value is None or isinstance(value, np.ndarray):
+        return value
+    kind, body = value
+    if kind == "context":
+        return Context(packed=body)
+    from .shipping import unpickle_value
+
+    return unpickle_value(bytes(body.data))
