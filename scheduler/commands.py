@@ -29,7 +29,7 @@ class RunSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportValue:
-    """Have `worker` return the value pinned there under (run, value) as an object of its own (one value, index 0).
+    """Have `worker` return the value pinned there under (run, value) as an object of its own (one value, position 0).
 
     The segment that pins it has been commanded, and may not have ended: the call must run after it. Given once while
     the object lives; all readers on other workers, and the client, share it until `DropValue`.

@@ -47,11 +47,11 @@ class OnWorker(NamedTuple):
 
 
 class InStore(NamedTuple):
-    """A kept value is number `index` of the object that `segment` returns as its export `export`."""
+    """A kept value is number `position` of the object that `segment` returns as its export `export`."""
 
     segment: int
     export: int
-    index: int
+    position: int
 
 
 Place = OnWorker | InStore
