@@ -11,6 +11,7 @@ Linux only (/proc).
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -130,7 +131,9 @@ def start(options: Options) -> str:
             "--include-dashboard=false",
             f"--temp-dir={directory}",
         ]
-        head += [f"--dashboard-port={free_port()}", f"--ray-client-server-port={free_port()}"]
+        head.append(f"--dashboard-port={free_port()}")
+        if importlib.util.find_spec("grpc"):  # with it, a head also serves Ray Client, at one fixed port unless told
+            head.append(f"--ray-client-server-port={free_port()}")
         nodes.append(start_node("head", options, head))
         save(options, nodes)
         wait(lambda: accepts(options.port), nodes, options)
