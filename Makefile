@@ -49,7 +49,7 @@ bench: $(BENCH_ENV)
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
-	find autograd scheduler workers proto src tests deploy benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+	find . -path ./.venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
