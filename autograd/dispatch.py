@@ -29,26 +29,27 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     Operands that are all arrays give arrays; with a tensor among them, tensors.
     """
     recorder = state.recorder
-    needed = tensors = pending = False
+    needed = tensors = False
     for operand in operands:
         if isinstance(operand, Tensor):
             tensors = True
             if operand._requires_grad:
                 needed = True
             if type(operand._data) is Pending:
-                pending = True
-                if recorder is None:
-                    recorder = operand._data.record.recorder
+                owner = operand._data.record.recorder
+                if owner.closed:
+                    operand._data = operand.read()
+                elif recorder is None:
+                    recorder = owner
     if not tensors:
         return _on_arrays(op, operands, params)
     if op.promotes is not None:
         operands = promoted(op, operands)
-    if not pending and (recorder is None):
+    if recorder is None:
         datas = [o._data if isinstance(o, Tensor) else o for o in operands]
         out = op.kernel("cpu", _compute_dtype(datas))(*datas, *params)
     else:
-        assert recorder is not None
-        datas = [o._data if isinstance(o, Tensor) else o for o in operands]
+        datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in operands]
         recorded = recorder.op(op, datas, params)
         out = recorded[0] if op.outputs == 1 else tuple(recorded)
     if op.outputs == 1:
@@ -105,12 +106,17 @@ def _attach(op: Op, operands: Sequence[Any], params: tuple[Any, ...], datas: Seq
             held = operands[position] if position >= 0 else results[-1 - position]
             if isinstance(held, Tensor):
                 counter = held.counter()
-                saved.append(held._data)
+                data = datas[position] if position >= 0 else held._data
+                if type(data) is Pending:
+                    data.record.claimed(data.index)
+                saved.append(data)
                 versions.append((counter, counter[0]))
             else:
                 saved.append(held)
                 versions.append(None)
     node = OpNode(op, rule, params, edges, inputs, saved, versions, [(r.shape, r.dtype) for r in results])
+    if type(results[0]._data) is Pending:
+        node._origin = results[0]._data.record
     for number, result in enumerate(results):
         if dtypes.is_differentiable(result.dtype):
             result._requires_grad = True

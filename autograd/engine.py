@@ -15,7 +15,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from .derive import balanced_sum
+from .derive import Meta, balanced_sum
 from .modes import state
 from .node import AccumulateGrad, Edge, Node, accumulate
 from .recording import Data, Pending, Recorder
@@ -183,7 +183,7 @@ class _Pass:
         if node._tensor_hooks is not None:
             for number, hooks in sorted(node._tensor_hooks.items()):
                 for hook in list(hooks.values()):
-                    (grads[number],) = self._hook("tensor", hook, node, [grads[number]])
+                    (grads[number],) = self._hook("tensor", hook, node, [grads[number]], (node._metas[number],))
         if node._retained is not None:
             for number, reference in node._retained.items():
                 tensor = reference()
@@ -197,11 +197,11 @@ class _Pass:
                 return None
         if node._pre_hooks is not None:
             for hook in list(node._pre_hooks.values()):
-                grads = self._hook("pre", hook, node, grads)
+                grads = self._hook("pre", hook, node, grads, node._metas)
         results = node._run(grads, self.create_graph, self.recorder)
         if node._post_hooks is not None:
             for hook in list(node._post_hooks.values()):
-                results = self._hook("post", hook, node, list(results), grads)
+                results = self._hook("post", hook, node, list(results), node._input_metas(), grads)
         if not self.retain:
             node._release()
         return results
@@ -215,11 +215,13 @@ class _Pass:
             return self.recorder.add(left, right)
         return left + right
 
-    def _hook(self, kind: str, hook: Any, node: Node, values: list[Any], beside: Sequence[Any] = ()) -> list[Any]:
+    def _hook(
+        self, kind: str, hook: Any, node: Node, values: list[Any], metas: Sequence[Meta | None], beside: Sequence[Any] = ()
+    ) -> list[Any]:
         if self.create_graph:
             return call_hook(kind, hook, values, beside)
         if self.recorder is not None:
-            return self.recorder.hook(kind, hook, node, values, beside)
+            return self.recorder.hook(kind, hook, node, values, metas, beside)
         wrapped = call_hook(kind, hook, [_wrapped(v) for v in values], [_wrapped(v) for v in beside])
         return [None if tensor is None else tensor._data for tensor in wrapped]
 

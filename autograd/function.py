@@ -138,6 +138,9 @@ class FunctionNode(Node):
     def _release(self) -> None:
         self._saved = None
 
+    def _input_metas(self) -> Sequence[Meta | None]:
+        return self._inputs
+
     def _attributes(self) -> dict[str, Any]:
         """Return the attributes that the user set on ctx."""
         return {name: value for name, value in self.__dict__.items() if name not in _OWN}

@@ -17,7 +17,7 @@ from raygrad.errors import AutogradError
 from .derive import Meta, OpContext, vjp_arrays, vjp_tensors
 from .hooks import HookDict, RemovableHandle
 from .modes import state
-from .recording import Data, Pending, Recorder
+from .recording import Data, Record, Recorder
 
 if TYPE_CHECKING:
     from .registry import Derivative, Op
@@ -95,6 +95,10 @@ class Node:
     def _release(self) -> None:
         """Let go of what was saved for backward."""
 
+    def _input_metas(self) -> Sequence[Meta | None]:
+        """Return (shape, dtype) per input, None for what is no tensor."""
+        return ()
+
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 
@@ -103,11 +107,15 @@ def hook_for(hook: Callable[..., Any], kind: str, owner: Node | None) -> Callabl
     """Return `hook` as the ambient recorder wants to keep it (checked early that it can travel), or as it is."""
     if not callable(hook):
         raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
-    return hook
+    recorder = state.recorder
+    return hook if recorder is None else recorder.check_hook(kind, hook)
 
 
 class OpNode(Node):
     """A built-in op that was applied to tensors."""
+
+    _origin: Record | None = None
+    """The record of the op in its session, if it was recorded."""
 
     def __init__(
         self,
@@ -162,6 +170,9 @@ class OpNode(Node):
 
     def _release(self) -> None:
         self.saved = None
+
+    def _input_metas(self) -> Sequence[Meta | None]:
+        return self.inputs
 
     def _check_versions(self) -> None:
         for slot, entry in enumerate(self.versions):

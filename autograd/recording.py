@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from .derive import Meta
     from .function import Function
     from .node import Node, OpNode
     from .registry import Op
+    from .tensor import Tensor
 
 Data = Any
 """What a tensor wraps: an array, or a `Pending`."""
@@ -30,6 +32,9 @@ class Record:
 
     def released(self, index: int) -> None:
         """Told when the last holder of output `index` let go of it."""
+
+    def claimed(self, index: int) -> None:
+        """Told that a backward node keeps output `index` as a residual."""
 
 
 class Pending:
@@ -96,9 +101,33 @@ class Recorder(ABC):
 
     @abstractmethod
     def hook(
-        self, kind: str, hook: Any, owner: Node | None, values: Sequence[Data | None], beside: Sequence[Data | None] = ()
+        self,
+        kind: str,
+        hook: Any,
+        owner: Node,
+        values: Sequence[Data | None],
+        metas: Sequence[Meta | None],
+        beside: Sequence[Data | None] = (),
     ) -> list[Data | None]:
-        """Record a call of a user's hook, which may replace `values`; `beside` is shown to it only."""
+        """Record a call of a user's hook, which may replace `values` (whose shapes and dtypes are `metas`); `beside`
+        is shown to it only."""
+
+    @abstractmethod
+    def check_hook(self, kind: str, hook: Any) -> Any:
+        """Return a hook as it is to be kept, checked that it can travel.
+
+        Raises:
+            NotShippable: it captures something that cannot.
+        """
+
+    @abstractmethod
+    def leaf(self, tensor: Tensor) -> Pending:
+        """Return the pending value that stands for a tensor's array as it is now."""
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """Whether it records no more; its pending values are then at the client, or gone."""
 
     @abstractmethod
     def add(self, left: Data, right: Data) -> Pending:

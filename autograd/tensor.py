@@ -19,7 +19,7 @@ from .hooks import HookDict, RemovableHandle
 from .methods import TensorMethods
 from .modes import state
 from .node import AccumulateGrad, Edge, hook_for
-from .recording import Data, Pending
+from .recording import Data, Pending, Recorder
 
 if TYPE_CHECKING:
     from .node import Node
@@ -46,6 +46,8 @@ class Tensor(TensorMethods):
     _shares_memory: bool = False
     """The array may be written through another name: sessions must not remember what they were sent of it."""
     _order: tuple[int, ...] | None = None
+    _snapshot: tuple[Recorder, int, Pending] | None = None
+    """What a session was sent of this leaf, and at which version."""
     __array_priority__ = 1000
 
     def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:

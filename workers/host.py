@@ -121,13 +121,13 @@ class WorkerHost:
         """
         if isinstance(values, _Poison):
             return values
-        return pack_values([_pack_one(value) for value in values])
+        return pack_values([portable(value) for value in values])
 
     def unpack(self, packed: Packed | _Poison) -> list[Any] | _Poison:
         """Return the values of a packed object; arrays are read-only."""
         if isinstance(packed, _Poison):
             return packed
-        return [_unpack_one(value) for value in unpack_values(packed)]
+        return [restored(value) for value in unpack_values(packed)]
 
     # ---- running --------------------------------------------------------------------------------------------------
 
@@ -300,16 +300,18 @@ def _rides(value: Any) -> bool:
     return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES
 
 
-def _pack_one(value: Any) -> Any:
-    if value is None or isinstance(value, np.ndarray):
+def portable(value: Any) -> Any:
+    """Return a value as arrays, plain data and blobs, which the codec takes; `restored` is its inverse."""
+    if value is None or type(value) in (np.ndarray, float, int, bool, str):
         return value
     if isinstance(value, Context):
         return ("context", value.packed())
     return ("object", Blob(pickle_value(value)))
 
 
-def _unpack_one(value: Any) -> Any:
-    if value is None or isinstance(value, np.ndarray):
+def restored(value: Any) -> Any:
+    """Return the value that `portable` was given."""
+    if type(value) is not tuple:
         return value
     kind, body = value
     if kind == "context":

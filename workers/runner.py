@@ -201,7 +201,7 @@ def _compile_function(step: Step, program: Program, host: Host) -> Execute:
                 f"{cls.__name__} behaved differently from its first run with equal arguments: expected {expected}, got {shown}; "
                 "a Function's output kinds, shapes and what it saves must depend on its arguments' specs only"
             )
-        if context_slot >= 0 or open_ended:
+        if context_slot >= 0:
             slots[context_slot] = Context(context) if recording else None
         values = [o._data if isinstance(o, Tensor) else o for o in outputs]
         if open_ended:

@@ -1,1 +1,94 @@
-"""raygrad: autograd graphs over NumPy and CuPy arrays on a Ray cluster."""
+"""raygrad: autograd graphs of PyTorch-style Functions over NumPy and CuPy arrays, run in process or on a Ray cluster.
+
+Rules of this file: the public names and where each lives; nothing is imported before it is asked for, so that
+`import raygrad` loads no room, no ray, no cupy and no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_SUBMODULES = ("autograd", "client", "errors", "optim", "proto", "scheduler", "workers")
+
+_HOMES = {
+    "Session": "raygrad.client.session",
+    "place": "raygrad.client.place",
+    "emit": "raygrad.workers.emit",
+    "Tensor": "raygrad.autograd.tensor",
+    **dict.fromkeys(
+        ("no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
+        "raygrad.autograd.modes",
+    ),
+    **dict.fromkeys(
+        (
+            "float16 half float32 float float64 double complex64 cfloat complex128 cdouble int8 int16 short int32 int int64 "
+            "long uint8 bool get_default_dtype set_default_dtype"
+        ).split(),
+        "raygrad.autograd.dtypes",
+    ),
+    **dict.fromkeys(
+        (
+            "tensor as_tensor from_numpy zeros ones full empty arange linspace eye randn rand randint zeros_like ones_like "
+            "full_like empty_like manual_seed"
+        ).split(),
+        "raygrad.autograd.creation",
+    ),
+}
+
+_OPS = "raygrad.autograd.ops"
+"""Every public function of the op catalogue is a name of the package too."""
+
+if TYPE_CHECKING:
+    from raygrad import autograd as autograd
+    from raygrad import errors as errors
+    from raygrad import optim as optim
+    from raygrad.autograd.creation import arange as arange
+    from raygrad.autograd.creation import as_tensor as as_tensor
+    from raygrad.autograd.creation import empty as empty
+    from raygrad.autograd.creation import empty_like as empty_like
+    from raygrad.autograd.creation import eye as eye
+    from raygrad.autograd.creation import from_numpy as from_numpy
+    from raygrad.autograd.creation import full as full
+    from raygrad.autograd.creation import full_like as full_like
+    from raygrad.autograd.creation import linspace as linspace
+    from raygrad.autograd.creation import manual_seed as manual_seed
+    from raygrad.autograd.creation import ones as ones
+    from raygrad.autograd.creation import ones_like as ones_like
+    from raygrad.autograd.creation import rand as rand
+    from raygrad.autograd.creation import randint as randint
+    from raygrad.autograd.creation import randn as randn
+    from raygrad.autograd.creation import tensor as tensor
+    from raygrad.autograd.creation import zeros as zeros
+    from raygrad.autograd.creation import zeros_like as zeros_like
+    from raygrad.autograd.dtypes import float32 as float32
+    from raygrad.autograd.dtypes import float64 as float64
+    from raygrad.autograd.dtypes import int64 as int64
+    from raygrad.autograd.modes import enable_grad as enable_grad
+    from raygrad.autograd.modes import is_grad_enabled as is_grad_enabled
+    from raygrad.autograd.modes import no_grad as no_grad
+    from raygrad.autograd.modes import set_grad_enabled as set_grad_enabled
+    from raygrad.autograd.tensor import Tensor as Tensor
+    from raygrad.client.place import place as place
+    from raygrad.client.session import Session as Session
+    from raygrad.workers.emit import emit as emit
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"raygrad.{name}")
+    home = _HOMES.get(name)
+    if home is not None:
+        value = getattr(importlib.import_module(home), name)
+    elif not name.startswith("_") and name in (ops := importlib.import_module(_OPS)).__all__:
+        value = getattr(ops, name)
+    else:
+        raise AttributeError(f"module 'raygrad' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES, *_HOMES, *importlib.import_module(_OPS).__all__})

@@ -1,0 +1,72 @@
+"""Cells: what a program rebinds while it records (`.grad`, parameters, optimiser state), and how it falls back (H8).
+
+Rules of this file: versions in program order and their rollback; whether a submission failed is the session's affair.
+A log keeps, per submission, the first old and the last new version of each cell, no more: versions in between were
+never seen by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+
+class Write(NamedTuple):
+    """What one submission did to one cell."""
+
+    cell: Any
+    attribute: str
+    old: Any
+    new: Any
+
+
+class CellLog:
+    """The writes since the last submission."""
+
+    def __init__(self) -> None:
+        self._writes: dict[tuple[int, str], Write] = {}
+
+    def write(self, cell: Any, attribute: str, new: Any) -> None:
+        """Rebind `cell.attribute`, remembering what it was."""
+        key = (id(cell), attribute)
+        before = self._writes.get(key)
+        old = getattr(cell, attribute) if before is None else before.old
+        self._writes[key] = Write(cell, attribute, old, new)
+        setattr(cell, attribute, new)
+
+    def take(self) -> list[Write]:
+        """Return the writes and forget them: a submission takes them along."""
+        writes = list(self._writes.values())
+        self._writes.clear()
+        return writes
+
+    def keep(self, write: Write) -> None:
+        """Put back a write that a failure did not reach."""
+        self._writes[id(write.cell), write.attribute] = write
+
+    def clear(self) -> None:
+        """Forget the writes."""
+        self._writes.clear()
+
+
+def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable[[Any], bool]) -> None:
+    """Set every cell to its newest version that does not depend on a failure.
+
+    Args:
+        history: per submission that is not yet known to be good, oldest first: its writes, and whether it is tainted.
+            The writes not yet submitted come last, as untainted.
+        tainted: tells whether a version depends on the failure.
+    """
+    newest: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+    touched: set[tuple[int, str]] = set()
+    for writes, failed in history:
+        for write in writes:
+            key = (id(write.cell), write.attribute)
+            newest.setdefault(key, (write.cell, write.attribute, write.old))
+            if failed or tainted(write.new):
+                touched.add(key)
+            else:
+                newest[key] = (write.cell, write.attribute, write.new)
+    for key in touched:
+        cell, attribute, value = newest[key]
+        setattr(cell, attribute, value)

@@ -1,0 +1,30 @@
+"""Pins: asking for a worker while recording."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from raygrad.errors import SessionError
+
+from .session import ambient
+
+
+@contextmanager
+def place(*, worker: int) -> Generator[None, None, None]:
+    """Run what is recorded meanwhile on worker number `worker` of the ambient session.
+
+    Raises:
+        SessionError: no session is ambient.
+        PlanError: (when submitted) the session has no such worker.
+    """
+    session = ambient()
+    if session is None:
+        raise SessionError("rg.place needs a session: use it inside `with rg.Session(...)`")
+    recorder = session._recorder
+    before = recorder.pin
+    recorder.pin = worker
+    try:
+        yield
+    finally:
+        recorder.pin = before

@@ -1,0 +1,312 @@
+"""Recording: what autograd tells a session becomes records, and a submission point turns them into a graph.
+
+Rules of this file: the session's implementation of `Recorder` for built-in ops, gradients and hooks; user Functions
+are in `functions`, the building of graphs in `submission`, versions of cells in `cells`. Nothing here runs user code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from raygrad.autograd.derive import Meta
+from raygrad.autograd.node import Node, OpNode
+from raygrad.autograd.recording import Data, Pending, Recorder
+from raygrad.autograd.registry import Op
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import SessionError
+from raygrad.proto.graph import KIND_UNKNOWN, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, Spec
+from raygrad.proto.layout import layout_of
+from raygrad.workers.shipping import Shipped, ship
+
+from .cells import CellLog
+from .records import CONST, Constant, LeafRecord, NodeRecord, SpecEntry, spec_of_array
+from .sites import user_site
+
+if TYPE_CHECKING:
+    from .session import Session
+
+MEMO_LIMIT = 65_536
+"""Shape rules remembered per session; slice bounds that never repeat must not grow it without end."""
+
+
+class SessionRecorder(Recorder):
+    """Records for one session; what it knows of the world beyond recording it asks the session."""
+
+    def __init__(self, session: Session, *, by_reference: bool) -> None:
+        self.session = session
+        self.by_reference = by_reference
+        """User code may be used as it is, in this process (H23)."""
+        self.lock = threading.RLock()
+        self.records: list[NodeRecord] = []
+        self.cells = CellLog()
+        self.dropped: deque[tuple[int, int]] = deque()
+        self.pin = -1
+        """The worker that `rg.place` asks for, or -1."""
+        self._specs: dict[Spec, SpecEntry] = {}
+        self._plain: dict[Meta, SpecEntry] = {}
+        self._memo: dict[Any, list[SpecEntry]] = {}
+        self._shipped: dict[Any, Shipped] = {}
+        self._closed = False
+
+    # ---- values -----------------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Record no more."""
+        self._closed = True
+        self.records.clear()
+        self.cells.clear()
+
+    def entry(self, spec: Spec) -> SpecEntry:
+        """Return the interned entry of a spec."""
+        found = self._specs.get(spec)
+        if found is None:
+            found = self._specs[spec] = SpecEntry(spec)
+        return found
+
+    def plain(self, meta: Meta) -> SpecEntry:
+        """Return the entry of an array of a shape and dtype whose layout only the kernel knows."""
+        found = self._plain.get(meta)
+        if found is None:
+            found = self._plain[meta] = self.entry(spec_of_array(tuple(meta[0]), np.dtype(meta[1]).name))
+        return found
+
+    def leaf(self, tensor: Tensor) -> Pending:
+        data = tensor._data
+        if type(data) is Pending:
+            if data.record.recorder is not self:
+                self._refuse_mixing(data)
+            return data
+        counter = tensor.counter()
+        cached = tensor._snapshot
+        if cached is not None and cached[0] is self and cached[1] == counter[0] and not tensor._shares_memory:
+            return cached[2]
+        pending = self.constant_array(data if _owned_elsewhere(data) else data.copy(order="K"))
+        tensor._snapshot = (self, counter[0], pending)
+        return pending
+
+    def constant_array(self, array: np.ndarray[Any, Any]) -> Pending:
+        """Return the pending value that stands for an array which nobody will write to any more."""
+        if array.flags.writeable:
+            array.flags.writeable = False
+        return LeafRecord(self, array, self.entry(spec_of_array(array.shape, array.dtype.name, layout_of(array)))).output()
+
+    def source(self, data: Data | None) -> Any:
+        """Return how a record names a value that it reads."""
+        if data is None:
+            return None
+        if type(data) is Pending:
+            record = data.record
+            if record.recorder is not self:
+                self._refuse_mixing(data)
+            return record.constant if type(record) is LeafRecord else (record, data.index)
+        if isinstance(data, np.ndarray):
+            return self.source(self.constant_array(data.copy(order="K") if data.flags.writeable else data))
+        return Constant(data)
+
+    def _refuse_mixing(self, value: Pending) -> None:
+        other = value.record.recorder
+        what = "a session that is closed" if other.closed else "another session"
+        raise SessionError(
+            f"a tensor of {what} (shape {value.shape}) is used in this one; read it there first: "
+            "raygrad.tensor(value.detach().numpy())"
+        )
+
+    def add_record(self, record: NodeRecord) -> None:
+        """Append a record, in program order."""
+        if self._closed:
+            raise SessionError("this session is closed; open a new one, or use eager tensors")
+        record.pin = self.pin
+        self.records.append(record)
+
+    def code(self, obj: Any) -> Shipped:
+        """Return how user code travels: its fingerprint, taken once per submission, and what it captures (H16, H17)."""
+        found = self._shipped.get(obj) if _hashable(obj) else None
+        if found is None:
+            found = ship(obj, in_process=self.by_reference)
+            if _hashable(obj):
+                self._shipped[obj] = found
+            self.session.learn(found)
+        return found
+
+    def forget_code(self) -> None:
+        """Take fingerprints anew from here on: a submission has been made."""
+        self._shipped.clear()
+
+    def captured(self, shipped: Shipped) -> list[Any]:
+        """Return the sources of what user code captures."""
+        return [self.source(self.leaf(c) if isinstance(c, Tensor) else np.array(c, copy=True, order="K")) for c in shipped.captured]
+
+    # ---- built-in ops -------------------------------------------------------------------------------------------------
+
+    def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
+        with self.lock:
+            sources: list[Any] = []
+            key: list[Any] = [op.name, params]
+            for operand in operands:
+                if type(operand) is Pending:
+                    if operand.record.recorder is not self:
+                        self._refuse_mixing(operand)
+                    key.append(operand.spec)
+                    record = operand.record
+                    sources.append(record.constant if type(record) is LeafRecord else (record, operand.index))
+                elif operand is None:
+                    key.append(None)
+                    sources.append(None)
+                elif isinstance(operand, np.ndarray):
+                    source = self.source(operand)
+                    key.append(source.spec)
+                    sources.append(source)
+                else:
+                    key.append(type(operand) if op.weak_numbers else operand)
+                    sources.append(Constant(operand))
+            memo = tuple(key)
+            outputs = self._memo.get(memo)
+            if outputs is None:
+                outputs = self._infer(op, operands, params)
+                if len(self._memo) >= MEMO_LIMIT:
+                    self._memo.clear()
+                self._memo[memo] = outputs
+            made = NodeRecord(self, ROLE_OP, op.name, (), sources, outputs, params, user_site())
+            self.add_record(made)
+            return [made.output(i) for i in range(len(outputs))]
+
+    def _infer(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[SpecEntry]:
+        """Return the specs of an op's outputs, by its shape rule; where it has none, by reading the operands."""
+        if op.infer is not None:
+            result = op.infer(params, *operands)
+            metas = [result] if op.outputs == 1 else list(result)
+        else:
+            arrays = [self.read(o) if type(o) is Pending else o for o in operands]
+            dtype = next((a.dtype for a in arrays if isinstance(a, np.ndarray)), None)
+            result = op.kernel("cpu", dtype)(*arrays, *params)
+            metas = [(a.shape, a.dtype) for a in ((result,) if op.outputs == 1 else result)]
+        natural = [tuple(range(len(shape))) for shape, _ in metas]
+        rowwise = op.promotes is not None and all(
+            o.spec.spec.layout == (tuple(range(o.ndim)), ()) for o in operands if type(o) is Pending
+        )
+        return [
+            self.entry(spec_of_array(tuple(shape), np.dtype(dtype).name, (order, ()) if rowwise else None))
+            for (shape, dtype), order in zip(metas, natural, strict=True)
+        ]
+
+    def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
+        with self.lock:
+            sources = [self.source(data) for data in saved]
+            sources.extend([self.source(grad) for grad in grads])
+            inputs = [None if meta is None else self.plain(meta) for meta in node.inputs]
+            needs = node.needs()
+            wanted = [entry for entry, need in zip(inputs, needs, strict=True) if need]
+            meta = (
+                node.params,
+                tuple([1 if need else 0 for need in needs]),
+                tuple(inputs),
+                tuple([self.plain(m) for m in node._metas]),  # type: ignore[arg-type]
+            )
+            made = NodeRecord(self, ROLE_OP, node.op.name, (VJP,), sources, wanted, meta, None)  # type: ignore[arg-type]
+            made.site = getattr(node._origin, "site", None)
+            self.add_record(made)
+            defined = any(g is not None and (type(g) is not Pending or g.defined) for g in grads) or None
+            results: list[Pending | None] = []
+            position = 0
+            for need in needs:
+                results.append(made.output(position, defined) if need else None)
+                position += need
+            return results
+
+    def add(self, left: Data, right: Data) -> Pending:
+        with self.lock:
+            sources = [self.source(left), self.source(right)]
+            known = [data for data in (left, right) if type(data) is not Pending or data.defined]
+            entry = self.plain((left.shape, left.dtype))
+            made = NodeRecord(self, ROLE_SUM, "sum", (), sources, (entry,), (), None)
+            self.add_record(made)
+            return made.output(0, True if known else None)
+
+    # ---- hooks ----------------------------------------------------------------------------------------------------------
+
+    def check_hook(self, kind: str, hook: Any) -> Any:
+        self.code(hook)
+        return hook
+
+    def hook(
+        self,
+        kind: str,
+        hook: Any,
+        owner: Node,
+        values: Sequence[Data | None],
+        metas: Sequence[Meta | None],
+        beside: Sequence[Data | None] = (),
+    ) -> list[Data | None]:
+        with self.lock:
+            shipped = self.code(hook)
+            sources = [self.source(v) for v in (*values, *beside)] + self.captured(shipped)
+            unknown = self.entry(Spec(KIND_UNKNOWN))
+            outputs = [
+                self.plain((v.shape, v.dtype)) if v is not None else self.plain(m) if m is not None else unknown
+                for v, m in zip(values, metas, strict=True)
+            ]
+            meta = (kind, len(values), len(beside))
+            made = NodeRecord(self, ROLE_HOOK, "@" + shipped.fingerprint, (), sources, outputs, meta, user_site())
+            made.effects = True
+            made.near = getattr(owner, "_near", None)
+            self.add_record(made)
+            results: list[Data | None] = []
+            for i, value in enumerate(values):
+                if metas[i] is None and value is None:
+                    results.append(None)  # no tensor there: nothing can be put in its place
+                else:
+                    certain = kind == "tensor" and value is not None and (type(value) is not Pending or value.defined)
+                    results.append(made.output(i, True if certain else None))
+            return results
+
+    # ---- sync, submission and cells: the session's -----------------------------------------------------------------------
+
+    def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
+        record = value.record
+        if type(record) is LeafRecord:
+            return record.constant.value
+        return self.session.read(record, value.index)  # type: ignore[arg-type]
+
+    def submit(self) -> None:
+        self.session.submit()
+
+    def write(self, cell: Any, attribute: str, value: Any) -> None:
+        if attribute == "_data" and type(value) is not Pending:
+            value = self.leaf(Tensor.made(value)) if not isinstance(value, Pending) else value
+        self.cells.write(cell, attribute, value)
+
+    def function(self, cls: Any, args: tuple[Any, ...]) -> Any:
+        from .functions import apply_function
+
+        return apply_function(self, cls, args)
+
+    def function_vjp(self, node: Node, grads: Sequence[Data | None]) -> list[Data | None]:
+        from .functions import vjp_of_eager
+
+        return vjp_of_eager(self, node, grads)
+
+
+def _owned_elsewhere(array: np.ndarray[Any, Any]) -> bool:
+    """Tell whether nobody can write to this array: no copy is needed to keep it."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    return base is None
+
+
+def _hashable(obj: Any) -> bool:
+    return type(obj).__hash__ is not None
+
+
+__all__ = ["CONST", "SessionRecorder"]

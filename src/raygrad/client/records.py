@@ -1,0 +1,153 @@
+"""Records: nodes that were recorded, before and after they are submitted.
+
+Rules of this file: data and the counting of holders. A record names its sources by (record, output) or by constant;
+it never holds the `Pending` values themselves, so that a value nobody wants dies at once.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from raygrad.autograd.recording import Pending, Record
+from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, Spec
+
+from .sites import Site
+
+if TYPE_CHECKING:
+    from .recorder import SessionRecorder
+
+
+class SpecEntry:
+    """A spec, interned per session: equal specs are one object, compared and hashed by identity."""
+
+    __slots__ = ("dtype", "local", "spec", "stamp")
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.dtype = np.dtype(spec.dtype) if spec.dtype else None
+        self.stamp = -1
+        """The submission for which `local` is valid."""
+        self.local = -1
+
+
+CONST = SpecEntry(Spec(KIND_CONST))
+CONTEXT = SpecEntry(Spec(KIND_CONTEXT))
+
+
+class Constant:
+    """A Python object that a node reads: supplied when the graph runs, not hashed (H9)."""
+
+    __slots__ = ("spec", "value")
+
+    def __init__(self, value: Any, spec: SpecEntry = CONST) -> None:
+        self.value = value
+        self.spec = spec
+
+
+Source = "tuple[NodeRecord, int] | Constant | None"
+
+
+class NodeRecord(Record):
+    """One recorded node. After submission it keeps only where its values are."""
+
+    __slots__ = (
+        "__weakref__",
+        "base",
+        "effects",
+        "failed",
+        "fn",
+        "learn",
+        "live",
+        "meta",
+        "near",
+        "needed",
+        "outputs",
+        "pin",
+        "role",
+        "run",
+        "saved",
+        "site",
+        "sources",
+        "transforms",
+        "values",
+    )
+
+    def __init__(
+        self,
+        recorder: SessionRecorder,
+        role: str,
+        fn: str,
+        transforms: tuple[str, ...],
+        sources: Sequence[Any],
+        outputs: Sequence[SpecEntry],
+        meta: tuple[Any, ...],
+        site: Site | None,
+    ) -> None:
+        self.recorder: SessionRecorder = recorder
+        self.role = role
+        self.fn = fn
+        self.transforms = transforms
+        self.sources = sources
+        self.outputs = outputs
+        self.meta = meta
+        """The node's params; `SpecEntry` objects in it become spec indices of the graph."""
+        self.site = site
+        self.live = 0
+        """Bit per output: somebody holds it."""
+        self.saved = 0
+        """Bit per output: a backward node holds it as a residual."""
+        self.effects = False
+        """It runs even when nobody holds an output."""
+        self.near: Any = None
+        self.pin = -1
+        self.needed = -1
+        self.learn: Any = None
+        self.run = -1
+        """The run it was submitted in, -1 before."""
+        self.base = -1
+        """Value id of its first output in that run."""
+        self.failed = False
+        self.values: dict[int, Any] | None = None
+        """Outputs already at the client."""
+
+    def output(self, index: int, defined: bool | None = True) -> Pending:
+        """Return the pending value of an output; call once per output and keep it."""
+        entry = self.outputs[index]
+        self.live |= 1 << index
+        return Pending(self, index, entry.spec.shape, entry.dtype, entry, defined)  # type: ignore[arg-type]
+
+    def released(self, index: int) -> None:
+        self.live &= ~(1 << index)
+        if self.run >= 0:
+            self.recorder.dropped.append((self.run, self.base + index))
+
+    def claimed(self, index: int) -> None:
+        self.saved |= 1 << index
+
+
+class LeafRecord(Record):
+    """An array of the client: a snapshot that submissions send along."""
+
+    __slots__ = ("constant", "live", "recorder")
+
+    def __init__(self, recorder: SessionRecorder, array: np.ndarray[Any, Any], spec: SpecEntry) -> None:
+        self.recorder: SessionRecorder = recorder
+        self.constant = Constant(array, spec)
+
+    def output(self) -> Pending:
+        """Return the pending value that stands for the array."""
+        array, spec = self.constant.value, self.constant.spec
+        return Pending(self, 0, array.shape, array.dtype, spec)
+
+
+def spec_of_array(shape: tuple[int, ...], dtype: str, layout: Any = None) -> Spec:
+    """Return the spec of an array value."""
+    return Spec(KIND_ARRAY, shape, dtype, "cpu", layout)
+
+
+LeafCache = tuple["weakref.ref[SessionRecorder]", int, Pending]
+"""What a tensor remembers of its snapshot: whose, at which version, the value."""

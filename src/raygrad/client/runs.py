@@ -1,0 +1,64 @@
+"""One submission as its user sees it: its plan, its progress, and what came back beside values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from raygrad.proto.program import Record
+    from raygrad.scheduler.plan import Plan
+
+    from .session import Session
+
+
+class Run:
+    """A submitted graph.
+
+    Attributes:
+        number: the run's number in its session.
+        plan: which worker runs which nodes, in which order, and what crosses between them.
+        records: what has come back of its segments.
+    """
+
+    def __init__(self, session: Session, number: int, plan: Plan, nodes: int) -> None:
+        self._session = session
+        self.number = number
+        self.plan = plan
+        self.nodes = nodes
+        self.records: list[Record] = []
+        self.finished = False
+        self.failed = False
+        self._emits: list[tuple[int, int, str, Any]] = []
+
+    def done(self) -> bool:
+        """Tell whether it has ended, well or not, without blocking."""
+        self._session.poll()
+        return self.finished or self.failed
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Wait until it has ended.
+
+        Raises:
+            WaitTimeout: `timeout` seconds have passed.
+            The error that ended it, if the session has not raised it before.
+        """
+        self._session.wait_until(lambda: self.finished or self.failed, timeout)
+        return self
+
+    @property
+    def emits(self) -> list[tuple[str, Any]]:
+        """What `rg.emit` sent from this run, as (name, value), in the engine's order (H20)."""
+        return [(name, value) for _, _, name, value in sorted(self._emits, key=lambda emit: emit[:2])]
+
+    @property
+    def hooks(self) -> dict[int, int]:
+        """How many hooks fired in each process, by process id."""
+        fired: dict[int, int] = {}
+        for record in self.records:
+            if record.hooks:
+                fired[record.pid] = fired.get(record.pid, 0) + len(record.hooks)
+        return fired
+
+    def __repr__(self) -> str:
+        state = "failed" if self.failed else "finished" if self.finished else "running"
+        return f"<run {self.number}: {self.nodes} nodes in {len(self.plan.segments)} segments, {state}>"

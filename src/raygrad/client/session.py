@@ -1,0 +1,394 @@
+"""The session: one program's connection to an executor.
+
+Rules of this file: the public object and its life: submitting, waiting, reading, raising, closing. Recording is in
+`recorder` and `functions`, graphs in `submission`, cells in `cells`, running in the workers room.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from raygrad.autograd.modes import state
+from raygrad.autograd.recording import Pending
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import DroppedError, ExecutionError, RaygradError, SessionError, WorkerLost
+from raygrad.proto.program import Failure
+from raygrad.proto.program import Record as RunRecord
+from raygrad.scheduler.costs import Costs
+from raygrad.scheduler.machine import Machine
+from raygrad.scheduler.planner import Planner
+from raygrad.workers.driver import Driver, Kept
+from raygrad.workers.host import POISON
+from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
+
+from .backends import open_executor
+from .cells import roll_back
+from .records import NodeRecord
+from .recorder import SessionRecorder
+from .runs import Run
+from .submission import Submitted, build, needed_records, unsubmitted_dependencies
+
+
+class Session:
+    """Runs what is recorded while it is ambient, here or on a Ray cluster.
+
+    Args:
+        address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT".
+        workers: how many; None means one per CPU that the address offers.
+        strict: in this process, send everything through the codec and user code by value, as a cluster would.
+        sync: wait inside `apply` and `backward`, so that errors appear on their own line (debugging).
+        seed: the planner's seed, and that of random draws.
+        timeout: seconds that a wait may take; None waits as long as the workers live.
+        blas_threads: BLAS threads per worker; bits are promised for equal numbers (H12).
+        options: passed to Ray: `runtime_env`, `worker_options`, `placement_group`, `object_store_memory`.
+
+    Raises:
+        ValueError: an address or option that does not exist.
+        BackendUnavailable: Ray is asked for and not installed.
+    """
+
+    def __init__(
+        self,
+        address: str = "local",
+        *,
+        workers: int | None = None,
+        strict: bool = False,
+        sync: bool = False,
+        seed: int = 0,
+        timeout: float | None = None,
+        blas_threads: int = 1,
+        **options: Any,
+    ) -> None:
+        self.address = address
+        self.sync = sync
+        self.timeout = timeout
+        self.known: dict[Any, Any] = {}
+        """What runs of user Functions showed, by key (H3)."""
+        self.undefined: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        """Which gradients of user Functions proved undefined, and which require grad, by key (H5, H7)."""
+        self.last_run: Run | None = None
+        executor = open_executor(address, workers=workers, strict=strict, blas_threads=blas_threads, options=options)
+        planner = Planner(executor.cluster, Costs(), seed)
+        self._driver = Driver(executor, planner, Machine(executor.cluster), self)
+        self._recorder = SessionRecorder(self, by_reference=address == "local" and not strict)
+        self._numbers = itertools.count(1)
+        self._runs: dict[int, Run] = {}
+        self._history: list[Submitted] = []
+        self._failed_runs: dict[int, str] = {}
+        self._errors: list[BaseException] = []
+        self._handlers: dict[str, list[Callable[[Any], Any]]] = {}
+        self._holders: dict[int, weakref.ref[NodeRecord]] = {}
+        self._ambient_before: list[Any] = []
+        self._closing = False
+
+    # ---- its life -----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Session:
+        if self._recorder.closed:
+            raise SessionError("this session is closed; open a new one")
+        self._ambient_before.append(state.recorder)
+        state.recorder = self._recorder
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        state.recorder = self._ambient_before.pop()
+        self.close(discard=error is not None)
+
+    def start(self) -> Session:
+        """Make it the ambient session of this thread until `close()`: for notebooks, where no `with` spans cells."""
+        return self.__enter__()
+
+    def close(self, discard: bool = False) -> None:
+        """Wait for submitted work, fetch every value that still has a handle, and let go of the workers.
+
+        Args:
+            discard: do not wait; values not yet here are dropped, and reading them says so.
+
+        Raises:
+            An error of the session's work that was not raised before.
+        """
+        if self._recorder.closed:
+            return
+        if state.recorder is self._recorder:
+            state.recorder = self._ambient_before.pop() if self._ambient_before else None
+        try:
+            if not discard:
+                self._finish()
+        finally:
+            self._recorder.close()
+            self._driver.close()
+            self._history.clear()
+
+    def _finish(self) -> None:
+        """Run what is left and bring home what is still held."""
+        self._raise_errors()
+        self.submit()
+        self.wait_for_everything()
+        for reference in list(self._holders.values()):
+            record = reference()
+            if record is None or record.run in self._failed_runs:
+                continue
+            for index, entry in enumerate(record.outputs):
+                if record.live >> index & 1 and entry.spec.kind == "array":
+                    self._fetch(record, index)
+        self._raise_errors()
+
+    # ---- what its users call --------------------------------------------------------------------------------------------
+
+    def run(self, *values: Tensor) -> Run:
+        """Submit what is recorded, `values` among it, and return the run; does not block."""
+        for value in values:
+            if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"run takes tensors, got {type(value).__name__}")
+        self.submit()
+        if self.last_run is None:
+            raise SessionError("nothing has been recorded in this session yet")
+        return self.last_run
+
+    def on(self, name: str, handler: Callable[[Any], Any]) -> None:
+        """Call `handler(value)` for every `rg.emit(name, value)` of this session's code, on the thread that waits."""
+        self._handlers.setdefault(name, []).append(handler)
+
+    def put(self, value: Any) -> Tensor:
+        """Return a tensor that stands for an array which is sent to each worker once, whatever uses it later."""
+        array = value.read() if isinstance(value, Tensor) else np.asarray(value)
+        return Tensor.made(self._recorder.constant_array(array.copy(order="K")))
+
+    @property
+    def saved_bytes(self) -> int:
+        """Bytes of saved tensors and contexts in the object store now."""
+        self.poll()
+        return self._driver.saved_bytes
+
+    @property
+    def peak_saved_bytes(self) -> int:
+        """The most that `saved_bytes` has been."""
+        return self._driver.peak_saved_bytes
+
+    def stored_bytes(self) -> int:
+        """Return the bytes that the executor's object store holds: on Ray, from its own statistics."""
+        self._drop()
+        return self._driver.executor.stored_bytes()
+
+    # ---- submitting -----------------------------------------------------------------------------------------------------
+
+    def learn(self, shipped: Shipped) -> None:
+        """Make user code known to the executor."""
+        self._driver.executor.learn(shipped.fingerprint, shipped.shipment)
+
+    def hold(self, record: NodeRecord) -> None:
+        """Remember a submitted record whose values may have to be fetched at the end."""
+        key = id(record)
+        self._holders[key] = weakref.ref(record, lambda _: self._holders.pop(key, None))
+
+    def submit(self, *, open_ended: bool = False) -> None:
+        """Send off what is recorded and needed."""
+        recorder = self._recorder
+        with recorder.lock:
+            self._drop()
+            self.poll()
+            self._raise_errors()
+            number = next(self._numbers)
+            records = needed_records(recorder.records, number)
+            recorder.records.clear()
+            recorder.forget_code()
+            if not records:
+                return
+            submission, graph = build(number, records, open_ended=open_ended)
+            depends = {external.run for external in submission.externals if isinstance(external, Kept)}
+            learns = {index: record for index, record in enumerate(records) if record.learn is not None}
+            submitted = Submitted(number, [record.site for record in records], learns, recorder.cells.take(), depends)
+            for record in records:
+                record.run = number
+                record.sources = ()
+                record.near = None
+                if record.live:
+                    self.hold(record)
+            self._history.append(submitted)
+            try:
+                planned = self._driver.submit(submission)
+            except RaygradError as error:
+                self._fail(number, error)
+                self._errors.clear()
+                raise
+            self.last_run = self._runs[number] = Run(self, number, planned.plan, len(graph.nodes))
+            if self.sync and not open_ended:
+                self.wait_for_everything()
+
+    def _drop(self) -> None:
+        dropped = self._recorder.dropped
+        gone: list[tuple[int, int]] = []
+        while dropped:
+            gone.append(dropped.popleft())
+        if gone:
+            self._driver.drop(gone)
+
+    # ---- waiting and reading ----------------------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Take in what has arrived, without waiting."""
+        self._driver.poll(0.0)
+
+    def wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
+        """Wait until `done()`, or until an error is to be raised, and raise it."""
+        limit = self.timeout if timeout is None else timeout
+        self._driver.wait(lambda: done() or bool(self._errors), None if limit is None else time.monotonic() + limit)
+        self._raise_errors()
+
+    def wait_for(self, record: NodeRecord, done: Callable[[], bool]) -> None:
+        """Wait until `done()`, which the end of the record's run brings about."""
+        self.wait_until(lambda: done() or record.run in self._failed_runs)
+        if not done():
+            raise self._dropped(record)
+
+    def wait_for_everything(self) -> None:
+        """Wait for every run."""
+        self.wait_until(lambda: all(s.finished or s.error is not None for s in self._history))
+
+    def read(self, record: NodeRecord, index: int) -> Any:
+        """Return output `index` of a record, waiting for it; None when it is an undefined gradient."""
+        if record.values is not None and index in record.values:
+            return record.values[index]
+        if self._recorder.closed:
+            raise SessionError("this value was dropped when its session was closed")
+        if record.run < 0:
+            self.submit()
+        if record.run in self._failed_runs:
+            self._raise_errors()
+            raise self._dropped(record)
+        value = self._fetch(record, index)
+        self._raise_errors()
+        if value is POISON:
+            raise self._dropped(record)
+        return value
+
+    def _fetch(self, record: NodeRecord, index: int) -> Any:
+        limit = None if self.timeout is None else time.monotonic() + self.timeout
+        value = self._driver.read(record.run, record.base + index, limit)
+        if value is not POISON:
+            if record.values is None:
+                record.values = {}
+            record.values[index] = value
+        return value
+
+    def _dropped(self, record: NodeRecord) -> DroppedError:
+        why = self._failed_runs.get(record.run, "its run failed")
+        return DroppedError(f"this value of run {record.run} was dropped: {why}")
+
+    # ---- what the driver reports --------------------------------------------------------------------------------------------
+
+    def record(self, record: RunRecord) -> None:
+        """A segment's record has arrived and counts."""
+        run = self._runs.get(record.run)
+        submitted = next((s for s in reversed(self._history) if s.run == record.run), None)
+        if run is not None:
+            run.records.append(record)
+        if submitted is not None:
+            for learned in record.learned:
+                submitted.learns[learned.index].learn.learned = learned
+            for index, undefined, flows in record.undefined:
+                learner = submitted.learns.get(index)
+                if learner is not None:
+                    learner.learn.undefined = (undefined, flows)
+                    self.undefined[learner.learn.key] = (undefined, flows)
+        for node, ordinal, name, value in record.emits:
+            opened = unpickle_value(value)
+            if run is not None:
+                run._emits.append((node, ordinal, name, opened))
+            for handler in self._handlers.get(name, ()):
+                handler(opened)
+
+    def finished(self, run: int) -> None:
+        """Every segment of a run is done."""
+        if run in self._runs:
+            self._runs[run].finished = True
+        for submitted in self._history:
+            if submitted.run == run:
+                submitted.finished = True
+        while self._history and self._history[0].finished:
+            self._runs.pop(self._history.pop(0).run, None)
+
+    def failed(self, run: int, record: RunRecord | None, reason: str) -> None:
+        """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
+        if run in self._failed_runs:
+            return
+        if record is not None and record.failure is not None:
+            error = self._rebuilt(run, record.failure, record.worker)
+        elif reason.startswith("dependency"):
+            return
+        else:
+            error = WorkerLost(f"run {run} was lost: {reason}; its values are dropped, open a new session to go on")
+        self._fail(run, error)
+
+    def _fail(self, run: int, error: BaseException) -> None:
+        """Drop a run and all that read from it, and let every cell fall back (H8)."""
+        tainted = {run}
+        for submitted in self._history:
+            if submitted.depends & tainted:
+                tainted.add(submitted.run)
+        dropped = sorted(tainted)
+        for submitted in self._history:
+            if submitted.run in tainted:
+                submitted.error = error
+                if submitted.run in self._runs:
+                    self._runs[submitted.run].failed = True
+        for number in dropped:
+            self._failed_runs[number] = f"run {run} failed with {type(error).__name__}: {error}"
+
+        def depends(value: Any) -> bool:
+            return unsubmitted_dependencies(value, lambda record: record.run in tainted)
+
+        log = self._recorder.cells
+        pending = log.take()
+        roll_back([*((s.writes, s.run in tainted) for s in self._history), (pending, False)], depends)
+        for write in pending:
+            if not depends(write.new):
+                log.keep(write)
+        self._history = [s for s in self._history if s.run not in tainted]
+        error.add_note(
+            f"raygrad: dropped with it: {', '.join(f'run {n}' for n in dropped)}; parameters, gradients and optimiser state are "
+            "as after the newest run that does not depend on it"
+        )
+        self._errors.append(error)
+
+    def _rebuilt(self, run: int, failure: Failure, worker: str) -> BaseException:
+        """Return the user's exception as it was raised, with notes that say where (DR-09)."""
+        error = unpack_exception(failure.exception)
+        site = None
+        for submitted in self._history:
+            if submitted.run == run and 0 <= failure.index < len(submitted.sites):
+                site = submitted.sites[failure.index]
+        error.add_note(
+            f"raygrad: raised by node {failure.index} '{failure.node}' of run {run} on {worker}, "
+            f"inputs {', '.join(failure.shapes) or 'none'}, recorded at {site or 'an unknown line'}"
+        )
+        error.add_note("traceback on the worker:\n" + failure.traceback)
+        return error
+
+    def _raise_errors(self) -> None:
+        if self._errors:
+            raise self._errors.pop(0)
+
+
+def ambient() -> Session | None:
+    """Return the session that this thread records into, or None."""
+    recorder = state.recorder
+    return recorder.session if isinstance(recorder, SessionRecorder) else None
+
+
+def session_of(values: Sequence[Any]) -> Session | None:
+    """Return the session that pending values belong to, or the ambient one."""
+    for value in values:
+        if isinstance(value, Tensor) and type(value._data) is Pending and not value._data.record.recorder.closed:
+            return value._data.record.recorder.session  # type: ignore[attr-defined]
+    return ambient()
+
+
+__all__ = ["ExecutionError", "Session", "ambient", "session_of"]

@@ -1,0 +1,159 @@
+"""Submissions: the recorded nodes that somebody needs, as a graph with externals and kept values.
+
+Rules of this file: from records to `Graph`, purely; numbering, liveness, hashing. Recorded nodes that no handle, pass,
+hook or emit needs are left out (H21).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, ROLE_FUNCTION, UNDEFINED, Graph, Node, structural_hash
+from raygrad.workers.driver import Given, Kept, Submission
+
+from .cells import Write
+from .records import CONTEXT, Constant, NodeRecord, SpecEntry
+from .sites import Site
+
+
+class Submitted:
+    """One submission after it was sent: what is needed to explain, learn from and undo it."""
+
+    __slots__ = ("depends", "dropped", "error", "finished", "learns", "number", "run", "sites", "writes")
+
+    def __init__(self, run: int, sites: list[Site | None], learns: dict[int, NodeRecord], writes: list[Write], depends: set[int]) -> None:
+        self.run = run
+        self.sites = sites
+        """Per node of the graph, the user's place."""
+        self.learns = learns
+        """Nodes whose record teaches something, by index in the graph."""
+        self.writes = writes
+        self.depends = depends
+        """Earlier runs whose values it reads."""
+        self.finished = False
+        self.error: BaseException | None = None
+        """Why it was dropped."""
+
+
+def needed_records(records: Sequence[NodeRecord], stamp: int) -> list[NodeRecord]:
+    """Return the records that must run, in order."""
+    needed: list[NodeRecord] = []
+    for record in reversed(records):
+        if record.needed == stamp or record.live or record.effects:
+            record.needed = stamp
+            needed.append(record)
+            for source in record.sources:
+                if type(source) is tuple and source[0].run < 0:
+                    source[0].needed = stamp
+    needed.reverse()
+    return needed
+
+
+def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> tuple[Submission, Graph]:
+    """Return the submission of `records` as run `run`, and its graph. The records learn where their values will be."""
+    specs: list[Any] = []
+    externals: dict[Any, int] = {}
+    given: list[Any] = []
+    external_specs: list[int] = []
+
+    def spec_index(entry: SpecEntry) -> int:
+        if entry.stamp != run:
+            entry.stamp = run
+            entry.local = len(specs)
+            specs.append(entry.spec)
+        return entry.local
+
+    for record in records:
+        for source in record.sources if record.near is None else (*record.sources, record.near):
+            if source is None:
+                continue
+            if type(source) is tuple:
+                maker, index = source
+                if maker.run < 0:
+                    continue
+                key: Any = (maker.run, maker.base + index)
+                if key not in externals:
+                    externals[key] = len(given)
+                    value = None if maker.values is None else maker.values.get(index)
+                    given.append(Kept(*key) if value is None else Given(value))
+                    external_specs.append(spec_index(maker.outputs[index]))
+            else:
+                key = id(source)
+                if key not in externals:
+                    externals[key] = len(given)
+                    given.append(Given(source.value))
+                    external_specs.append(spec_index(source.spec))
+    next_id = len(given)
+    for record in records:
+        record.base = next_id
+        next_id += len(record.outputs)
+    nodes: list[Node] = []
+    keep: list[tuple[int, int]] = []
+    for record in records:
+        inputs: list[int] = []
+        for source in record.sources:
+            if source is None:
+                inputs.append(UNDEFINED)
+            elif type(source) is tuple:
+                maker, index = source
+                inputs.append(maker.base + index if maker.run < 0 else externals[maker.run, maker.base + index])
+            else:
+                inputs.append(externals[id(source)])
+        near = UNDEFINED
+        if record.near is not None:
+            maker, index = record.near
+            near = maker.base + index if maker.run < 0 else externals[maker.run, maker.base + index]
+        nodes.append(
+            Node(
+                record.role,
+                record.fn,
+                record.transforms,
+                tuple(inputs),
+                tuple([spec_index(entry) for entry in record.outputs]),
+                tuple([_param(p, spec_index) for p in record.meta]) if record.transforms and record.role != ROLE_FUNCTION else record.meta,
+                record.pin,
+                near,
+            )
+        )
+        live = record.live
+        if live:
+            for index, entry in enumerate(record.outputs):
+                if live >> index & 1:
+                    stored = entry is CONTEXT or record.saved >> index & 1
+                    keep.append((record.base + index, KEEP_IN_STORE if stored else KEEP_ON_WORKER))
+    graph = Graph(tuple(specs), tuple(external_specs), tuple(nodes), tuple(keep), open_ended)
+    encoded = graph.encode()
+    return Submission(run, graph, encoded, structural_hash(encoded), tuple(given)), graph
+
+
+def _param(param: Any, spec_index: Any) -> Any:
+    """Return a param with its specs as indices of the graph."""
+    if type(param) is tuple and any(type(p) is SpecEntry for p in param):
+        return tuple([-1 if p is None else spec_index(p) if type(p) is SpecEntry else p for p in param])
+    return param
+
+
+def unsubmitted_dependencies(value: Any, is_tainted: Any) -> bool:
+    """Tell whether a pending value depends, through records not yet submitted, on one for which `is_tainted(record)`."""
+    from raygrad.autograd.recording import Pending
+
+    if type(value) is not Pending and hasattr(value, "_data"):
+        value = value._data
+    if type(value) is not Pending or type(value.record) is not NodeRecord:
+        return False
+    stack: list[NodeRecord] = [value.record]
+    seen: set[int] = set()
+    while stack:
+        record = stack.pop()
+        if id(record) in seen:
+            continue
+        seen.add(id(record))
+        if is_tainted(record):
+            return True
+        if record.run < 0:
+            stack.extend(source[0] for source in record.sources if type(source) is tuple)
+    return False
+
+
+__all__ = ["Constant", "Submitted", "build", "needed_records", "unsubmitted_dependencies"]
