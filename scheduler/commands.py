@@ -67,8 +67,21 @@ class Unpin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoseValue:
+    """Tell the client that a kept value of a finished run is gone with the worker on which it was pinned.
+
+    A copy that came in a record, or that the client has fetched, is as good as before. Values of runs that fail are
+    not listed: `FailRun` covers them.
+    """
+
+    run: int
+    value: int
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinishRun:
-    """All segments of the run are done: its kept values exist."""
+    """All segments of the run are done, and all runs that it reads from have finished: its kept values exist."""
 
     run: int
 
@@ -103,4 +116,4 @@ class FailRun:
     """The failed run that it depends on, or -1."""
 
 
-Command = RunSegment | ExportValue | DropExport | DropValue | Unpin | FinishRun | FailRun
+Command = RunSegment | ExportValue | DropExport | DropValue | Unpin | LoseValue | FinishRun | FailRun

@@ -71,7 +71,8 @@ class SegmentFinished:
 class ValueRequested:
     """The client reads a kept value that is pinned on a worker and too large to have come in a record.
 
-    Not needed for a value in the store or in a record. May come before the value exists.
+    Not needed for a value in the store or in a record. May come before the value exists. The answer is an
+    `ExportValue` (none if one was given before), or that the run fails or the value is lost.
     """
 
     at: float
@@ -95,7 +96,8 @@ class ValueExported:
 class ValueDropped:
     """The client holds a kept value no more: no handle, pass or tape of it reaches the value. Once per value.
 
-    May come at any time after the submission. Runs submitted before that read the value still get it.
+    May come at any time after the submission; that of a failed run's value is ignored. Runs submitted before that
+    read the value still get it.
     """
 
     at: float
