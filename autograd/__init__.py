@@ -1,6 +1,42 @@
-"""The autograd room: tensors, Functions, the dynamic engine and the registry of built-in ops."""
+"""The autograd room: tensors, Functions, the dynamic engine and the registry of ops.
+
+- *Tensor*: an array, or a value pending in a session, with its place in the backward graph.
+- *Function*: a user-written differentiable operation; its *node* is also the `ctx` that forward and backward get.
+- *Op*: a built-in operation: a kernel per (op, device, dtype), a shape rule, and a derivative in the public registry.
+- *Engine*: the one traversal that eager, recorded and differentiated passes share.
+- *Recorder*: the seam to a session: what is told to it instead of being run.
+"""
 
 if not __name__.startswith("raygrad."):  # found through the repository's root, where the folder is called `autograd`
     raise ImportError(
         "this is a part of raygrad and has no import name of its own: use `import raygrad.autograd`", name=__name__
     )
+
+from . import ops as ops  # first: the catalogue fills the registry and gives tensors their methods
+from .engine import backward as backward
+from .engine import grad as grad
+from .function import Function as Function
+from .modes import enable_grad as enable_grad
+from .modes import no_grad as no_grad
+from .modes import set_grad_enabled as set_grad_enabled
+from .node import Node as Node
+from .registry import AutogradConfig as AutogradConfig
+from .registry import list_ops as list_ops
+from .registry import register_autograd as register_autograd
+from .registry import register_kernel as register_kernel
+from .tensor import Tensor as Variable  # the old name (LG-13)
+
+__all__ = [
+    "AutogradConfig",
+    "Function",
+    "Node",
+    "Variable",
+    "backward",
+    "enable_grad",
+    "grad",
+    "list_ops",
+    "no_grad",
+    "register_autograd",
+    "register_kernel",
+    "set_grad_enabled",
+]

@@ -213,7 +213,7 @@ class _Pass:
             return left
         if self.recorder is not None and not self.create_graph:
             return self.recorder.add(left, right)
-        return left + right
+        return left + right if self.create_graph else np.asarray(left + right)
 
     def _hook(
         self, kind: str, hook: Any, node: Node, values: list[Any], metas: Sequence[Meta | None], beside: Sequence[Any] = ()

@@ -1,14 +1,16 @@
 """Cells: what a program rebinds while it records (`.grad`, parameters, optimiser state), and how it falls back (H8).
 
 Rules of this file: versions in program order and their rollback; whether a submission failed is the session's affair.
-A log keeps, per submission, the first old and the last new version of each cell, no more: versions in between were
-never seen by anybody.
+A log keeps, per submission, one old and the last new version of each cell, no more: the old one is the version before
+the submission, or a later one that needs no computing (`.grad = None`); pending versions in between were never seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from raygrad.autograd.recording import Pending
 
 
 class Write(NamedTuple):
@@ -30,7 +32,10 @@ class CellLog:
         """Rebind `cell.attribute`, remembering what it was."""
         key = (id(cell), attribute)
         before = self._writes.get(key)
-        old = getattr(cell, attribute) if before is None else before.old
+        if before is None or _needs_no_computing(before.new):
+            old = getattr(cell, attribute)
+        else:
+            old = before.old
         self._writes[key] = Write(cell, attribute, old, new)
         setattr(cell, attribute, new)
 
@@ -49,6 +54,11 @@ class CellLog:
         self._writes.clear()
 
 
+def _needs_no_computing(value: Any) -> bool:
+    """Tell whether a version is there whatever becomes of the submission."""
+    return type(value) is not Pending and type(getattr(value, "_data", None)) is not Pending
+
+
 def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable[[Any], bool]) -> None:
     """Set every cell to its newest version that does not depend on a failure.
 
@@ -62,7 +72,8 @@ def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable
     for writes, failed in history:
         for write in writes:
             key = (id(write.cell), write.attribute)
-            newest.setdefault(key, (write.cell, write.attribute, write.old))
+            if key not in newest or not tainted(write.old):
+                newest[key] = (write.cell, write.attribute, write.old)
             if failed or tainted(write.new):
                 touched.add(key)
             else:

@@ -247,7 +247,6 @@ class RecordedFunction(FunctionNode):
 
     _recorder: SessionRecorder
     _fn: str
-    _near: Any
     _site: Any
     _context: Pending | None
     _extra: Sequence[Any]
@@ -264,7 +263,6 @@ class RecordedFunction(FunctionNode):
         node: RecordedFunction = made()
         node._recorder = recorder
         node._fn = fn
-        node._near = (record, 0)
         node._site = record.site
         node._context = context
         return node

@@ -100,14 +100,18 @@ class SessionRecorder(Recorder):
         return LeafRecord(self, array, self.entry(spec_of_array(array.shape, array.dtype.name, layout_of(array)))).output()
 
     def source(self, data: Data | None) -> Any:
-        """Return how a record names a value that it reads."""
+        """Return how a record names a value that it reads: a constant, or (record, output, holder).
+
+        A value that was submitted before would be dropped when its last holder lets go, so the source holds it; one
+        that is not yet submitted is part of the same submission, and must die when nobody else wants it.
+        """
         if data is None:
             return None
         if type(data) is Pending:
             record = data.record
             if record.recorder is not self:
                 self._refuse_mixing(data)
-            return record.constant if type(record) is LeafRecord else (record, data.index)
+            return record.constant if type(record) is LeafRecord else (record, data.index, data if record.run >= 0 else None)
         if isinstance(data, np.ndarray):
             return self.source(self.constant_array(data.copy(order="K") if data.flags.writeable else data))
         return Constant(data)
@@ -157,7 +161,11 @@ class SessionRecorder(Recorder):
                         self._refuse_mixing(operand)
                     key.append(operand.spec)
                     record = operand.record
-                    sources.append(record.constant if type(record) is LeafRecord else (record, operand.index))
+                    sources.append(
+                        record.constant
+                        if type(record) is LeafRecord
+                        else (record, operand.index, operand if record.run >= 0 else None)
+                    )
                 elif operand is None:
                     key.append(None)
                     sources.append(None)
@@ -257,7 +265,7 @@ class SessionRecorder(Recorder):
             meta = (kind, len(values), len(beside))
             made = NodeRecord(self, ROLE_HOOK, "@" + shipped.fingerprint, (), sources, outputs, meta, user_site())
             made.effects = True
-            made.near = getattr(owner, "_near", None)
+            made.near = self.source(getattr(owner, "_context", None))
             self.add_record(made)
             results: list[Data | None] = []
             for i, value in enumerate(values):

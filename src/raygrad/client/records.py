@@ -1,7 +1,8 @@
 """Records: nodes that were recorded, before and after they are submitted.
 
-Rules of this file: data and the counting of holders. A record names its sources by (record, output) or by constant;
-it never holds the `Pending` values themselves, so that a value nobody wants dies at once.
+Rules of this file: data and the counting of holders. A record names its sources by (record, output, holder) or by
+constant; it holds the `Pending` value itself only of what was submitted before, so that a value nobody wants dies at
+once.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Constant:
         self.spec = spec
 
 
-Source = "tuple[NodeRecord, int] | Constant | None"
+Source = "tuple[NodeRecord, int, Pending | None] | Constant | None"
 
 
 class NodeRecord(Record):

@@ -76,7 +76,7 @@ class Session:
         self.last_run: Run | None = None
         executor = open_executor(address, workers=workers, strict=strict, blas_threads=blas_threads, options=options)
         planner = Planner(executor.cluster, Costs(), seed)
-        self._driver = Driver(executor, planner, Machine(executor.cluster), self)
+        self._driver = Driver(executor, planner, Machine(), self)
         self._recorder = SessionRecorder(self, by_reference=address == "local" and not strict)
         self._numbers = itertools.count(1)
         self._runs: dict[int, Run] = {}

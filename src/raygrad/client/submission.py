@@ -43,7 +43,7 @@ def needed_records(records: Sequence[NodeRecord], stamp: int) -> list[NodeRecord
         if record.needed == stamp or record.live or record.effects:
             record.needed = stamp
             needed.append(record)
-            for source in record.sources:
+            for source in (*record.sources, record.near):
                 if type(source) is tuple and source[0].run < 0:
                     source[0].needed = stamp
     needed.reverse()
@@ -69,7 +69,7 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
             if source is None:
                 continue
             if type(source) is tuple:
-                maker, index = source
+                maker, index, _ = source
                 if maker.run < 0:
                     continue
                 key: Any = (maker.run, maker.base + index)
@@ -96,13 +96,13 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
             if source is None:
                 inputs.append(UNDEFINED)
             elif type(source) is tuple:
-                maker, index = source
+                maker, index, _ = source
                 inputs.append(maker.base + index if maker.run < 0 else externals[maker.run, maker.base + index])
             else:
                 inputs.append(externals[id(source)])
         near = UNDEFINED
         if record.near is not None:
-            maker, index = record.near
+            maker, index, _ = record.near
             near = maker.base + index if maker.run < 0 else externals[maker.run, maker.base + index]
         nodes.append(
             Node(
