@@ -93,8 +93,9 @@ class Liveness:
         """Unpin what the segments of a failed run left for each other: those that drop it may not have run."""
         for segment in run.segments:
             if segment.dispatched and segment.given.worker not in self._state.lost_workers:
-                pins = (Pinned(run.run, value) for value in segment.given.pins if value not in segment.kept)
-                self._unpins[segment.given.worker].extend(pins)
+                for value in segment.given.pins:
+                    if value not in segment.kept:
+                        self._unpins[segment.given.worker].append(Pinned(run.run, value))
 
     def worker_lost(self, worker: int) -> None:
         """A worker is gone: nothing there has to be unpinned any more."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+
 from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, Node, Spec
 from raygrad.scheduler.commands import Command
 from raygrad.scheduler.events import Event
@@ -79,7 +80,9 @@ def random_graphs(draw: Any, *, pins: int = 0, least: int = 0, externals: int | 
         some = st.sampled_from([-1, *arrays])
         kind = draw(st.sampled_from(["op", "function", "sum", "hook", "op_vjp", "function_vjp"]))
         if kind == "function":
-            context, *outputs = build.function("f", *draw(st.lists(some, max_size=3)), pin=pin, outputs=draw(st.integers(0, 2)))
+            context, *outputs = build.function(
+                "f", *draw(st.lists(some, max_size=3)), pin=pin, outputs=draw(st.integers(0, 2))
+            )
             contexts.append(context)
             arrays += outputs
         elif kind == "function_vjp" and contexts:
@@ -126,7 +129,9 @@ class Playbook:
         return self
 
     def end(self) -> Playbook:
-        assert not self.unexpected, f"after {self.told[-1]} nobody expected\n  " + "\n  ".join(map(str, self.unexpected))
+        assert not self.unexpected, f"after {self.told[-1]} nobody expected\n  " + "\n  ".join(
+            map(str, self.unexpected)
+        )
         return self
 
 

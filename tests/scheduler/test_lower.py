@@ -1,6 +1,7 @@
 import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
+
 from raygrad.proto.graph import KEEP_ON_WORKER
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.crossing import cross

@@ -1,4 +1,5 @@
 import pytest
+
 from raygrad.errors import PlanError
 from raygrad.proto.graph import Node, Spec
 from raygrad.scheduler.costs import Costs
@@ -121,7 +122,7 @@ def test_contradicting_demands_are_refused_by_name(builder):
 def test_a_pin_to_a_worker_that_does_not_exist_is_refused(builder):
     build = builder()
     build.op("sin", 0, pin=2)
-    with pytest.raises(PlanError, match="node 0 .* pinned to worker 2 of 2"):
+    with pytest.raises(PlanError, match=r"node 0 .* pinned to worker 2 of 2"):
         placed(build.graph())
     with pytest.raises(PlanError, match="pinned to worker 2 of 1"):
         placed(build.graph(), 1)
@@ -131,7 +132,7 @@ def test_near_a_later_value_is_refused(builder):
     build = builder()
     build.op("sin", 0, near=2)
     build.op("sin", 0)
-    with pytest.raises(PlanError, match="node 0 .* made later"):
+    with pytest.raises(PlanError, match=r"node 0 .* made later"):
         placed(build.graph())
 
 

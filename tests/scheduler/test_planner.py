@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from raygrad.errors import PlanError
 from raygrad.proto.graph import structural_hash
 from raygrad.scheduler import planner as planner_module

@@ -1,5 +1,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
+
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.priced import link, price
 from raygrad.scheduler.segment import cut

@@ -1,0 +1,33 @@
+import dataclasses
+from typing import get_args
+
+import pytest
+
+from raygrad.scheduler.costs import Costs
+from raygrad.scheduler.events import Event, SubmittedSegment, run_submitted
+from raygrad.scheduler.plan import Cluster, InStore, OnWorker
+from raygrad.scheduler.planner import make_plan
+
+
+@pytest.mark.parametrize("event", get_args(Event))
+def test_every_event_is_frozen_and_carries_its_time(event):
+    assert {"at"} <= {field.name for field in dataclasses.fields(event)}
+    assert event.__dataclass_params__.frozen
+    assert all(field.kw_only for field in dataclasses.fields(event))
+
+
+def test_a_plan_is_submitted_with_what_the_machine_has_to_know(builder):
+    build = builder(externals=3)
+    context, y = build.function("f", 0, 1, pin=0)
+    z = build.op("add", y, 2, pin=1)
+    build.function_vjp("f", context, z, 0)
+    build.keep_on_worker(z)
+    build.keep_in_store(context)
+    plan = make_plan(build.graph(), (-1, 0, 1), Costs(), Cluster.of(2), 0, b"").plan
+    event = run_submitted(plan, at=2.0, run=7, sources=[None, (3, 11), (3, 11)])
+    assert (event.at, event.run, event.open_ended) == (2.0, 7, False)
+    first, second, third = event.segments
+    assert first == SubmittedSegment(worker=0, reads=((3, 11),), exports=(True, False))
+    assert second == SubmittedSegment(worker=1, imports=((0, 1),), reads=((3, 11),), exports=(False,), pins=(z,))
+    assert third == SubmittedSegment(worker=0, imports=((0, 0), (1, 0)))
+    assert event.kept == ((context, InStore(0, 0, 0)), (z, OnWorker(1, 1)))
