@@ -39,9 +39,14 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgpack
+
+from raygrad.errors import ProtocolError
+
+from .checks import all_ints, fields, flag, integer, integers, one_of, sequence, shown, text, texts, unpack
+from .layout import check_layout
 
 IR_VERSION = 1
 UNDEFINED = -1
@@ -62,6 +67,15 @@ KEEP_ON_WORKER = 0
 """A kept value stays where it was made and is fetched when read (H14)."""
 KEEP_IN_STORE = 1
 """A kept value is returned to the object store: a later vjp reads it (saved tensors, contexts)."""
+
+ROLES: Final = frozenset({ROLE_OP, ROLE_FUNCTION, ROLE_HOOK, ROLE_SUM})
+KINDS: Final = frozenset({KIND_ARRAY, KIND_CONTEXT, KIND_CONST, KIND_OBJECT, KIND_UNKNOWN})
+
+MAX_NODES: Final = 1 << 24
+"""Of one graph or program: sixteen times the largest graph that planning has a budget for (10^6 nodes)."""
+
+MAX_VALUES: Final = 1 << 26
+"""Value ids of one graph, slots of one program: a worker makes a list of as many places before it runs anything."""
 
 
 class Spec(NamedTuple):
@@ -111,6 +125,25 @@ class Graph(NamedTuple):
         """Return the canonical bytes of the graph: equal graphs give equal bytes."""
         return msgpack.packb((IR_VERSION, *self), use_bin_type=True)
 
+    @classmethod
+    def decode(cls, encoded: Any) -> Graph:
+        """Return the graph whose `encode` gave these bytes.
+
+        Raises:
+            ProtocolError: they are none of a graph: says which part is wrong, down to the node.
+        """
+        body = unpack(encoded, "graph")
+        version = sequence(body, "graph")[:1]
+        if version != (IR_VERSION,):
+            raise ProtocolError(f"the graph is of version {shown(version)}; this side reads version {IR_VERSION}")
+        _, specs, externals, nodes, keep, open_ended = fields(body, 6, "graph")
+        specs = specs_of(specs)
+        externals = integers(externals, "specs of the externals", 0, len(specs))
+        nodes = nodes_of(nodes, len(specs))
+        graph = cls(specs, externals, nodes, _pairs(keep), flag(open_ended, "open-ended flag"))
+        _check_order(graph)
+        return graph
+
     @property
     def values(self) -> int:
         """The number of value ids (an open-ended node counts with its context only)."""
@@ -130,3 +163,114 @@ def first_outputs(graph: Graph) -> list[int]:
         ids.append(next_id)
         next_id += len(node.outputs)
     return ids
+
+
+# ---- checking what came over a wire --------------------------------------------------------------------------------
+
+
+def spec_of(raw: Any) -> Spec:
+    """Return a spec from its fields.
+
+    Raises:
+        ProtocolError: they are none of a spec.
+    """
+    kind, shape, dtype, device, layout = fields(raw, len(Spec._fields), "spec")
+    shape = integers(shape, "shape of a spec", -1)
+    kind, dtype = one_of(kind, KINDS, "kind of a spec"), text(dtype, "dtype of a spec")
+    if layout is not None:
+        order, expanded = fields(layout, 2, "layout of a spec")
+        layout = (
+            integers(order, "axis order of a spec", 0, len(shape)),
+            integers(expanded, "expanded axes of a spec", 0),
+        )
+        check_layout(shape, *layout)
+    return Spec(kind, shape, dtype, text(device, "device of a spec"), layout)
+
+
+def specs_of(raw: Any) -> tuple[Spec, ...]:
+    """Return the specs of a graph or program; see `spec_of`."""
+    return tuple([spec_of(spec) for spec in sequence(raw, "specs")])
+
+
+def nodes_of(raw: Any, specs: int) -> tuple[Node, ...]:
+    """Return nodes from their fields; their outputs are among `specs` specs. What their inputs name is not checked.
+
+    Raises:
+        ProtocolError: they are none of nodes; names the first that is wrong.
+    """
+    entries = sequence(raw, "nodes")
+    if len(entries) > MAX_NODES:
+        raise ProtocolError(f"there are {len(entries)} nodes; at most {MAX_NODES} are allowed")
+    try:
+        nodes = tuple([Node._make(entry) for entry in entries])
+        if _well_formed(nodes, entries, specs):
+            return nodes
+    except (TypeError, ValueError):  # told apart below
+        pass
+    return tuple([_node_of(entry, index, specs) for index, entry in enumerate(entries)])
+
+
+def _well_formed(nodes: tuple[Node, ...], entries: tuple[Any, ...], specs: int) -> bool:
+    """Tell whether every node is one: all fields of a kind at once, since graphs have thousands of nodes."""
+    roles: set[Any] = set()
+    names: set[type] = set()
+    tuples: set[type] = set(map(type, entries))
+    transforms: set[Any] = set()
+    numbers: list[Any] = []
+    outputs: list[Any] = []
+    for role, fn, stack, inputs, made, params, pin, near in nodes:
+        roles.add(role)
+        names.add(type(fn))
+        tuples.update((type(stack), type(inputs), type(made), type(params)))
+        if stack:
+            transforms.update(stack)
+        numbers += inputs
+        numbers += (pin, near)
+        outputs += made
+    return (
+        tuples <= {tuple}
+        and names <= {str}
+        and roles <= ROLES
+        and transforms <= {VJP}
+        and all_ints(numbers, UNDEFINED, MAX_VALUES)
+        and all_ints(outputs, 0, specs)
+    )
+
+
+def _node_of(raw: Any, index: int, specs: int) -> Node:
+    where = f"of node {index}"
+    role, fn, transforms, inputs, outputs, params, pin, near = fields(raw, len(Node._fields), f"node {index}")
+    for transform in texts(transforms, f"transforms {where}"):
+        one_of(transform, {VJP}, f"transform {where}")
+    return Node(
+        one_of(role, ROLES, f"role {where}"),
+        text(fn, f"name {where}"),
+        transforms,
+        integers(inputs, f"inputs {where}", UNDEFINED, MAX_VALUES),
+        integers(outputs, f"output specs {where}", 0, specs),
+        sequence(params, f"params {where}"),
+        integer(pin, f"pin {where}", -1, MAX_VALUES),
+        integer(near, f"colocation {where}", UNDEFINED, MAX_VALUES),
+    )
+
+
+def _pairs(raw: Any) -> tuple[tuple[int, int], ...]:
+    pairs = [fields(pair, 2, "kept value") for pair in sequence(raw, "kept values")]
+    return tuple([(integer(i, "kept value", 0), integer(how, "KEEP_*", 0, KEEP_IN_STORE + 1)) for i, how in pairs])
+
+
+def _check_order(graph: Graph) -> None:
+    """Check that each node reads only what stands before it, and that what is kept exists."""
+    known = len(graph.externals)
+    for index, node in enumerate(graph.nodes):
+        if node.near >= known or (node.inputs and max(node.inputs) >= known):
+            late = [i for i in (*node.inputs, node.near) if i >= known]
+            raise ProtocolError(f"node {index} ({node.fn}) reads value {late[0]}, which does not exist before it")
+        known += len(node.outputs)
+    if known > MAX_VALUES:
+        raise ProtocolError(f"the graph has {known} values; at most {MAX_VALUES} are allowed")
+    if graph.open_ended and (not graph.nodes or graph.nodes[-1].role != ROLE_FUNCTION):
+        raise ProtocolError("an open-ended graph ends with a user Function")
+    for value, _ in graph.keep:
+        if value >= known:
+            raise ProtocolError(f"value {value} is to be kept and does not exist")

@@ -1,0 +1,110 @@
+"""Reading a stranger's msgpack: the one place that unpacks it, and the checks that give its parts their types.
+
+Rules of this file: every function returns what it checked, typed, or raises `ProtocolError` with a message that names
+what was read. Sequences arrive as tuples and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NoReturn
+
+import msgpack
+
+from raygrad.errors import ProtocolError
+
+NO_MORE_THAN_INT64: Final = 2**63
+"""Ids, counts and extents are signed 64-bit numbers on every side."""
+
+
+def unpack(data: Any, what: str) -> Any:
+    """Return the msgpack object in `data`, with tuples for arrays.
+
+    Nesting is limited by msgpack itself (1,024 levels), every count by the length of `data`.
+
+    Raises:
+        ProtocolError: it is no single msgpack object, or holds an extension type.
+    """
+    try:
+        return msgpack.unpackb(data, use_list=False, strict_map_key=False, ext_hook=_refuse_extension)
+    except ProtocolError:
+        raise
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise ProtocolError(f"the {what} is not msgpack: {error or type(error).__name__}") from error
+
+
+def _refuse_extension(code: int, _data: bytes) -> NoReturn:
+    raise ProtocolError(f"the msgpack extension type {code} has no meaning here")
+
+
+def fields(value: Any, count: int, what: str) -> tuple[Any, ...]:
+    """Return a tuple of exactly `count` elements."""
+    if type(value) is not tuple or len(value) != count:  # pyright: ignore[reportUnknownArgumentType]
+        raise ProtocolError(f"the {what} is not {count} fields but {shown(value)}")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def sequence(value: Any, what: str) -> tuple[Any, ...]:
+    """Return a tuple of any length."""
+    if type(value) is not tuple:
+        raise ProtocolError(f"the {what} is not a sequence but {shown(value)}")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def integer(value: Any, what: str, low: int = -NO_MORE_THAN_INT64, high: int = NO_MORE_THAN_INT64) -> int:
+    """Return an int in low <= value < high."""
+    if type(value) is not int or not low <= value < high:
+        raise ProtocolError(f"the {what} is not an integer from {low} to below {high} but {shown(value)}")
+    return value
+
+
+def integers(value: Any, what: str, low: int = -NO_MORE_THAN_INT64, high: int = NO_MORE_THAN_INT64) -> tuple[int, ...]:
+    """Return a tuple of ints, each in low <= i < high."""
+    items = sequence(value, what)
+    if all_ints(items, low, high):
+        return items
+    raise ProtocolError(f"the {what} are not integers from {low} to below {high} but {shown(items)}")
+
+
+def all_ints(items: Sequence[Any], low: int, high: int) -> bool:
+    """Tell whether all are ints in low <= i < high; fast for many."""
+    return not items or (set(map(type, items)) == {int} and min(items) >= low and max(items) < high)
+
+
+def text(value: Any, what: str) -> str:
+    """Return a str."""
+    if type(value) is not str:
+        raise ProtocolError(f"the {what} is not text but {shown(value)}")
+    return value
+
+
+def texts(value: Any, what: str) -> tuple[str, ...]:
+    """Return a tuple of strs."""
+    return tuple([text(item, what) for item in sequence(value, what)])
+
+
+def one_of(value: Any, allowed: Iterable[str], what: str) -> str:
+    """Return a str that is one of `allowed`."""
+    if type(value) is not str or value not in allowed:
+        raise ProtocolError(f"the {what} is not one of {', '.join(sorted(allowed))} but {shown(value)}")
+    return value
+
+
+def flag(value: Any, what: str) -> bool:
+    """Return a bool."""
+    if type(value) is not bool:
+        raise ProtocolError(f"the {what} is not true or false but {shown(value)}")
+    return value
+
+
+def octets(value: Any, what: str) -> bytes:
+    """Return bytes."""
+    if type(value) is not bytes:
+        raise ProtocolError(f"the {what} is not bytes but {shown(value)}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """Return a short description of foreign data for a message."""
+    described = repr(value) if not isinstance(value, tuple | list | dict | str | bytes) else repr(value)[:60]  # pyright: ignore[reportUnknownArgumentType]
+    return f"{type(value).__name__} {described}"  # pyright: ignore[reportUnknownArgumentType]
