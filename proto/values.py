@@ -49,7 +49,7 @@ DTYPE_KINDS: Final = "biufcmMSU"
 
 _DTYPE: Final = re.compile(r"[<>|=]?[biufcmMSU][0-9]{1,9}(\[[0-9a-zA-Z]{1,24}\])?")
 
-_type_of: Final[Callable[[object], type[Any]]] = type
+_type_of: Callable[[object], type[Any]] = type
 """`type` as pyright can follow it for a value of unknown type."""
 
 TUPLE, LIST, DICT, INT, COMPLEX, SLICE, ELLIPSIS, SCALAR, DTYPE, BLOB, BYTES, TEXT, SPEC, PINNED, ITEM = range(15)
@@ -236,6 +236,7 @@ def _blob(writer: _Writer, value: Blob, _depth: int) -> Any:
 
 
 def _other(writer: _Writer, value: object, depth: int) -> Any:
+    kind, described = _type_of(value), shown(value)
     if isinstance(value, np.generic):
         scalar: Array = np.asarray(cast(Any, value))
         if scalar.dtype.kind in DTYPE_KINDS:
@@ -244,8 +245,7 @@ def _other(writer: _Writer, value: object, depth: int) -> Any:
         return writer.array(np.asarray(cast(Any, value), order="K"), depth)
     elif isinstance(value, np.dtype) and value.kind in DTYPE_KINDS:
         return DTYPE, value.newbyteorder("=").str
-    kind = _type_of(value)
-    raise NotShippable(f"a {kind.__module__}.{kind.__qualname__} cannot travel as plain data: {shown(value)}")
+    raise NotShippable(f"a {kind.__module__}.{kind.__qualname__} cannot travel as plain data: {described}")
 
 
 _AS_ITSELF: Final = frozenset({type(None), bool, float})
