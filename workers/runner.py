@@ -262,7 +262,6 @@ def _compile_function_vjp(step: Step, host: Host) -> Execute:
     depth = len(step.node.transforms)
     context_slot = step.node.inputs[0]
     items, captured = step.node.inputs[1 : 1 + length], step.node.inputs[1 + length :]  # type: ignore[operator]
-    tape = depth > 1 or bool(differentiate)
     flagged: Any = frozenset(requires)  # type: ignore[arg-type]
     chosen: Any = wanted
 
@@ -270,7 +269,7 @@ def _compile_function_vjp(step: Step, host: Host) -> Execute:
         cls = host.code(step.node.fn, [slots[s] for s in captured])
         live = slots[context_slot].live(cls)
         tensors = [
-            None if slot == UNDEFINED or slots[slot] is None else given(slots[slot], tape and position in flagged)
+            None if slot == UNDEFINED or slots[slot] is None else given(slots[slot], position in flagged)
             for position, slot in enumerate(items)
         ]
         level = _Levels(live, arguments, outputs)  # type: ignore[arg-type]

@@ -289,7 +289,9 @@ class RecordedFunction(FunctionNode):
         items.extend(self._saved_outputs.get(j) for j in range(len(self._metas)))
         wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         metas = [self._inputs[i] for i in wanted]
-        results, _ = record_vjp(self, self._context, 1, items, (), wanted, metas, False)
+        shift = len(self._metas)
+        requires = [shift + i for i in wanted] + [shift + len(self._inputs) + j for j in self._saved_outputs]
+        results, _ = record_vjp(self, self._context, 1, items, requires, wanted, metas, False)
         out: list[Data | None] = [None] * len(self._edges)
         for position, value in zip(wanted, results, strict=True):
             out[position] = value
@@ -460,7 +462,8 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
     with recorder.lock:
         sources = [context, *(recorder.source(item) for item in items), *recorder.captured(shipped)]
         outputs = [recorder.plain(node._inputs[i]) for i in wanted]
-        meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), (), 0)
+        requires = tuple(len(node._metas) + i for i in wanted)
+        meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, 0)
         made = NodeRecord(recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site())
         made.effects = True
         recorder.add_record(made)

@@ -1,0 +1,272 @@
+"""The session's life: recording, reading, raising, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.errors import DroppedError, RaygradError, SessionError
+
+
+class Cube(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * x * x * 3.0
+
+
+class FailsFromThree(rg.autograd.Function):
+    """Its backward raises once x has reached three."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, step: Any) -> Any:
+        ctx.save_for_backward(x, step)
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        _, step = ctx.saved_tensors
+        if float(step) == 3.0:
+            raise ArithmeticError("third step", 3)
+        return grad, None
+
+
+@pytest.fixture(params=[{"workers": 1}, {"workers": 2}, {"workers": 1, "strict": True}], ids=["one", "two", "strict"])
+def session(request: pytest.FixtureRequest) -> Any:
+    session = rg.Session(**request.param)
+    yield session
+    session.close(discard=True)
+
+
+def test_recording_runs_nothing_until_a_value_is_read(session: Any) -> None:
+    with session:
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2.0
+        assert session.last_run is None
+        assert y.numpy(force=True).tolist() == [2.0, 4.0]
+        assert session.last_run is not None
+
+
+def test_backward_submits_and_does_not_wait(session: Any) -> None:
+    with session:
+        x = rg.tensor(2.0, dtype=rg.float64, requires_grad=True)
+        loss = Cube.apply(x)
+        loss.backward()
+        run = session.last_run
+        assert float(x.grad) == 12.0
+        assert run.done()
+
+
+def test_values_are_fetched_when_the_session_closes(session: Any) -> None:
+    with session:
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        y = (x * 3.0).sum()
+        y.backward()
+    assert float(y.detach()) == 9.0
+    assert x.grad.numpy().tolist() == [3.0, 3.0]
+    assert (y.detach() + 1.0).item() == 10.0  # eager again
+
+
+def test_discarding_drops_what_is_not_here(session: Any) -> None:
+    with session:
+        y = rg.tensor([1.0]) * 2.0
+        session.close(discard=True)
+    with pytest.raises(SessionError, match="dropped when its session was closed"):
+        y.numpy()
+
+
+def test_h14_reading_the_loss_before_backward_changes_nothing(session: Any) -> None:
+    grads = []
+    with session:
+        for read in (False, True):
+            x = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+            loss = (Cube.apply(x) * x).sum()
+            if read:
+                assert str(loss)
+            loss.backward()
+            grads.append(x.grad.numpy())
+    assert grads[0].tobytes() == grads[1].tobytes()
+
+
+def test_h21_an_error_is_raised_once_at_the_next_sync_point(session: Any) -> None:
+    with session:
+        x = rg.tensor(1.0, requires_grad=True)
+        bad = FailsFromThree.apply(x, rg.tensor(3.0))
+        bad.backward()
+        good = rg.tensor([1.0]) + 1.0
+        with pytest.raises(ArithmeticError, match="third step") as caught:
+            good.numpy()
+        assert caught.value.args == ("third step", 3)
+        assert good.numpy().tolist() == [2.0]
+        assert x.grad is None
+
+
+def test_an_error_names_node_worker_shapes_and_the_users_line(session: Any) -> None:
+    with session:
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        loss = FailsFromThree.apply(x, rg.tensor(3.0)).sum()
+        with pytest.raises(ArithmeticError) as caught:
+            loss.backward()
+            x.grad.numpy()
+    notes = "\n".join(caught.value.__notes__)
+    assert "FailsFromThree" in notes and "worker" in notes and "float32[2]" in notes
+    assert "test_session.py" in notes and "raise ArithmeticError" in notes
+
+
+def test_h8_a_failure_in_step_three_of_five_leaves_parameters_as_after_step_two(session: Any) -> None:
+    def train(steps: int) -> Any:
+        w = rg.tensor([1.0, -2.0], dtype=rg.float64, requires_grad=True)
+        optimiser = rg.optim.SGD([w], lr=0.1, momentum=0.9)
+        for step in range(1, steps + 1):
+            optimiser.zero_grad()
+            loss = (FailsFromThree.apply(w, rg.tensor(float(step))) ** 2).sum()
+            loss.backward()
+            optimiser.step()
+        return w
+
+    after_two = train(2).detach().numpy()
+    with session:
+        with pytest.raises(ArithmeticError) as caught:
+            w = train_into(session, 5)
+        w = kept["w"]
+        assert w.detach().numpy().tobytes() == after_two.tobytes()
+        assert "dropped with it" in "\n".join(caught.value.__notes__)
+
+
+kept: dict[str, Any] = {}
+
+
+def train_into(session: Any, steps: int) -> Any:
+    w = kept["w"] = rg.tensor([1.0, -2.0], dtype=rg.float64, requires_grad=True)
+    optimiser = rg.optim.SGD([w], lr=0.1, momentum=0.9)
+    for step in range(1, steps + 1):
+        optimiser.zero_grad()
+        loss = (FailsFromThree.apply(w, rg.tensor(float(step))) ** 2).sum()
+        loss.backward()
+        optimiser.step()
+    session.wait_for_everything()
+    return w
+
+
+def test_reading_a_dropped_value_says_why(session: Any) -> None:
+    with session:
+        x = rg.tensor(1.0, requires_grad=True)
+        y = FailsFromThree.apply(x, rg.tensor(3.0))
+        (g,) = rg.autograd.grad(y, x)
+        with pytest.raises(ArithmeticError):
+            g.numpy()
+        with pytest.raises(DroppedError, match="ArithmeticError"):
+            g.numpy()
+
+
+def test_two_sessions_do_not_disturb_each_other() -> None:
+    one, two = rg.Session(workers=1), rg.Session(workers=1)
+    with one:
+        a = rg.tensor([1.0]) * 2.0
+        with two:
+            b = rg.tensor([1.0]) * 3.0
+            with pytest.raises(SessionError, match="another session"):
+                _ = a + b
+        assert b.numpy().tolist() == [3.0]
+        assert a.numpy().tolist() == [2.0]
+
+
+def test_a_pending_value_brings_its_session_into_any_thread(session: Any) -> None:
+    results: list[Any] = []
+    with session:
+        x = rg.tensor([1.0, 2.0]) * 2.0
+        thread = threading.Thread(target=lambda: results.append((x + 1.0).numpy()))
+        thread.start()
+        thread.join(30)
+    assert results[0].tolist() == [3.0, 5.0]
+
+
+def test_awaiting_a_pending_value(session: Any) -> None:
+    async def program() -> float:
+        loss = (rg.tensor([1.0, 2.0]) * 2.0).sum()
+        return float(await loss)
+
+    with session:
+        assert asyncio.run(program()) == 6.0
+
+
+def test_sync_raises_inside_the_call_that_fails() -> None:
+    with rg.Session(workers=1, sync=True):
+        x = rg.tensor(1.0, requires_grad=True)
+        y = FailsFromThree.apply(x, rg.tensor(3.0))
+        with pytest.raises(ArithmeticError):
+            y.backward()
+
+
+def test_start_makes_a_notebooks_session_ambient_until_close() -> None:
+    session = rg.Session(workers=1).start()
+    y = rg.tensor([1.0]) * 2.0
+    assert repr(y).startswith("tensor(pending")
+    session.close()
+    assert y.numpy().tolist() == [2.0]
+    assert repr(rg.tensor([1.0]) * 2.0) == "tensor([2.])"
+
+
+def test_a_closed_session_says_so() -> None:
+    session = rg.Session(workers=1)
+    session.close()
+    with pytest.raises(SessionError, match="closed"), session:
+        pass
+
+
+def test_values_live_as_long_as_the_client_holds_them(session: Any) -> None:
+    with session:
+        x = rg.tensor([1.0, 2.0])
+        y = x * 2.0
+        y.numpy()
+        key = (y._data.record.run, y._data.record.base)
+        del y
+        gc.collect()
+        assert key in session._recorder.dropped
+        (x + 1.0).numpy()
+        assert not session._recorder.dropped
+
+
+def test_emits_reach_handlers_and_the_run_in_order(session: Any) -> None:
+    heard: list[Any] = []
+    with session:
+        session.on("grad", lambda value: heard.append(np.asarray(value).tolist()))
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2.0
+        y.register_hook(lambda grad: rg.emit("grad", grad))
+        x.register_hook(lambda grad: rg.emit("grad", grad))
+        y.sum().backward()
+        session.last_run.wait()
+        emits = [(name, np.asarray(value).tolist()) for name, value in session.last_run.emits]
+    assert heard == [[1.0, 1.0], [2.0, 2.0]]
+    assert emits == [("grad", [1.0, 1.0]), ("grad", [2.0, 2.0])]
+
+
+def test_put_stands_for_an_array(session: Any) -> None:
+    with session:
+        big = session.put(np.ones((100, 100)))
+        assert float((big * 2.0).sum()) == 20_000.0
+
+
+def test_unknown_addresses_and_options_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected 'local', 'ray'"):
+        rg.Session("spark")
+    with pytest.raises(ValueError, match="unknown options for a local session: colour"):
+        rg.Session(colour="blue")
+    with pytest.raises(ValueError, match="at least 1"):
+        rg.Session(workers=0)
+
+
+def test_errors_are_raygrads_own_and_the_builtins() -> None:
+    assert issubclass(SessionError, RaygradError) and issubclass(SessionError, RuntimeError)

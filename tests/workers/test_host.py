@@ -1,0 +1,120 @@
+"""One worker: calls, pins, failures and poison."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.errors import ExecutionError
+from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec
+from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
+from raygrad.workers.host import POISON, WorkerHost
+from raygrad.workers.shipping import ship, unpack_exception
+
+VECTOR = Spec("array", (2,), "float64")
+
+
+def doubling(**fields: Any) -> Program:
+    """Return a program of one step, slot 1 = slot 0 + slot 0."""
+    node = Node(ROLE_OP, "add", (), (0, 0), (0,), ())
+    blank: dict[str, Any] = {
+        "slots": 2,
+        "specs": (VECTOR,),
+        "externals": ((0, 0),),
+        "imports": (),
+        "unpins": (),
+        "steps": (Step(4, node, (1,), ()),),
+        "exports": (),
+        "pins": (),
+        "results": (),
+    }
+    return Program(**{**blank, **fields})
+
+
+@pytest.fixture
+def host() -> WorkerHost:
+    return WorkerHost("worker 7")
+
+
+def call(host: WorkerHost, program: Program, externals: tuple[Any, ...], objects: list[Any] = [], run: int = 1) -> Any:  # noqa: B006
+    key = repr(program).encode()
+    host.load(key, program)
+    return host.run(Call(run, 0, 0, key, externals), objects)
+
+
+def test_small_results_ride_in_the_record_and_large_ones_do_not(host: WorkerHost) -> None:
+    program = doubling(results=((1, 9),), pins=((1, 9),))
+    small, _ = call(host, program, (np.array([1.0, 2.0]),))
+    large, _ = call(host, program, (np.zeros(INLINE_RESULT_BYTES // 8 + 1),), run=2)
+    assert small.results[0][0] == 9 and small.results[0][1].tolist() == [2.0, 4.0]
+    assert large.results == () and dict(large.sizes)[9] > INLINE_RESULT_BYTES
+    assert host.fetch(2, 9).shape == (INLINE_RESULT_BYTES // 8 + 1,)
+
+
+def test_externals_come_as_values_pins_or_items_of_objects(host: WorkerHost) -> None:
+    program = doubling(exports=((1,),), pins=((1, 5),))
+    _, exports = call(host, program, (np.array([1.0, 1.0]),))
+    assert exports[0][0].tolist() == [2.0, 2.0]
+    _, exports = call(host, program, (Pinned(1, 5),), run=2)
+    assert exports[0][0].tolist() == [4.0, 4.0]
+    _, exports = call(host, program, (Item(0, 1),), [[None, np.array([3.0, 3.0])]], run=3)
+    assert exports[0][0].tolist() == [6.0, 6.0]
+
+
+def test_unpinning_lets_go(host: WorkerHost) -> None:
+    call(host, doubling(pins=((1, 5),)), (np.array([1.0, 1.0]),))
+    assert host.pinned == 1
+    host.unpin([Pinned(1, 5), Pinned(1, 6)])
+    assert host.pinned == 0
+    with pytest.raises(KeyError):
+        host.fetch(1, 5)
+
+
+class Fails(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        raise LookupError("not here", x.shape)
+
+
+def test_a_failure_comes_back_in_the_record_and_poisons_what_was_not_made(host: WorkerHost) -> None:
+    shipped = ship(Fails, in_process=True)
+    host.learn(shipped.fingerprint, shipped.shipment)
+    node = Node(ROLE_FUNCTION, "@" + shipped.fingerprint, (), (0,), (0, 0), (1, (0,), 0, None))
+    program = doubling(steps=(Step(4, node, (-1, 1), ()),), exports=((1,),), pins=((1, 5),))
+    record, exports = call(host, program, (np.array([1.0, 2.0]),))
+    assert record.status == "failed" and exports == [POISON] and host.fetch(1, 5) is POISON
+    failure = record.failure
+    assert (failure.index, failure.node, failure.shapes) == (4, "Fails", ("float64[2]",))
+    assert "not here" in failure.traceback
+    error = unpack_exception(failure.exception)
+    assert type(error) is LookupError and error.args == ("not here", (2,))
+
+
+def test_poison_skips_a_segment_and_spreads(host: WorkerHost) -> None:
+    program = doubling(imports=((0,),), externals=(), exports=((1,),), pins=((1, 5),))
+    record, exports = call(host, program, (), [POISON])
+    assert record.status == "skipped" and exports == [POISON] and host.fetch(1, 5) is POISON
+    record, _ = call(host, doubling(), (Pinned(1, 5),), run=2)
+    assert record.status == "skipped"
+
+
+def test_poison_keeps_its_identity_across_pickling() -> None:
+    assert pickle.loads(pickle.dumps(POISON)) is POISON
+
+
+def test_packed_objects_keep_values_undefined_gradients_and_objects(host: WorkerHost) -> None:
+    values = [np.arange(6.0).reshape(2, 3).T, None, {"a": (1, "b")}, (1, 2)]
+    array, undefined, table, pair = host.unpack(host.pack(values))  # type: ignore[misc]
+    assert array.strides == values[0].strides and not array.flags.writeable  # type: ignore[attr-defined]
+    assert undefined is None and table == {"a": (1, "b")} and pair == (1, 2)
+
+
+def test_a_program_or_code_that_was_never_shipped_is_named(host: WorkerHost) -> None:
+    with pytest.raises(ExecutionError, match="was not loaded on worker worker 7"):
+        host.run(Call(1, 0, 0, b"\x01", ()), [])
+    with pytest.raises(ExecutionError, match="'@abc' was not shipped"):
+        host.code("@abc", [])
