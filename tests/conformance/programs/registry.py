@@ -1,0 +1,95 @@
+"""What a program is, and the registry of all of them.
+
+A program is a plain function `(T, log)` that is run with `T = torch` and with `T = raygrad` and has to mean the same.
+It returns tensors, None and Python values, nested as it likes. `log(name, value)` is called from Functions and hooks
+only: they are the code that may run elsewhere. Its docstring says, in a line, what it would catch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Log = Callable[[str, Any], None]
+Run = Callable[[Any, Log], Any]
+
+TAGS = frozenset({"numpy", "multi_output", "create_graph", "read_between", "trains", "infer"})
+"""What a program is counted as; `test_coverage` checks each claim against the program's source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One program of the suite.
+
+    Attributes:
+        run: the function `(T, log)`.
+        ids: the behaviours that it shows: ids of the semantics and of the design's hard cases.
+        tags: what it is counted as, out of TAGS.
+        torch: it is valid under torch, too.
+        errors: the exception that it ends with, if it does.
+        rtol: relative tolerance against torch by dtype; all else is compared exactly.
+    """
+
+    run: Run
+    ids: tuple[str, ...]
+    tags: frozenset[str]
+    torch: bool
+    errors: type[BaseException] | None
+    rtol: dict[str, float]
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(
+    *ids: str,
+    tags: Collection[str] = (),
+    torch: bool = True,
+    errors: type[BaseException] | None = None,
+    rtol64: float = 1e-10,
+    rtol32: float = 1e-5,
+) -> Callable[[Run], Run]:
+    """Register the decorated function as a program.
+
+    Raises:
+        ValueError: a tag is not one of TAGS, or two programs have one name.
+    """
+    if unknown := set(tags) - TAGS:
+        raise ValueError(f"unknown tags: {sorted(unknown)}")
+
+    def register(run: Run) -> Run:
+        if run.__name__ in PROGRAMS:
+            raise ValueError(f"two programs are called {run.__name__}")
+        PROGRAMS[run.__name__] = Program(
+            run=run,
+            ids=ids,
+            tags=frozenset(tags),
+            torch=torch,
+            errors=errors,
+            rtol={"float64": rtol64, "float32": rtol32},
+        )
+        return run
+
+    return register
+
+
+def values(*shape: int, seed: int = 0, dtype: str = "float64") -> Any:
+    """Return an array of normal numbers, the same at each call."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def leaf(T: Any, *shape: int, seed: int = 0, dtype: str = "float64") -> Any:
+    """Return `values` as a leaf that requires grad."""
+    return T.tensor(values(*shape, seed=seed, dtype=dtype), requires_grad=True)
+
+
+def constant(T: Any, *shape: int, seed: int = 100, dtype: str = "float64") -> Any:
+    """Return `values` as a tensor that does not require grad."""
+    return T.tensor(values(*shape, seed=seed, dtype=dtype))

@@ -1,0 +1,120 @@
+"""Each program of the suite in each mode: eagerly, in process, in process strictly, on Ray; and under torch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .harness import SESSIONS, Outcome, Watched, assert_close, assert_same, run_here, run_in
+from .programs import PROGRAMS, Program
+
+RAY_MARKS = [pytest.mark.ray, pytest.mark.slow]
+MARKS = {"torch": [pytest.mark.oracle], "ray1": RAY_MARKS, "ray3": RAY_MARKS}
+OBJECT_STORE = 256 * 1024**2
+CASES = [
+    pytest.param(mode, program, id=f"{mode}-{program.name}", marks=MARKS.get(mode, []))
+    for mode in ("eager", "torch", *SESSIONS)
+    for program in PROGRAMS.values()
+    if mode != "torch" or program.torch
+]
+
+
+@pytest.fixture(scope="module")
+def references() -> dict[str, Outcome | Exception]:
+    """What each program gives eagerly, or wrongly raises: computed before any session is open."""
+    return {name: _eagerly(program) for name, program in PROGRAMS.items()}
+
+
+def _eagerly(program: Program) -> Outcome | Exception:
+    try:
+        return run_here(program, "raygrad")
+    except Exception as error:  # shown by every test of that program
+        return error
+
+
+@pytest.fixture(scope="module")
+def ray_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A Ray of our own, started from a folder outside the repository: it puts that folder on every worker's path."""
+    ray = pytest.importorskip("ray")
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("driver"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(
+            num_cpus=4,
+            object_store_memory=OBJECT_STORE,
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+    yield
+    ray.shutdown()
+    os.chdir(before)
+
+
+class Opener:
+    """Opens the session of a mode when it is asked for: one for each program in process, one for all on Ray.
+
+    After a failure the next program gets a new one, so that a failing program does not take others with it.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self.watched: Watched | None = None
+
+    def run(self, program: Program) -> Outcome:
+        if self.watched is None:
+            self.watched = Watched(**SESSIONS[self.mode])
+        try:
+            outcome = run_in(program, self.watched)
+        except BaseException:
+            self.close(discard=True)
+            raise
+        if not self.mode.startswith("ray"):
+            self.close()
+        return outcome
+
+    def close(self, discard: bool = False) -> None:
+        watched, self.watched = self.watched, None
+        if watched is not None:
+            watched.close(discard)
+
+
+@pytest.fixture(scope="module")
+def mode(request: pytest.FixtureRequest, references: dict[str, Outcome | Exception]) -> Iterator[str | Opener]:
+    """The library to run eagerly with, or what opens sessions."""
+    if request.param in SESSIONS:
+        if request.param.startswith("ray"):
+            request.getfixturevalue("ray_here")
+        opener = Opener(request.param)
+        yield opener
+        opener.close()
+    else:
+        yield pytest.importorskip("torch").__name__ if request.param == "torch" else "raygrad"
+
+
+@pytest.mark.parametrize(("mode", "program"), CASES, indirect=["mode"])
+def test_program(mode: str | Opener, program: Program, references: dict[str, Outcome | Exception]) -> None:
+    expected = references[program.name]
+    if isinstance(expected, Exception):
+        raise AssertionError(f"eagerly: {type(expected).__name__}: {expected}") from expected
+    if program.errors is not None:
+        assert expected.error is not None, f"eagerly no {program.errors.__name__} was raised"
+    if isinstance(mode, Opener):
+        assert_same(mode.run(program), expected)
+    elif mode == "torch":
+        assert_close(expected, run_here(program, mode), program.rtol)
+    else:
+        assert_same(run_here(program, mode), expected)
+
+
+def test_programs_are_given_their_library() -> None:
+    for program in PROGRAMS.values():
+        names = vars(sys.modules[program.run.__module__])
+        assert not {"torch", "raygrad", "rg"} & set(names), program.run.__module__
