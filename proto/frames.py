@@ -24,7 +24,7 @@ import numpy as np
 from raygrad.errors import ProtocolError
 
 from .checks import unpack
-from .values import Buffer
+from .value_writer import Buffer
 
 MAGIC: Final = b"RGRD"
 

@@ -17,7 +17,8 @@ from .checks import all_ints, fields, flag, integer, integers, octets, one_of, s
 from .frames import Frame, decode_frame, encode_frame
 from .graph import MAX_NODES, MAX_VALUES, UNDEFINED, Graph, nodes_of, specs_of
 from .program import Call, Failure, Learned, Pinned, Program, Record, Step
-from .values import Buffer, read_values, write_values
+from .value_reader import read_values
+from .value_writer import Buffer, write_values
 
 RECORD_STATUS: Final = frozenset({"done", "failed", "skipped"})
 
