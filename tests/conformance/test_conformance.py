@@ -7,7 +7,6 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
