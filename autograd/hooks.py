@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from types import TracebackType
 from typing import Any
 
 _ids = itertools.count()
 
-HookDict = dict[int, Any]
-"""Hooks by handle id, in order of registration."""
+
+class HookDict(dict[int, Any]):
+    """Hooks by handle id, in order of registration; a pass takes a snapshot of the values."""
+
+    __slots__ = ("__weakref__",)
 
 
 class RemovableHandle:
-    """Removes one hook: `handle.remove()` (again does nothing), or at the end of a `with` block."""
+    """Removes one hook: `handle.remove()` (again does nothing), or at the end of a `with` block.
+
+    It keeps neither the hook nor its node alive: a hook lives as long as what it is registered on (ND-17).
+    """
 
     __slots__ = ("_hooks", "id")
 
     def __init__(self, hooks: HookDict, hook: Any) -> None:
         self.id = next(_ids)
-        self._hooks: HookDict | None = hooks
+        self._hooks = weakref.ref(hooks)
         hooks[self.id] = hook
 
     def remove(self) -> None:
         """Remove the hook; a pass that is under way is not affected."""
-        if self._hooks is not None:
-            self._hooks.pop(self.id, None)
-            self._hooks = None
+        hooks = self._hooks()
+        if hooks is not None:
+            hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -79,13 +79,13 @@ class Node:
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces `grad_inputs`."""
         if self._post_hooks is None:
-            self._post_hooks = {}
+            self._post_hooks = HookDict()
         return RemovableHandle(self._post_hooks, hook_for(hook, "post", self))
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces `grad_outputs`."""
         if self._pre_hooks is None:
-            self._pre_hooks = {}
+            self._pre_hooks = HookDict()
         return RemovableHandle(self._pre_hooks, hook_for(hook, "pre", self))
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:

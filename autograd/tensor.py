@@ -206,7 +206,7 @@ class Tensor(TensorMethods):
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
         if self.grad_fn is None:
             if self._hooks is None:
-                self._hooks = {}
+                self._hooks = HookDict()
             accumulator = None if self._accumulator is None else self._accumulator()
             if accumulator is not None:
                 accumulator._tensor_hooks = {0: self._hooks}
@@ -214,7 +214,7 @@ class Tensor(TensorMethods):
         node = self.grad_fn
         if node._tensor_hooks is None:
             node._tensor_hooks = {}
-        return RemovableHandle(node._tensor_hooks.setdefault(self.output_nr, {}), hook_for(hook, "tensor", node))
+        return RemovableHandle(node._tensor_hooks.setdefault(self.output_nr, HookDict()), hook_for(hook, "tensor", node))
 
     def retain_grad(self) -> None:
         """Keep this non-leaf's gradient in `.grad` too.
