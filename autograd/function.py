@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from raygrad.errors import AutogradError, MissingDerivative
 
 from .derive import Meta, sum_to
-from .dtypes import is_differentiable
 from .layout import dense, is_plain
 from .modes import state
 from .node import FREED, NO_EDGE, Edge, Node, next_sequence, stale_message
 from .recording import Data, Pending, Recorder
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
+from .tensor import Tensor
 
 INPUT, OUTPUT, VALUE = "input", "output", "value"
 
@@ -68,8 +65,6 @@ class FunctionNode(Node):
         Raises:
             TypeError: an argument is neither a tensor nor None; set other things as attributes of ctx.
         """
-        from .tensor import Tensor
-
         for index, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
@@ -84,8 +79,6 @@ class FunctionNode(Node):
         Raises:
             RuntimeError: an argument is not a tensor.
         """
-        from .tensor import Tensor
-
         for output in outputs:
             if not isinstance(output, Tensor):
                 raise AutogradError(f"mark_non_differentiable only accepts variable arguments, but got {type(output).__name__}")
@@ -112,28 +105,24 @@ class FunctionNode(Node):
             return ()
         if self._saved is None:
             raise AutogradError(FREED)
-        return tuple(None if slot is None else self._unpack(slot, number) for number, slot in enumerate(self._saved))
+        return tuple([None if slot is None else self._unpack(slot, number) for number, slot in enumerate(self._saved)])
 
     # ---- the node -------------------------------------------------------------------------------------------------
 
     def _unpack(self, slot: Saved, number: int) -> Tensor:
-        from .tensor import Tensor
-
-        if slot.counter is not None and slot.counter[0] != slot.version:
-            tensor = slot.value
+        kind, position, tensor, counter, version = slot
+        if counter is not None and counter[0] != version:
             what = f"saved tensor {number} of {self.name()} ({tensor.dtype}, shape {tuple(tensor.shape)})"
-            raise AutogradError(stale_message(what, slot.counter[0], slot.version))
-        return Tensor.made(slot.value, self, slot.position) if slot.kind is OUTPUT else slot.value
+            raise AutogradError(stale_message(what, counter[0], version))
+        return Tensor.made(tensor, self, position) if kind is OUTPUT else tensor
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
-        from .tensor import Tensor
-
         if recorder is not None and not create_graph:
             return recorder.function_vjp(self, grads)
         if create_graph:
             return run_backward(self, grads, True)
-        wrapped = [None if grad is None else Tensor.made(dense(grad)) for grad in grads]
-        return [None if grad is None else grad._data for grad in run_backward(self, wrapped, False)]
+        wrapped = [None if g is None else Tensor.made(g if g.flags.c_contiguous else dense(g)) for g in grads]
+        return [None if g is None else g._data for g in run_backward(self, wrapped, False)]
 
     def _release(self) -> None:
         self._saved = None
@@ -212,8 +201,6 @@ class Function(metaclass=FunctionMeta):
         Raises:
             TypeError: arguments that do not fit forward's signature.
         """
-        from .tensor import Tensor
-
         if kwargs or cls.setup_context is not Function.setup_context:
             args = bind(cls, args, kwargs)
         recorder = state.recorder
@@ -272,21 +259,35 @@ def run_forward(
     With `recording` the node has its edges (`edges`, or those of the arguments) and what was saved; without, none.
     Arguments that are neither dense nor an expansion are made dense first (H1).
     """
-    from .tensor import Tensor
-
-    for arg in args:
-        if isinstance(arg, Tensor) and not arg._data.flags.c_contiguous and not is_plain(arg._data):
-            args = tuple([_dense(a) if isinstance(a, Tensor) else a for a in args])
-            break
-
+    needs: list[bool] = []
+    targets: list[Edge | None] = []
+    metas: list[Meta | None] = []
+    for position, arg in enumerate(args):
+        if not isinstance(arg, Tensor):
+            needs.append(False)
+            targets.append(None)
+            metas.append(None)
+            continue
+        data = arg._data
+        if not (data.flags.c_contiguous or is_plain(data)):
+            arg = _dense(arg)
+            args = (*args[:position], arg, *args[position + 1 :])
+        needs.append(arg._requires_grad)
+        metas.append((data.shape, data.dtype))
+        if not arg._requires_grad:
+            targets.append(NO_EDGE)
+        else:
+            targets.append(arg.edge() if arg.grad_fn is None else (arg.grad_fn, arg.output_nr))
     node = cls._backward_cls()
-    node.needs_input_grad = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
+    node.needs_input_grad = tuple(needs)
     if recording:
-        node._edges = edges if edges is not None else [_edge(a) if isinstance(a, Tensor) else None for a in args]
-        node._inputs = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
+        node._edges = targets if edges is None else edges
+        node._inputs = metas
         node._sequence = next_sequence()
     before, ambient = state.grad, state.recorder
-    state.grad, state.recorder = False, None
+    state.grad = False
+    if ambient is not None:
+        state.recorder = None
     try:
         if cls.setup_context is Function.setup_context:
             raw = cls.forward(node, *args)
@@ -304,8 +305,6 @@ def run_forward(
 
 def _dense(tensor: Tensor) -> Tensor:
     """Return a tensor whose data is plain, in the place of `tensor` in the graph."""
-    from .tensor import Tensor
-
     if is_plain(tensor._data):
         return tensor
     edge = tensor.edge() if tensor._requires_grad else NO_EDGE
@@ -316,27 +315,21 @@ def _dense(tensor: Tensor) -> Tensor:
     return copy
 
 
-def _edge(tensor: Tensor) -> Edge:
-    return tensor.edge() if tensor._requires_grad else NO_EDGE
-
-
 def _keep(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     """Sort what forward saved into inputs, outputs and values of its own; the last are tagged by what they are not."""
-    from .tensor import Tensor
-
-    node._metas = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
+    node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
     saved: list[Saved | None] = []
     for tensor in node.to_save or ():
         if tensor is None:
             saved.append(None)
             continue
-        counter = tensor.counter()
+        counter = tensor._version or tensor.counter()
         kind, position = _place(tensor, args, outputs)
         saved.append(Saved(kind, position, tensor._data if kind is OUTPUT else tensor, counter, counter[0]))
     node._saved = saved
     references: dict[str, tuple[str, int]] = {}
     for name, value in node.__dict__.items():
-        if name not in _OWN and isinstance(value, Tensor):
+        if isinstance(value, Tensor) and name not in _OWN:
             kind, position = _place(value, args, outputs)
             if kind is not VALUE:
                 references[name] = (kind, position)
@@ -356,11 +349,9 @@ def _place(tensor: Tensor, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> t
 
 def wrap_outputs(node: FunctionNode, raw: Any, args: tuple[Any, ...]) -> Any:
     """Return what apply returns: each tensor a new one with `node` as its producer (OU-01 to OU-10)."""
-    from .tensor import Tensor
-
     single = not isinstance(raw, tuple)
     outputs: tuple[Any, ...] = (raw,) if single else raw
-    unmarked = node.non_differentiable or ()
+    unmarked = node.non_differentiable
     wrapped: list[Any] = []
     seen: dict[int, Tensor] = {}
     for number, output in enumerate(outputs):
@@ -370,21 +361,20 @@ def wrap_outputs(node: FunctionNode, raw: Any, args: tuple[Any, ...]) -> Any:
         twin = seen.get(id(output))
         if twin is None:
             twin = seen[id(output)] = output.alias()
-        if is_differentiable(output.dtype) and not any(output is marked for marked in unmarked):
+        if output._data.dtype.kind in "fc" and (unmarked is None or not any(output is marked for marked in unmarked)):
             twin._requires_grad = True
             twin.grad_fn = node
             twin.output_nr = number
         wrapped.append(twin)
-    for name, (kind, position) in (node._references or {}).items():
-        if kind is OUTPUT:
-            setattr(node, name, wrapped[position])
+    if node._references is not None:
+        for name, (kind, position) in node._references.items():
+            if kind is OUTPUT:
+                setattr(node, name, wrapped[position])
     return wrapped[0] if single else tuple(wrapped)
 
 
 def _aliases(raw: Any) -> Any:
     """Return what apply returns when nothing is recorded."""
-    from .tensor import Tensor
-
     if isinstance(raw, tuple):
         return tuple([output.alias() if isinstance(output, Tensor) else output for output in raw])
     return raw.alias() if isinstance(raw, Tensor) else raw
@@ -399,11 +389,12 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
         MissingDerivative: neither backward nor vjp is written.
         AutogradError: wrong number, type, shape or dtype of gradients (BW-02 to BW-08).
     """
-    from .tensor import Tensor
-
     rule = _backward_of(node._function)
     if node.materialize_grads:
-        grads = [_zeros(meta) if g is None and meta is not None else g for g, meta in zip(grads, node._metas, strict=True)]
+        for grad in grads:
+            if grad is None:
+                grads = [_zeros(m) if g is None and m is not None else g for g, m in zip(grads, node._metas, strict=True)]
+                break
     before, ambient = state.grad, state.recorder
     state.grad = create_graph
     if not create_graph:
@@ -413,12 +404,13 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
     finally:
         state.grad, state.recorder = before, ambient
     given: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
-    expected = len(node._inputs)
+    inputs, edges = node._inputs, node._edges
+    expected = len(inputs)
     if len(given) != expected and (len(given) < expected or any(extra is not None for extra in given[expected:])):
         raise AutogradError(f"function {node.name()} returned an incorrect number of gradients (expected {expected}, got {len(given)})")
     out: list[Tensor | None] = []
-    for i, (meta, needed) in enumerate(zip(node._inputs, node._edges, strict=True)):
-        grad = given[i]
+    for i in range(expected):
+        grad, meta, edge = given[i], inputs[i], edges[i]
         if grad is None:
             out.append(None)
             continue
@@ -431,14 +423,18 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
                     "return tensors, or arrays"
                 )
             grad = Tensor.made(np.asarray(grad))
-        if needed is None or needed[0] is None:
+        if edge is None or edge[0] is None:
             out.append(None)
             continue
-        out.append(_fitted(node, i, grad, meta, create_graph))
+        data = grad._data
+        if data.shape != meta[0] or data.dtype != meta[1]:
+            grad = _fitted(node, i, grad, meta, create_graph)
+        out.append(grad if create_graph or not grad._requires_grad else grad.detach())
     return out
 
 
 def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_graph: bool) -> Tensor:
+    """Return a gradient of another shape or dtype than its input's as one that fits it."""
     shape, dtype = meta
     if grad.shape != shape:
         try:
@@ -451,7 +447,7 @@ def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_gra
         if grad.dtype.kind == "c" and dtype.kind != "c":
             raise AutogradError(f"Function {node.name()} returned a complex gradient at index {index} for a real input; return its real part")
         grad = grad.to(dtype)
-    return grad if create_graph or not grad._requires_grad else grad.detach()
+    return grad
 
 
 def _backward_of(cls: type[Function]) -> Any:
@@ -466,6 +462,4 @@ def _backward_of(cls: type[Function]) -> Any:
 
 
 def _zeros(meta: Meta) -> Tensor:
-    from .tensor import Tensor
-
     return Tensor.made(np.zeros(meta[0], meta[1]))
