@@ -27,7 +27,8 @@ class SubmittedSegment:
     after: tuple[int, ...] = ()
     """Earlier segments of this run on the same worker whose pins it reads or drops."""
     reads: tuple[tuple[int, int], ...] = ()
-    """(run, value) of each kept value of an earlier run that it reads, wherever that value is."""
+    """(run, value) of each kept value that it reads: of earlier runs, wherever it is; of this run, if an earlier
+    segment of the same worker pinned it (another one is read by `imports`)."""
     exports: tuple[bool, ...] = ()
     """Per object that it returns, True if the object holds saved values (contexts, residuals)."""
     pins: tuple[int, ...] = ()
@@ -135,6 +136,7 @@ def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[in
     segments: list[SubmittedSegment] = []
     for segment in plan.segments:
         reads = {source for external in segment.externals if (source := sources[external]) is not None}
+        reads.update((run, value) for value, _ in segment.unpins if value in plan.kept)
         segments.append(
             SubmittedSegment(
                 worker=segment.worker,

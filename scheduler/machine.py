@@ -133,7 +133,7 @@ class Machine:
             self._settle_if_over(run)
 
     def _claim(self, run: LiveRun) -> FailRun | None:
-        """Count the run as a reader of what it reads from earlier runs; return why it cannot run, if it cannot."""
+        """Count the run as a reader of the kept values that it reads; return why it cannot run, if it cannot."""
         trouble: FailRun | None = None
         for segment in run.segments:
             worker = segment.given.worker
@@ -150,9 +150,10 @@ class Machine:
                     trouble = trouble or _loss(run, segment.index, value.pinned_on)
                 if earlier is not None and value is not None:
                     value.readers += 1
-                    earlier.dependants.add(run.run)
-                    if not earlier.finished:
-                        run.waits_for.add(source)
+                    if earlier is not run:
+                        earlier.dependants.add(run.run)
+                        if not earlier.finished:
+                            run.waits_for.add(source)
         return trouble
 
     # ---- dispatch --------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ class LiveValue:
     place: Place
     held: bool = True
     readers: int = 0
-    """Segments of later runs that read it and are not final; its becoming an object counts as one."""
+    """Segments that read it and are not final, imports within its run apart; its becoming an object counts as one."""
     wanted: bool = False
     """The client asked for it, so that it has to become an object when its segment is commanded."""
     lost: bool = False

@@ -31,3 +31,19 @@ def test_a_plan_is_submitted_with_what_the_machine_has_to_know(builder):
     assert second == SubmittedSegment(worker=1, imports=((0, 1),), reads=((3, 11),), exports=(False,), pins=(z,))
     assert third == SubmittedSegment(worker=0, imports=((0, 0), (1, 0)))
     assert event.kept == ((context, InStore(0, 0, 0)), (z, OnWorker(1, 1)))
+
+
+def test_a_kept_pin_that_its_own_run_reads_again_is_among_the_reads(builder):
+    build = builder()
+    a = build.op("sin", 0, pin=0)
+    b = build.op("cos", a, pin=1)
+    build.op("add", a, b, pin=0)
+    c = build.op("sin", 0, pin=0)
+    build.op("add", c, b, pin=0)
+    build.keep_on_worker(c)
+    plan = make_plan(build.graph(), (-1,), Costs(call_seconds=0.0), Cluster.of(2), 0, b"").plan
+    readers = [number for number, segment in enumerate(plan.segments) if (c, False) in segment.unpins]
+    assert readers
+    event = run_submitted(plan, at=0.0, run=4, sources=[None])
+    for number, segment in enumerate(event.segments):
+        assert ((4, c) in segment.reads) == (number in readers)

@@ -172,6 +172,15 @@ def test_a_pinned_value_is_unpinned_when_dropped_and_read_by_nobody(playbook):
     p.end()
 
 
+def test_a_pinned_value_is_not_unpinned_while_a_segment_of_its_own_run_reads_it(playbook):
+    first, second = on(0, pins=(5,)), on(0, after=(0,), reads=((0, 5),))
+    p = playbook >> submitted(0, first, second, kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0) << start(0, 1, 0)
+    p >> done(0, 0)
+    p >> drop(0, 5)
+    p >> done(0, 1) << FinishRun(run=0) << unpin(0, (0, 5))
+    p.end()
+
+
 def test_a_value_dropped_before_it_is_made_is_unpinned_when_it_is(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
     p >> drop(0, 5)
