@@ -7,11 +7,13 @@ Rules of this file: no graph, no engine. Workers call `vjp_arrays` for a recorde
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from raygrad.errors import AutogradError
+
+from .modes import state
 
 if TYPE_CHECKING:
     from .registry import Derivative, Op
@@ -48,14 +50,26 @@ class OpContext:
         self.outputs = outputs
 
 
+class ConfiguredContext(OpContext):
+    """The `ctx` of an entry with a `setup_context`: it may also be given attributes, and chooses what it saves."""
+
+    def save_for_backward(self, *values: Any) -> None:
+        """Keep values for backward; a second call replaces the first."""
+        self.saved_tensors = values
+
+
 def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:
     """Return one gradient per operand (None where undefined or unwanted), from bare arrays.
 
     Each gradient has its operand's shape and dtype: larger ones are summed down (BW-07), dtypes converted (BW-08).
     """
-    result = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
-    given = (result,) if isinstance(result, np.ndarray) else _by_operand(op, result, len(ctx.inputs))
     needs, inputs = ctx.needs_input_grad, ctx.inputs
+    if rule.setup_context is not None:
+        ctx = _configured(op, rule, ctx)
+    result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
+    given: Sequence[Any] = (result,)
+    if len(inputs) != 1 or not isinstance(result, np.ndarray):
+        given = _by_operand(op, result, len(inputs))
     out: list[Any] = []
     for i, grad in enumerate(given):
         meta = inputs[i]
@@ -72,12 +86,14 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
 
 def vjp_tensors(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:
     """Return one gradient per operand as tensors, recorded for further differentiation."""
-    result = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
-    given = _by_operand(op, result, len(ctx.inputs))
+    needs, inputs = ctx.needs_input_grad, ctx.inputs
+    if rule.setup_context is not None:
+        ctx = _configured(op, rule, ctx)
+    result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
     out: list[Any] = []
-    for i, grad in enumerate(given):
-        meta = ctx.inputs[i]
-        if grad is None or meta is None or not ctx.needs_input_grad[i]:
+    for i, grad in enumerate(_by_operand(op, result, len(inputs))):
+        meta = inputs[i]
+        if grad is None or meta is None or not needs[i]:
             out.append(None)
             continue
         if grad.shape != meta[0]:
@@ -86,6 +102,25 @@ def vjp_tensors(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) 
             grad = grad.real.to(meta[1]) if grad.dtype.kind == "c" and meta[1].kind != "c" else grad.to(meta[1])
         out.append(grad)
     return out
+
+
+def _configured(op: Op, rule: Derivative, kept: OpContext) -> ConfiguredContext:
+    """Return the context that a rule's `setup_context` fills (AC-08), from all inputs and outputs, which were kept.
+
+    It runs here and not in forward, so that a vjp on another worker needs arrays only.
+    """
+    assert rule.setup_context is not None
+    count = len(kept.inputs)
+    operands, outputs = kept.saved_tensors[:count], kept.saved_tensors[count:]
+    named = dict(zip(op.operands, operands, strict=True))
+    ctx = ConfiguredContext((), kept.params, kept.needs_input_grad, kept.inputs, kept.outputs)
+    before = state.grad
+    state.grad = False
+    try:
+        rule.setup_context(ctx, named, outputs[0] if op.outputs == 1 else tuple(outputs))
+    finally:
+        state.grad = before
+    return ctx
 
 
 def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
@@ -97,7 +132,11 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
     from . import ops
 
     lead = len(grad.shape) - len(shape)
-    axes = [*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and grad.shape[i + lead] != 1)] if lead >= 0 else []
+    axes = (
+        [*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and grad.shape[i + lead] != 1)]
+        if lead >= 0
+        else []
+    )
     reduced = tuple(1 if i in axes else n for i, n in enumerate(grad.shape))[max(lead, 0) :]
     if lead < 0 or reduced != tuple(shape):
         raise AutogradError(f"expected shape {tuple(shape)} but got {tuple(grad.shape)}")
@@ -122,12 +161,25 @@ def _cast(grad: Any, dtype: Any) -> Any:
 def _by_operand(op: Op, result: Any, count: int) -> Sequence[Any]:
     """Return what a rule returned as one entry per operand (AC-10)."""
     if isinstance(result, Mapping):
-        unknown = set(result) - set(op.operands)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
-        if unknown:
-            raise AutogradError(f"the backward of '{op.name}' returned gradients for unknown inputs {sorted(unknown)}; it has {op.operands}")
-        return [result.get(name) for name in op.operands]  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
-    if isinstance(result, tuple):
-        if len(result) != count:  # pyright: ignore[reportUnknownArgumentType]
-            raise AutogradError(f"the backward of '{op.name}' returned an incorrect number of gradients (expected {count}, got {len(result)})")  # pyright: ignore[reportUnknownArgumentType]
-        return result  # pyright: ignore[reportUnknownVariableType]
-    return (result, *(None for _ in range(count - 1)))
+        named = dict(cast("Mapping[str, Any]", result))
+        given: list[Any] = []
+        for name in op.operands:
+            if name.startswith("*"):
+                given.extend(named.pop(name[1:], None) or [None] * (count - len(given)))
+            else:
+                given.append(named.pop(name, None))
+        if named:
+            raise AutogradError(
+                f"the backward of '{op.name}' returned gradients for unknown inputs {sorted(named)}; "
+                f"it has {op.operands}"
+            )
+    elif isinstance(result, tuple):
+        given = list(cast("tuple[Any, ...]", result))
+    else:
+        return (result, *[None] * (count - 1))
+    if len(given) != count:
+        raise AutogradError(
+            f"the backward of '{op.name}' returned an incorrect number of gradients "
+            f"(expected {count}, got {len(given)})"
+        )
+    return given

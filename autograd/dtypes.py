@@ -7,6 +7,8 @@ Source: PyTorch's documentation, "Tensor Attributes, Type Promotion".
 
 from __future__ import annotations
 
+import builtins
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,24 +16,22 @@ import numpy as np
 
 DType = np.dtype[Any]
 
+# PyTorch's names: below this line `float`, `int` and `bool` are dtypes, the builtins are `builtins.…`
 float16 = half = np.dtype(np.float16)
-float32 = float = np.dtype(np.float32)  # noqa: A001 - PyTorch's names
+float32 = float = np.dtype(np.float32)
 float64 = double = np.dtype(np.float64)
 complex64 = cfloat = np.dtype(np.complex64)
 complex128 = cdouble = np.dtype(np.complex128)
 int8 = np.dtype(np.int8)
 int16 = short = np.dtype(np.int16)
-int32 = int = np.dtype(np.int32)  # noqa: A001
+int32 = int = np.dtype(np.int32)
 int64 = long = np.dtype(np.int64)
 uint8 = np.dtype(np.uint8)
-bool = np.dtype(np.bool_)  # noqa: A001
+bool = np.dtype(np.bool_)
 
-_NAMED = {
-    t.name: t
-    for t in (float16, float32, float64, complex64, complex128, int8, int16, int32, int64, uint8, bool)
-}
+_NAMED = {t.name: t for t in (float16, float32, float64, complex64, complex128, int8, int16, int32, int64, uint8, bool)}
 _CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-_COMPLEX_OF = {float16: complex64, float32: complex64, float64: complex128}
+_COMPLEX_OF: dict[DType, DType] = {float16: complex64, float32: complex64, float64: complex128}
 
 
 def known() -> tuple[str, ...]:
@@ -62,47 +62,49 @@ def set_default_dtype(dtype: Any) -> None:
 
 def as_dtype(dtype: Any) -> DType:
     """Return the dtype meant by a dtype, a name, a NumPy scalar type or Python's float, int, bool, complex."""
-    if isinstance(dtype, np.dtype):
-        return dtype
     return np.dtype(dtype)
 
 
-def is_differentiable(dtype: DType) -> Any:
+def is_differentiable(dtype: DType) -> builtins.bool:
     """Tell whether tensors of `dtype` can require grad: floating and complex ones."""
     return dtype.kind in "fc"
 
 
 def of_number(value: Any) -> DType:
     """Return the dtype that a tensor made from a Python number has."""
-    kind = type(value)
-    if kind is type(True):
-        return bool
-    if kind is type(1):
-        return int64
-    if kind is type(1j):
-        return _COMPLEX_OF[_Default.dtype]
     if isinstance(value, np.generic):
-        return value.dtype
+        return np.result_type(value)
+    if isinstance(value, builtins.bool):
+        return bool
+    if isinstance(value, builtins.int):
+        return int64
+    if isinstance(value, builtins.complex):
+        return _COMPLEX_OF[_Default.dtype]
     return _Default.dtype
 
 
 def promote(dims: Iterable[DType], zeros: Iterable[DType] = (), numbers: Iterable[Any] = ()) -> DType:
     """Return the dtype in which operands meet: tensors with dimensions, zero-dimensional ones, Python numbers."""
-    result: DType | None = None
-    for group in (list(dims), list(zeros), [of_number(n) for n in numbers]):
-        if not group:
-            continue
-        top = group[0]
-        for dtype in group[1:]:
-            top = np.promote_types(top, dtype)
-        if result is None:
-            result = top
-        elif _CATEGORY[top.kind] > _CATEGORY[result.kind]:
+    groups = [group for group in (list(dims), list(zeros), [of_number(n) for n in numbers]) if group]
+    if not groups:
+        raise TypeError("no operands to promote")
+    result, *later = [functools.reduce(_meet, group) for group in groups]
+    for top in later:
+        if _CATEGORY[top.kind] > _CATEGORY[result.kind]:
             # A higher kind wins; complex over floating keeps the floating operand's width.
             result = _COMPLEX_OF[result] if top.kind == "c" and result.kind == "f" else top
-    if result is None:
-        raise TypeError("no operands to promote")
     return result
+
+
+def _meet(a: DType, b: DType) -> DType:
+    """Return the dtype of two operands of one group: unlike NumPy's, an integer never widens a floating one."""
+    if a == b:
+        return a
+    if a.kind in "fc" and b.kind in "biu":
+        return a
+    if b.kind in "fc" and a.kind in "biu":
+        return b
+    return np.promote_types(a, b)
 
 
 def floating(dtype: DType) -> DType:

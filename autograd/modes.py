@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -50,12 +51,20 @@ class _GradMode:
 
     def __call__(self, fn: F) -> F:
         mode = self._mode
+        if inspect.isclass(fn):
+            warnings.warn(
+                f"decorating the class {fn.__name__} with a gradient mode makes it a function that sets the mode while "
+                "an instance is made; decorate its methods instead",
+                FutureWarning,
+                stacklevel=2,
+            )
         if inspect.isgeneratorfunction(fn):
             return cast(F, _around_generator(fn, mode))
         if inspect.iscoroutinefunction(fn):
             return cast(F, _around_coroutine(fn, mode))
 
-        @functools.wraps(fn)
+        # what a class's __dict__ holds are no attributes of a function
+        @functools.wraps(fn, updated=() if inspect.isclass(fn) else functools.WRAPPER_UPDATES)
         def with_mode(*args: Any, **kwargs: Any) -> Any:
             with _GradMode(mode):
                 return fn(*args, **kwargs)
@@ -67,9 +76,9 @@ def _around_generator(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
     """Return `fn` with the mode set only while the generator's own code runs, not while its consumer does."""
 
     @functools.wraps(fn)
-    def generator(*args: Any, **kwargs: Any) -> Any:
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         inner = fn(*args, **kwargs)
-        resume: Callable[[], Any] = lambda: next(inner)  # noqa: E731
+        resume: Callable[[], Any] = functools.partial(next, inner)
         try:
             while True:
                 with _GradMode(mode):
@@ -85,7 +94,8 @@ def _around_generator(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
                 except BaseException as error:
                     resume = functools.partial(inner.throw, error)
         finally:
-            inner.close()
+            with _GradMode(mode):
+                inner.close()
 
     return generator
 
@@ -97,8 +107,8 @@ def _around_coroutine(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
         def __init__(self, inner: Any) -> None:
             self._inner = inner
 
-        def __await__(self) -> Any:
-            return _around_generator(lambda: (yield from self._inner.__await__()), mode)()
+        def __await__(self) -> Generator[Any, Any, Any]:
+            return _around_generator(self._inner.__await__, mode)()
 
     @functools.wraps(fn)
     async def coroutine(*args: Any, **kwargs: Any) -> Any:
@@ -123,19 +133,22 @@ class _FixedGradMode(_GradMode):
         super().__init__(self.MODE)
 
 
-class no_grad(_FixedGradMode):  # noqa: N801 - PyTorch's name
+# PyTorch's names, hence no capitals.
+
+
+class no_grad(_FixedGradMode):
     """Switch recording for differentiation off: as a context manager, or as a decorator."""
 
     MODE = False
 
 
-class enable_grad(_FixedGradMode):  # noqa: N801
+class enable_grad(_FixedGradMode):
     """Switch recording for differentiation on: as a context manager, or as a decorator."""
 
     MODE = True
 
 
-class set_grad_enabled(_GradMode):  # noqa: N801
+class set_grad_enabled(_GradMode):
     """Set the gradient mode at once; as a context manager, restore it on leaving."""
 
     def __init__(self, mode: bool) -> None:

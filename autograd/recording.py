@@ -47,7 +47,13 @@ class Pending:
     __slots__ = ("__weakref__", "defined", "dtype", "index", "record", "shape", "spec")
 
     def __init__(
-        self, record: Record, index: int, shape: tuple[int, ...], dtype: np.dtype[Any], spec: Any, defined: bool | None = True
+        self,
+        record: Record,
+        index: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        spec: Any,
+        defined: bool | None = True,
     ) -> None:
         self.record = record
         self.index = index

@@ -6,7 +6,7 @@ user's: `declare`, `register_kernel`, `register_autograd`. The most specific ent
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +38,15 @@ class AutogradConfig:
         op: the op's name.
         device: "cpu", "cuda", or "*" for any.
         dtype: the compute dtype the entry is for; "*" (the default) for any.
-        setup_context: `setup_context(ctx, inputs, output, meta=None)`, called after forward; `inputs` maps names to values.
+        setup_context: `setup_context(ctx, inputs, output, meta=None)`, called after forward; `inputs` maps names to
+            values.
         backward: `backward(ctx, grad_output)`: gradients by input name (a mapping), one bare gradient for ops of one
-            input, or a tuple in declared order; None where there is none. With several outputs `grad_output` is a tuple.
+            input, or a tuple in declared order; None where there is none. With several outputs `grad_output` is a
+            tuple.
         saves: instead of `setup_context`, what to keep: operand names, "output", "inputs", or "none"; the rule reads
             them in that order from `ctx.saved_tensors`.
+        saved_for: for some of `saves`, the operand whose gradient alone needs it: where that gradient is not wanted,
+            it is not kept, and the rule finds None in its place.
     """
 
     op: str
@@ -51,18 +55,21 @@ class AutogradConfig:
     dtype: Any = ANY
     setup_context: Callable[..., Any] | None = None
     saves: str | tuple[str, ...] = "inputs"
+    saved_for: Mapping[str, str] | None = None
 
 
 class Derivative:
     """A registered `AutogradConfig`, resolved against the op's declaration."""
 
-    __slots__ = ("backward", "config", "key", "saves", "setup_context")
+    __slots__ = ("backward", "config", "gates", "key", "saves", "setup_context")
 
     def __init__(self, config: AutogradConfig, op: Op) -> None:
         self.config = config
         self.backward = config.backward
         self.setup_context = config.setup_context
         self.saves = _resolve_saves(config, op)
+        self.gates = _resolve_gates(config, op, self.saves)
+        """Beside `saves`: the operand whose gradient needs it, None if any does; all None as ()."""
         self.key = (config.device, str(config.dtype))
 
 
@@ -79,7 +86,20 @@ class Op:
         view: the output may share the first operand's memory.
     """
 
-    __slots__ = ("_derivatives", "_kernels", "_memo", "infer", "name", "operands", "outputs", "promotes", "view", "weak_numbers")
+    __slots__ = (
+        "_derivatives",
+        "_kernels",
+        "_memo",
+        "infer",
+        "name",
+        "operands",
+        "outputs",
+        "promotes",
+        "sole",
+        "sole_rule",
+        "view",
+        "weak_numbers",
+    )
 
     def __init__(
         self,
@@ -100,6 +120,10 @@ class Op:
         self.view = view
         self.weak_numbers = weak_numbers
         """True: of a number operand only its type matters to `infer` (so inference is remembered by type)."""
+        self.sole: Kernel | None = None
+        """The host kernel if one serves every dtype: what `sole_kernel` returns."""
+        self.sole_rule: Derivative | None = None
+        """The derivative if one serves every device and dtype."""
         self._kernels: dict[tuple[str, str], Kernel] = {}
         self._derivatives: dict[tuple[str, str], Derivative] = {}
         self._memo: dict[Any, Any] = {}
@@ -115,13 +139,14 @@ class Op:
             found = self._memo[device, dtype] = _most_specific(self._kernels, device, str(dtype))
             if found is None:
                 raise GraphError(
-                    f"no kernel of '{self.name}' for device {device} and dtype {dtype}; registered: {sorted(self._kernels)}"
+                    f"no kernel of '{self.name}' for device {device} and dtype {dtype}; "
+                    f"registered: {sorted(self._kernels)}"
                 )
         return found
 
     def sole_kernel(self) -> Kernel | None:
         """Return the host kernel if one serves every dtype, else None: then it must be looked up by dtype."""
-        return self._kernels.get(("cpu", ANY)) if len([key for key in self._kernels if key[0] in ("cpu", ANY)]) == 1 else None
+        return self.sole
 
     def derivative(self, device: str, dtype: Any) -> Derivative | None:
         """Return the most specific derivative for a device and compute dtype, or None (AC-07)."""
@@ -141,12 +166,15 @@ class Op:
     def add_kernel(self, device: str, dtype: str, kernel: Kernel, replace: bool) -> None:
         """Add a kernel; see `register_kernel`."""
         _add(self._kernels, (device, dtype), kernel, replace, f"a kernel of '{self.name}'")
+        on_host = [key for key in self._kernels if key[0] in ("cpu", ANY)]
+        self.sole = self._kernels.get(("cpu", ANY)) if len(on_host) == 1 else None
         self._memo.clear()
 
     def add_derivative(self, config: AutogradConfig, replace: bool) -> None:
         """Add a derivative; see `register_autograd`."""
         key = (config.device, _dtype_name(config.dtype))
         _add(self._derivatives, key, Derivative(config, self), replace, f"a derivative of '{self.name}'")
+        self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
         self._memo.clear()
 
     def __repr__(self) -> str:
@@ -185,7 +213,9 @@ def list_ops() -> list[str]:
     return sorted(_ops)
 
 
-def register_kernel(op: str, *, device: str = "cpu", dtype: Any = ANY, replace: bool = False) -> Callable[[Kernel], Kernel]:
+def register_kernel(
+    op: str, *, device: str = "cpu", dtype: Any = ANY, replace: bool = False
+) -> Callable[[Kernel], Kernel]:
     """Return a decorator that registers a kernel for (op, device, dtype).
 
     Raises:
@@ -222,7 +252,9 @@ def _most_specific(table: dict[tuple[str, str], Any], device: str, dtype: str) -
 
 def _add(table: dict[tuple[str, str], Any], key: tuple[str, str], value: Any, replace: bool, what: str) -> None:
     if key in table and not replace:
-        raise ValueError(f"{what} for device {key[0]} and dtype {key[1]} is registered already; pass replace=True to replace it")
+        raise ValueError(
+            f"{what} for device {key[0]} and dtype {key[1]} is registered already; pass replace=True to replace it"
+        )
     table[key] = value
 
 
@@ -245,8 +277,12 @@ def _dtype_name(dtype: Any) -> str:
 
 def _resolve_saves(config: AutogradConfig, op: Op) -> tuple[int, ...]:
     """Return what a derivative keeps as operand positions (>= 0) and outputs (-1 for the first)."""
-    if config.setup_context is not None:
-        return ()
+    if config.setup_context is not None:  # it is given everything, when backward runs
+        if op.operands and op.operands[-1].startswith("*"):
+            raise ValueError(
+                f"'{op.name}' takes any number of operands: say what to keep by `saves`, not `setup_context`"
+            )
+        return (*range(len(op.operands)), *(-1 - number for number in range(op.outputs)))
     names = config.saves
     if names == "none":
         return ()
@@ -255,6 +291,13 @@ def _resolve_saves(config: AutogradConfig, op: Op) -> tuple[int, ...]:
     if isinstance(names, str):
         names = (names,)
     return tuple(_position(name, op) for name in names)
+
+
+def _resolve_gates(config: AutogradConfig, op: Op, saves: tuple[int, ...]) -> tuple[int | None, ...]:
+    if not config.saved_for:
+        return ()
+    wanted = {_position(name, op): _position(operand, op) for name, operand in config.saved_for.items()}
+    return tuple(wanted.get(position) for position in saves)
 
 
 def _position(name: str, op: Op) -> int:
