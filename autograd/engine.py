@@ -46,20 +46,14 @@ def backward(
     """
     roots = _as_tuple(tensors)
     grads = _grads_of(grad_tensors, len(roots))
-    wanted = None
+    edges: list[Edge] | None = None
     if inputs is not None:
-        wanted = tuple(inputs.values()) if isinstance(inputs, dict) else _as_tuple(inputs)  # pyright: ignore[reportUnknownArgumentType]
-        if not wanted:
-            raise AutogradError("`inputs` argument to `backward()` cannot be empty.")
-        _check_inputs(wanted)
-    task = _Pass(roots, retain_graph, create_graph)
-    edges = None if wanted is None else [tensor.edge() for tensor in wanted]
-    task.run(_seeds(roots, grads, create_graph), edges)
-    if wanted is not None:
+        wanted = _wanted(inputs, "backward")
+        edges = [tensor.edge() for tensor in wanted]
         for tensor in wanted:
-            captured = task.captured.get(tensor.edge())
-            if captured is not None and tensor.grad_fn is not None:
-                accumulate(tensor, captured, create_graph, task.recorder)
+            tensor.retain_grad()  # how a non-leaf among them accumulates (EN-12)
+    task = _Pass(roots, retain_graph, create_graph)
+    task.run(_seeds(roots, grads, create_graph), edges)
     if task.recorder is not None:
         task.recorder.submit()
 
@@ -85,35 +79,38 @@ def grad(
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     roots = _as_tuple(outputs)
-    keys = list(inputs) if isinstance(inputs, dict) else None  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
-    wanted = tuple(inputs.values()) if isinstance(inputs, dict) else _as_tuple(inputs)  # pyright: ignore[reportUnknownArgumentType]
-    if not wanted:
-        raise AutogradError("grad requires non-empty inputs.")
-    _check_inputs(wanted)
+    wanted = _wanted(inputs, "grad")
     task = _Pass(roots, retain_graph, create_graph)
     edges = [tensor.edge() for tensor in wanted]
     task.run(_seeds(roots, _grads_of(grad_outputs, len(roots)), create_graph), edges, into_leaves=False)
     if task.recorder is not None:
         task.recorder.submit()
-    results: list[Tensor | None] = []
+    found: dict[Edge, Tensor | None] = {}
     for index, (edge, tensor) in enumerate(zip(edges, wanted, strict=True)):
-        value = task.captured.get(edge)
-        result = value if create_graph or value is None else Tensor.made(value)
-        if result is not None and type(result._data) is Pending and result._data.defined is None:
-            recorder = result._data.record.recorder
-            if recorder.read(result._data) is None:
-                result = None
-        if result is None:
-            if materialize_grads:
-                result = Tensor.made(np.zeros(tensor.shape, tensor.dtype))
-                result._requires_grad = create_graph
-            elif not allow_unused:
-                raise AutogradError(
-                    f"One of the differentiated Tensors appears to not have been used in the graph (input {index}). "
-                    "Set allow_unused=True if this is the desired behavior."
-                )
-        results.append(result)
-    return dict(zip(keys, results, strict=True)) if keys is not None else tuple(results)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+        if edge in found:
+            continue
+        result = found[edge] = _known(task.captured.get(edge))
+        if result is None and materialize_grads:
+            found[edge] = result = Tensor.made(np.zeros(tensor.shape, tensor.dtype))
+            result._requires_grad = create_graph
+        elif result is None and not allow_unused:
+            raise AutogradError(
+                f"The differentiated tensor at index {index} appears to not have been used in the graph. "
+                "Set allow_unused=True if this is the desired behavior."
+            )
+    results = [found[edge] for edge in edges]
+    return dict(zip(cast("dict[Any, Any]", inputs), results, strict=True)) if isinstance(inputs, dict) else tuple(results)
+
+
+def _known(captured: Any) -> Tensor | None:
+    """Return a captured gradient as a tensor, None if it is undefined; waits where only running tells (H5)."""
+    if captured is None:
+        return None
+    result: Tensor = captured if isinstance(captured, Tensor) else Tensor.made(captured)
+    data = result._data
+    if type(data) is Pending and data.defined is None and data.record.recorder.read(data) is None:
+        return None
+    return result
 
 
 class _Pass:
@@ -130,6 +127,13 @@ class _Pass:
     def run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, *, into_leaves: bool = True) -> None:
         """Run the pass. With `wanted`, run only what lies on a path to those edges, and capture what arrives there;
         `into_leaves` says whether wanted leaves accumulate as well."""
+        if self.recorder is None:
+            self._walk(seeds, wanted, into_leaves)
+        else:
+            with self.recorder.during_pass():
+                self._walk(seeds, wanted, into_leaves)
+
+    def _walk(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, into_leaves: bool) -> None:
         waiting, order = _dependencies([edge[0] for edge, _ in seeds])
         execute: set[Node] | None = None
         if wanted is not None:
@@ -242,8 +246,6 @@ def call_hook(kind: str, hook: Any, values: Sequence[Tensor | None], beside: Seq
     result = hook(tuple(values)) if kind == "pre" else hook(tuple(values), tuple(beside))
     if result is None:
         return list(values)
-    if isinstance(result, Tensor) and len(values) == 1:
-        result = (result,)
     if not isinstance(result, tuple):
         raise TypeError(f"{_name_of(hook)}: expected tuple, but hook returned '{type(result).__name__}'")
     given: tuple[Any, ...] = result
@@ -319,19 +321,26 @@ def _leading_to(order: Sequence[Node], targets: set[Node | None]) -> set[Node]:
 
 
 def _as_tuple(tensors: Any) -> tuple[Tensor, ...]:
-    items = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    items: tuple[Any, ...] = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
     for item in items:
         if not isinstance(item, Tensor):
             raise TypeError(f"expected tensors, got {type(item).__name__}")
     return items
 
 
-def _check_inputs(inputs: Sequence[Tensor]) -> None:
-    if isinstance(inputs, Mapping):
-        raise TypeError("inputs must be a tensor, a sequence of tensors or a dict")
-    for index, tensor in enumerate(inputs):
+def _wanted(inputs: Any, caller: str) -> tuple[Tensor, ...]:
+    """Return the tensors whose gradients are asked for (EN-11, EN-15)."""
+    if isinstance(inputs, dict):
+        inputs = tuple(cast("dict[Any, Any]", inputs).values())
+    elif isinstance(inputs, Mapping):
+        raise TypeError(f"inputs must be a tensor, a sequence of tensors or a dict, got {type(inputs).__name__}")  # pyright: ignore[reportUnknownArgumentType]
+    wanted = _as_tuple(inputs)
+    if not wanted:
+        raise AutogradError(f"`inputs` argument to `{caller}()` cannot be empty.")
+    for index, tensor in enumerate(wanted):
         if not tensor._requires_grad:
             raise AutogradError(f"One of the differentiated Tensors does not require grad (input {index})")
+    return wanted
 
 
 def _grads_of(grads: Any, count: int) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,6 +147,10 @@ class Recorder(ABC):
     @abstractmethod
     def write(self, cell: Any, attribute: str, value: Any) -> None:
         """Give a cell (`.grad`, a parameter's data) its next version (H8)."""
+
+    @abstractmethod
+    def during_pass(self) -> AbstractContextManager[None]:
+        """Return what to hold while a backward pass records into it."""
 
     @abstractmethod
     def submit(self) -> None:

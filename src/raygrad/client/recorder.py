@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from raygrad.proto.layout import layout_of
 from raygrad.workers.shipping import Shipped, ship
 
 from .cells import CellLog
-from .records import CONST, Constant, LeafRecord, NodeRecord, SpecEntry, spec_of_array
+from .collector import collector_paused
+from .records import Constant, LeafRecord, NodeRecord, SpecEntry, Template, spec_of_array
 from .sites import user_site
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class SessionRecorder(Recorder):
         """The worker that `rg.place` asks for, or -1."""
         self._specs: dict[Spec, SpecEntry] = {}
         self._plain: dict[Meta, SpecEntry] = {}
-        self._memo: dict[Any, list[SpecEntry]] = {}
+        self._memo: dict[Any, Template] = {}
         self._shipped: dict[Any, Shipped] = {}
         self._closed = False
 
@@ -177,15 +179,17 @@ class SessionRecorder(Recorder):
                     key.append(type(operand) if op.weak_numbers else operand)
                     sources.append(Constant(operand))
             memo = tuple(key)
-            outputs = self._memo.get(memo)
-            if outputs is None:
-                outputs = self._infer(op, operands, params)
+            template = self._memo.get(memo)
+            if template is None:
+                template = Template(self._infer(op, operands, params))
                 if len(self._memo) >= MEMO_LIMIT:
                     self._memo.clear()
-                self._memo[memo] = outputs
+                self._memo[memo] = template
+            outputs = template.outputs
             made = NodeRecord(self, ROLE_OP, op.name, (), sources, outputs, params, user_site())
+            made.template = template
             self.add_record(made)
-            return [made.output(i) for i in range(len(outputs))]
+            return [made.output(0)] if len(outputs) == 1 else [made.output(i) for i in range(len(outputs))]
 
     def _infer(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[SpecEntry]:
         """Return the specs of an op's outputs, by its shape rule; where it has none, by reading the operands."""
@@ -209,26 +213,37 @@ class SessionRecorder(Recorder):
     def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
         with self.lock:
             sources = [self.source(data) for data in saved]
-            sources.extend([self.source(grad) for grad in grads])
-            inputs = [None if meta is None else self.plain(meta) for meta in node.inputs]
-            needs = node.needs()
-            wanted = [entry for entry, need in zip(inputs, needs, strict=True) if need]
-            meta = (
-                node.params,
-                tuple([1 if need else 0 for need in needs]),
-                tuple(inputs),
-                tuple([self.plain(m) for m in node._metas]),  # type: ignore[arg-type]
-            )
-            made = NodeRecord(self, ROLE_OP, node.op.name, (VJP,), sources, wanted, meta, None)  # type: ignore[arg-type]
-            made.site = getattr(node._origin, "site", None)
+            for grad in grads:
+                sources.append(self.source(grad))
+            needs = tuple([0 if edge is None or edge[0] is None else 1 for edge in node._edges])
+            origin = node._origin
+            template = origin.template if type(origin) is NodeRecord and origin.recorder is self else None
+            found = None if template is None else template.vjps.get(needs)
+            if found is None:
+                found = self._vjp_shape(node, needs)
+                if template is not None:
+                    template.vjps[needs] = found
+            meta, wanted = found
+            site = None if origin is None else origin.site  # type: ignore[attr-defined]
+            made = NodeRecord(self, ROLE_OP, node.op.name, (VJP,), sources, wanted, meta, site)
             self.add_record(made)
-            defined = any(g is not None and (type(g) is not Pending or g.defined) for g in grads) or None
+            defined = None
+            for grad in grads:
+                if grad is not None and (type(grad) is not Pending or grad.defined):
+                    defined = True
             results: list[Pending | None] = []
             position = 0
             for need in needs:
                 results.append(made.output(position, defined) if need else None)
                 position += need
             return results
+
+    def _vjp_shape(self, node: OpNode, needs: tuple[int, ...]) -> tuple[tuple[Any, ...], list[SpecEntry]]:
+        """Return the params and outputs of an op's vjp node."""
+        inputs = [None if meta is None else self.plain(meta) for meta in node.inputs]
+        outputs = tuple([self.plain(meta) for meta in node._metas if meta is not None])
+        wanted = [entry for entry, need in zip(inputs, needs, strict=True) if need and entry is not None]
+        return (node.params, needs, tuple(inputs), outputs), wanted
 
     def add(self, left: Data, right: Data) -> Pending:
         with self.lock:
@@ -284,8 +299,12 @@ class SessionRecorder(Recorder):
             return record.constant.value
         return self.session.read(record, value.index)  # type: ignore[arg-type]
 
+    def during_pass(self) -> AbstractContextManager[None]:
+        return collector_paused()
+
     def submit(self) -> None:
-        self.session.submit()
+        with collector_paused():
+            self.session.submit()
 
     def write(self, cell: Any, attribute: str, value: Any) -> None:
         if attribute == "_data" and type(value) is not Pending:
@@ -315,6 +334,3 @@ def _owned_elsewhere(array: np.ndarray[Any, Any]) -> bool:
 
 def _hashable(obj: Any) -> bool:
     return type(obj).__hash__ is not None
-
-
-__all__ = ["CONST", "SessionRecorder"]

@@ -52,6 +52,17 @@ class Constant:
 Source = "tuple[NodeRecord, int, Pending | None] | Constant | None"
 
 
+class Template:
+    """What records of one op over equal specs share, so that recording it again costs a lookup."""
+
+    __slots__ = ("outputs", "vjps")
+
+    def __init__(self, outputs: Sequence[SpecEntry]) -> None:
+        self.outputs = outputs
+        self.vjps: dict[tuple[int, ...], tuple[tuple[Any, ...], Sequence[SpecEntry]]] = {}
+        """Per set of wanted operands: the vjp node's params and outputs."""
+
+
 class NodeRecord(Record):
     """One recorded node. After submission it keeps only where its values are."""
 
@@ -73,6 +84,7 @@ class NodeRecord(Record):
         "saved",
         "site",
         "sources",
+        "template",
         "transforms",
         "values",
     )
@@ -104,6 +116,7 @@ class NodeRecord(Record):
         self.effects = False
         """It runs even when nobody holds an output."""
         self.near: Any = None
+        self.template: Template | None = None
         self.pin = -1
         self.needed = -1
         self.learn: Any = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, ROLE_FUNCTION, UNDEFINED, Graph, Node, structural_hash
+from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, ROLE_OP, UNDEFINED, Graph, Node, structural_hash
 from raygrad.workers.driver import Given, Kept, Submission
 
 from .cells import Write
@@ -90,36 +90,34 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
         next_id += len(record.outputs)
     nodes: list[Node] = []
     keep: list[tuple[int, int]] = []
+    shared: dict[int, Any] = {}
+    """Outputs and params that records share (`Template`), translated once."""
     for record in records:
         inputs: list[int] = []
         for source in record.sources:
             if source is None:
                 inputs.append(UNDEFINED)
             elif type(source) is tuple:
-                maker, index, _ = source
-                inputs.append(maker.base + index if maker.run < 0 else externals[maker.run, maker.base + index])
+                maker = source[0]
+                inputs.append(maker.base + source[1] if maker.run < 0 else externals[maker.run, maker.base + source[1]])
             else:
                 inputs.append(externals[id(source)])
         near = UNDEFINED
         if record.near is not None:
             maker, index, _ = record.near
             near = maker.base + index if maker.run < 0 else externals[maker.run, maker.base + index]
-        nodes.append(
-            Node(
-                record.role,
-                record.fn,
-                record.transforms,
-                tuple(inputs),
-                tuple([spec_index(entry) for entry in record.outputs]),
-                tuple([_param(p, spec_index) for p in record.meta]) if record.transforms and record.role != ROLE_FUNCTION else record.meta,
-                record.pin,
-                near,
-            )
-        )
-        live = record.live
-        if live:
+        outputs = shared.get(id(record.outputs))
+        if outputs is None:
+            outputs = shared[id(record.outputs)] = tuple([spec_index(entry) for entry in record.outputs])
+        params = record.meta
+        if record.transforms and record.role == ROLE_OP:
+            params = shared.get(id(record.meta))
+            if params is None:
+                params = shared[id(record.meta)] = tuple([_param(p, spec_index) for p in record.meta])
+        nodes.append(Node(record.role, record.fn, record.transforms, tuple(inputs), outputs, params, record.pin, near))
+        if record.live:
             for index, entry in enumerate(record.outputs):
-                if live >> index & 1:
+                if record.live >> index & 1:
                     stored = entry is CONTEXT or record.saved >> index & 1
                     keep.append((record.base + index, KEEP_IN_STORE if stored else KEEP_ON_WORKER))
     graph = Graph(tuple(specs), tuple(external_specs), tuple(nodes), tuple(keep), open_ended)
