@@ -1,0 +1,242 @@
+"""How user code travels between the client and its workers (DR-13).
+
+Rules of this file: no transport, no session; how objects become bytes is in `pickling`. Arrays and tensors that code
+captures do not go with it: they are taken out, become inputs of its node, and are put back where the code is opened
+(H16). So code made anew at each step has the same fingerprint, whatever it captures (H9).
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import NotShippable
+
+from .captures import writes_to
+from .exceptions import pack_exception as pack_exception
+from .exceptions import unpack_exception as unpack_exception
+from .pickling import MUTABLE, ClassName, CodePickler, class_table, digest, import_name, load, opens_as_worker, refusal
+from .pickling import opening_as_worker as opening_as_worker
+from .pickling import pickle_value as pickle_value
+from .pickling import unpickle_value as unpickle_value
+
+OPENED_KEPT: Final = 1024
+"""Opened code kept per process: a bound on memory for programs that make new definitions without end."""
+
+BOUND_KEPT: Final = 128
+"""Opened code with captured values kept per process; each holds its arrays alive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipment:
+    """User code on its way to a worker: exactly one of `live`, an import name and `payload` is given."""
+
+    fingerprint: str
+    name: str
+    """What to call it in messages."""
+    live: Any = field(default=None, compare=False, repr=False)
+    """The object itself: within one process only."""
+    module: str = ""
+    qualname: str = ""
+    payload: bytes = field(default=b"", repr=False)
+    classes: tuple[ClassName, ...] = ()
+    """Per class that travels by value in the payload: its name, and whether it captures nothing."""
+
+    def portable(self) -> tuple[Any, ...]:
+        """Return it as plain data for the codec; `Shipment.of` is the inverse. A live object cannot be.
+
+        Raises:
+            NotShippable: it holds the object itself.
+        """
+        if self.live is not None:
+            raise NotShippable(f"{self.name} is used by reference and cannot leave this process")
+        return (self.fingerprint, self.name, self.module, self.qualname, self.payload, self.classes)
+
+    @classmethod
+    def of(cls, data: Sequence[Any]) -> Shipment:
+        """Return the shipment that `portable` was called on."""
+        fingerprint, name, module, qualname, payload, classes = data
+        return cls(
+            fingerprint=fingerprint,
+            name=name,
+            module=module,
+            qualname=qualname,
+            payload=bytes(payload),
+            classes=tuple((str(key), bool(pure)) for key, pure in classes),
+        )
+
+
+class Shipped(NamedTuple):
+    """What `ship` returns: the name of the code in a graph (after "@"), the code, and what it captures, in order."""
+
+    fingerprint: str
+    shipment: Shipment
+    captured: tuple[Tensor | np.ndarray[Any, Any], ...]
+
+
+# ---- out -------------------------------------------------------------------------------------------------------------
+
+_unpicklable_numbers = count()
+_unpicklable: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def ship(obj: Any, *, in_process: bool = False) -> Shipped:
+    """Return how a user's function, class or callable object travels, with the arrays and tensors that it captures.
+
+    The fingerprint stays the same while the definition does, whatever it captures. With `in_process` the code is used
+    as it is if it captures nothing that has to become an input of its node, also when it could not be pickled.
+
+    Warns (UserWarning, once per object): it captures a list, dict or set, of which a worker changes its own copy only.
+
+    Raises:
+        NotShippable: it captures something that cannot leave this process; names the variable.
+    """
+    name = str(getattr(obj, "__name__", None) or type(obj).__name__)
+    home = import_name(obj)
+    if home is not None:
+        fingerprint = digest(":".join(home).encode())
+        live = obj if in_process else None
+        return Shipped(fingerprint, _by_name(fingerprint, name, home, live), ())
+    buffer = io.BytesIO()
+    pickler = CodePickler(buffer)
+    try:
+        pickler.dump(obj)
+    except Exception as error:
+        if in_process:
+            return _as_it_is(obj, name, "unpicklable")
+        raise NotShippable(refusal(obj, name, error)) from error
+    mutable = _warn_of_mutable(obj, name, pickler)
+    if in_process and mutable and not pickler.captured:
+        return _as_it_is(obj, name, "stateful")  # its like is not it: what it captures is shared with the client
+    payload = buffer.getvalue()
+    fingerprint = digest(payload)
+    if in_process and not pickler.captured:
+        return Shipped(fingerprint, Shipment(fingerprint=fingerprint, name=name, live=obj), ())
+    classes = class_table(fingerprint, pickler, obj)
+    shipment = Shipment(fingerprint=fingerprint, name=name, payload=payload, classes=classes)
+    return Shipped(fingerprint, shipment, tuple(pickler.captured))
+
+
+def _by_name(fingerprint: str, name: str, home: tuple[str, str], live: Any) -> Shipment:
+    if live is not None:
+        return Shipment(fingerprint=fingerprint, name=name, live=live)
+    return Shipment(fingerprint=fingerprint, name=name, module=home[0], qualname=home[1])
+
+
+def _as_it_is(obj: Any, name: str, why: str) -> Shipped:
+    """Ship an object by reference under a fingerprint of its own."""
+    key = obj.__func__ if isinstance(obj, MethodType) else obj
+    try:
+        number = _unpicklable.get(key)
+        if number is None:
+            number = _unpicklable[key] = f"{why} {next(_unpicklable_numbers)}"
+    except TypeError:  # takes no weak references, or is not hashable
+        number = f"{why} {next(_unpicklable_numbers)}"
+    if isinstance(obj, MethodType):
+        number += f" of {id(obj.__self__)}"
+    fingerprint = digest(number.encode())
+    return Shipped(fingerprint, Shipment(fingerprint=fingerprint, name=name, live=obj), ())
+
+
+# ---- the warning of DR-06 -------------------------------------------------------------------------------------------
+
+_warned: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler) -> bool:
+    """Warn once of a captured container that the code might fill for the client; tell whether there is one.
+
+    A class is warned of only where its code writes to one: its tables of constants are no mistake.
+    """
+    found = [variable for function, variable in pickler.mutable if not isinstance(obj, type) or writes_to(function)]
+    subject = obj.__self__ if isinstance(obj, MethodType) else obj
+    if not isinstance(subject, FunctionType | type | ModuleType | partial):
+        state = getattr(subject, "__dict__", {})
+        found.extend(f"{type(subject).__name__}.{key}" for key, value in state.items() if isinstance(value, MUTABLE))
+    if not found:
+        return False
+    try:
+        if subject in _warned:
+            return True
+        _warned.add(subject)
+    except TypeError:  # takes no weak references, or is not hashable: warned each time
+        pass
+    warnings.warn(
+        f"'{name}' captures '{found[0]}', a mutable object of the client: what it changes there stays on the worker "
+        "that runs it; send values back with rg.emit(name, value), to a handler given to session.on(name, handler)",
+        UserWarning,
+        stacklevel=_users_level(),
+    )
+    return True
+
+
+def _users_level() -> int:
+    """Return the stack level, as `warnings.warn` counts it, of the first caller outside raygrad."""
+    frame = sys._getframe(1)
+    level = 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("raygrad."):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+# ---- in --------------------------------------------------------------------------------------------------------------
+
+_opened: OrderedDict[tuple[str, bool], Any] = OrderedDict()
+_bound: OrderedDict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = OrderedDict()
+
+
+def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
+    """Return the code, with `captured` (one array per captured array or tensor, None if undefined) put back.
+
+    Opened once per process if it captures nothing, else once per set of captured objects, while it is remembered.
+
+    Raises:
+        NotShippable: the worker lacks a module that the code imports.
+    """
+    if shipment.live is not None:
+        return shipment.live
+    if not captured:
+        key = (shipment.fingerprint, opens_as_worker())
+        found = _opened.get(key)
+        if found is None:
+            found = _opened[key] = _open(shipment, ())
+            if len(_opened) > OPENED_KEPT:
+                _opened.popitem(last=False)
+        return found
+    values = tuple(captured)
+    bound_key = (shipment.fingerprint, opens_as_worker(), *map(id, values))
+    held = _bound.get(bound_key)
+    if held is None:
+        held = _bound[bound_key] = (_open(shipment, values), values)  # the values too: their ids stay theirs
+        if len(_bound) > BOUND_KEPT:
+            _bound.popitem(last=False)
+    return held[0]
+
+
+def _open(shipment: Shipment, captured: Sequence[Any]) -> Any:
+    try:
+        if shipment.payload:
+            return load(shipment.payload, shipment.classes, captured)
+        found: Any = importlib.import_module(shipment.module)
+        for part in shipment.qualname.split("."):
+            found = getattr(found, part)
+        return found
+    except (ImportError, AttributeError) as error:
+        raise NotShippable(
+            f"'{shipment.name}' cannot be opened on this worker ({type(error).__name__}: {error}); install what it "
+            "imports there too, or name it in the session's runtime_env"
+        ) from error

@@ -1,0 +1,50 @@
+"""BLAS threads of this process, limited while a run is in flight (H12).
+
+Rules of this file: process-wide state, counted, so that two sessions do not undo each other's limit; no execution.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from threadpoolctl import LibController, ThreadpoolController
+
+_lock = threading.Lock()
+_libraries: list[LibController] = []
+_modules_seen = 0
+"""Modules loaded when `_libraries` were looked for: looking takes a millisecond, so only after new imports."""
+_before: list[tuple[LibController, int]] = []
+_holders: list[int] = []
+"""The limits in force; the smallest counts."""
+
+
+def limit_blas(threads: int) -> None:
+    """Let BLAS use at most so many threads in this process, until `release_blas(threads)`. Costs some microseconds."""
+    global _libraries, _modules_seen
+    with _lock:
+        if not _holders:
+            if len(sys.modules) != _modules_seen:
+                _libraries = [one for one in ThreadpoolController().lib_controllers if one.user_api == "blas"]
+                _modules_seen = len(sys.modules)
+            _before[:] = [(library, library.get_num_threads() or 1) for library in _libraries]
+        _holders.append(threads)
+        _apply()
+
+
+def release_blas(threads: int) -> None:
+    """Take back one `limit_blas(threads)`; after the last, BLAS has as many threads as before the first.
+
+    Raises:
+        ValueError: it is not in force.
+    """
+    with _lock:
+        _holders.remove(threads)
+        _apply()
+
+
+def _apply() -> None:
+    for library, before in _before:
+        wanted = min(_holders) if _holders else before
+        if library.get_num_threads() != wanted:
+            library.set_num_threads(wanted)

@@ -1,0 +1,70 @@
+"""Calls and records as bytes, whatever Python objects they hold: what crosses from process to process.
+
+Rules of this file: the codec is `proto`'s; here only objects that are no plain data are turned into blobs, and back.
+Who opens a blob trusts who made it: a worker its session, a session its workers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from raygrad.proto.messages import decode_message, encode_message
+from raygrad.proto.program import Call, Item, Pinned, Program, Record
+from raygrad.proto.values import Buffer
+
+from .host import portable, restored
+
+Frame: TypeAlias = list[Buffer]
+"""The pieces of one encoded message."""
+
+_AS_IT_IS = (Item, Pinned)
+
+
+def encode_call(call: Call) -> Frame:
+    """Return a call as bytes.
+
+    Raises:
+        NotShippable: one of its values cannot be pickled; names it.
+    """
+    externals = tuple([value if type(value) in _AS_IT_IS else portable(value) for value in call.externals])
+    return encode_message(call._replace(externals=externals))
+
+
+def decode_call(frame: Frame) -> Call:
+    """Return the call in a frame; its arrays are read-only."""
+    call = _decoded(frame, Call)
+    return call._replace(
+        externals=tuple([value if type(value) in _AS_IT_IS else restored(value) for value in call.externals])
+    )
+
+
+def encode_record(record: Record) -> Frame:
+    """Return a record as bytes.
+
+    Raises:
+        NotShippable: one of its results cannot be pickled; names it.
+    """
+    return encode_message(record._replace(results=tuple([(value, portable(one)) for value, one in record.results])))
+
+
+def decode_record(frame: Frame) -> Record:
+    """Return the record in a frame; its arrays are read-only."""
+    record = _decoded(frame, Record)
+    return record._replace(results=tuple([(value, restored(one)) for value, one in record.results]))
+
+
+def encode_program(program: Program) -> Frame:
+    """Return a program as bytes."""
+    return encode_message(program)
+
+
+def decode_program(frame: Frame) -> Program:
+    """Return the program in a frame."""
+    return _decoded(frame, Program)
+
+
+def _decoded(frame: Frame, kind: type[Any]) -> Any:
+    message = decode_message(frame)
+    if not isinstance(message, kind):
+        raise TypeError(f"expected a {kind.__name__}, got a {type(message).__name__}")
+    return message
