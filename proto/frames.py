@@ -123,7 +123,7 @@ class _Pieces:
     __slots__ = ("_index", "_offset", "_pieces", "left", "position")
 
     def __init__(self, pieces: Iterable[Any]) -> None:
-        self._pieces = [memoryview(piece).toreadonly() for piece in pieces]
+        self._pieces = [memoryview(piece).toreadonly().cast("B") for piece in pieces]
         self._index = 0
         self._offset = 0
         self.position = 0
@@ -136,15 +136,16 @@ class _Pieces:
         self.left -= count
         self.position += count
         parts: list[memoryview] = []
-        while True:
-            part = self._pieces[self._index][self._offset : self._offset + count] if count else memoryview(b"")
-            self._offset += part.nbytes
-            count -= part.nbytes
-            parts.append(part)
-            if not count:
-                return part if len(parts) == 1 else memoryview(b"".join(parts))
-            self._index += 1
-            self._offset = 0
+        while count:
+            part = self._pieces[self._index][self._offset : self._offset + count]
+            if part:
+                parts.append(part)
+                count -= part.nbytes
+                self._offset += part.nbytes
+            else:
+                self._index += 1
+                self._offset = 0
+        return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 
 
 class FrameDecoder:
