@@ -6,11 +6,16 @@ arrays that are dense in some axis order, or zero-stride expansions of such: wha
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+
+def is_array(value: object) -> TypeGuard[Array]:
+    """Tell whether `value` is an array."""
+    return isinstance(value, np.ndarray)
 
 
 def is_plain(array: Array) -> bool:

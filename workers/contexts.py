@@ -7,12 +7,14 @@ are never stored twice.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import cloudpickle
 import numpy as np
 
-from raygrad.autograd.function import VALUE, Function, FunctionNode, Saved
+from raygrad.autograd.function import INPUT, OUTPUT, VALUE, Function, FunctionNode, Saved
+from raygrad.autograd.layout import is_array
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.values import Blob
@@ -35,7 +37,9 @@ class Context:
         if self._live is None:
             assert self._packed is not None
             return _bytes_in(self._packed)
-        saved = sum(slot.value._data.nbytes for slot in self._live._saved or () if slot is not None and slot.kind is VALUE)
+        saved = sum(
+            slot.value._data.nbytes for slot in self._live._saved or () if slot is not None and slot.kind is VALUE
+        )
         return saved + sum(_bytes_in(value) for value in self._live._attributes().values())
 
     def live(self, cls: type[Function]) -> FunctionNode:
@@ -60,7 +64,9 @@ class Context:
             "saved": [_pack_slot(slot) for slot in node._saved or ()],
             "freed": node._saved is None,
             "attributes": {
-                name: _pack_attribute(node, name, value) for name, value in node._attributes().items() if name not in references
+                name: _pack_attribute(node, name, value)
+                for name, value in node._attributes().items()
+                if name not in references
             },
             "references": dict(references),
             "needs": node.needs_input_grad,
@@ -89,7 +95,9 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     node.materialize_grads = packed["materialize"]
     node._inputs = [_unpack_meta(meta) for meta in packed["inputs"]]
     node._metas = [_unpack_meta(meta) for meta in packed["outputs"]]
-    node._edges = [None if m is None else WANTED if w else UNWANTED for m, w in zip(node._inputs, packed["wanted"], strict=True)]
+    node._edges = [
+        None if m is None else WANTED if w else UNWANTED for m, w in zip(node._inputs, packed["wanted"], strict=True)
+    ]
     node._running_forward = False
     return node
 
@@ -106,15 +114,13 @@ def _unpack_slot(slot: Any) -> Saved | None:
     kind, position, array = slot
     if kind == VALUE:
         return Saved(VALUE, -1, Tensor.made(array), None, 0)
-    from raygrad.autograd.function import INPUT, OUTPUT
-
     return Saved(INPUT if kind == INPUT else OUTPUT, position, None, None, 0)
 
 
 def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:
     if isinstance(value, Tensor):
         return ("tensor", value.read(), value._requires_grad)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+    if is_array(value) and value.dtype.kind in "biufc":
         return ("array", value, value.flags.writeable)
     if type(value) in _PLAIN:
         return ("plain", value)
@@ -122,8 +128,8 @@ def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:
         return ("pickle", Blob(cloudpickle.dumps(value, protocol=5)))
     except Exception as error:
         raise NotShippable(
-            f"the attribute 'ctx.{name}' of {node.name()} is a {type(value).__name__} that cannot be pickled, but its backward "
-            f"runs in another segment ({error}); save arrays instead, and rebuild it in backward"
+            f"the attribute 'ctx.{name}' of {node.name()} is a {type(value).__name__} that cannot be pickled, but its "
+            f"backward runs in another segment ({error}); save arrays instead, and rebuild it in backward"
         ) from error
 
 
@@ -156,7 +162,7 @@ def _bytes_in(value: Any) -> int:
     if isinstance(value, Blob):
         return len(value.data)
     if isinstance(value, dict):
-        return sum(_bytes_in(v) for v in value.values())
+        return sum(_bytes_in(v) for v in cast("dict[Any, Any]", value).values())
     if isinstance(value, list | tuple):
-        return sum(_bytes_in(v) for v in value)
+        return sum(_bytes_in(v) for v in cast("Sequence[Any]", value))
     return 0

@@ -10,7 +10,7 @@ import os
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from raygrad.proto.values import Blob, Packed, pack_values, unpack_values
 from .contexts import Context
 from .emit import emitting_to
 from .runner import Execute, compile_steps, node_name
-from .shipping import Shipment, open_shipment, pack_exception, pickle_value
+from .shipping import Shipment, open_shipment, pack_exception, pickle_value, unpickle_value
 
 PROGRAM_CACHE: Final = 512
 """Programs kept per worker: enough for the plans of several training loops, a bound on memory."""
@@ -152,7 +152,7 @@ class WorkerHost:
                 emit_index += 1
 
             with emitting_to(sink), np.errstate(all="ignore"):
-                for position, execute in enumerate(steps):  # noqa: B007 - read by `sink` and in the handler
+                for position, execute in enumerate(steps):
                     execute(slots)
                     for slot in program.steps[position].frees:
                         slots[slot] = None
@@ -214,7 +214,9 @@ class WorkerHost:
         small = [(value, slots[slot]) for slot, value in results if _rides(slots[slot])]
         exports = [[slots[slot] for slot in group] for group in program.exports]
         record = self._record(call, report, started, "done", None)._replace(
-            exports=tuple([(sum(max(_size(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]),
+            exports=tuple(
+                [(sum(max(_size(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]
+            ),
             results=tuple(small),
             sizes=tuple(sizes),
         )
@@ -265,7 +267,8 @@ def _trace(error: Exception) -> str:
 
 def _shape(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return f"{value.dtype}{list(value.shape)}"
+        array = cast("np.ndarray[Any, Any]", value)
+        return f"{array.dtype}{list(array.shape)}"
     return "context" if isinstance(value, Context) else type(value).__name__
 
 
@@ -313,9 +316,7 @@ def restored(value: Any) -> Any:
     """Return the value that `portable` was given."""
     if type(value) is not tuple:
         return value
-    kind, body = value
+    kind, body = cast("tuple[str, Any]", value)
     if kind == "context":
         return Context(packed=body)
-    from .shipping import unpickle_value
-
     return unpickle_value(bytes(body.data))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from raygrad.autograd.derive import OpContext, vjp_arrays
 from raygrad.autograd.engine import call_hook, grad
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
-from raygrad.autograd.layout import dense
+from raygrad.autograd.layout import dense, is_array
 from raygrad.autograd.registry import get_op
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import GraphError
@@ -108,7 +108,7 @@ def _compile_op(step: Step) -> Execute:
             for target in targets:
                 slots[target] = None
             return
-        dtype = next((o.dtype for o in operands if isinstance(o, _ARRAY)), None)
+        dtype: Any = next((o.dtype for o in operands if is_array(o)), None)
         out = op.kernel("cpu", dtype)(*operands, *params)
         for target, value in zip(targets, (out,) if op.outputs == 1 else out, strict=True):
             slots[target] = value if type(value) is _ARRAY else np.asarray(value)
@@ -127,7 +127,9 @@ def _compile_op_vjp(step: Step, specs: Sequence[Spec]) -> Execute:
         raise op.missing("cpu", dtype)
     split = len(step.node.inputs) - len(outputs)
     saved_slots, grad_slots = step.node.inputs[:split], step.node.inputs[split:]
-    wanted = [(position, target) for position, target in zip([i for i, n in enumerate(needs) if n], step.outputs, strict=True)]  # type: ignore[arg-type]
+    wanted = [
+        (position, target) for position, target in zip([i for i, n in enumerate(needs) if n], step.outputs, strict=True)
+    ]  # type: ignore[arg-type]
     found: Any = rule
     wants: Any = needs
     static: Any = op_params
@@ -180,7 +182,8 @@ def given(array: Any, requires_grad: bool = False) -> Any:
 
 def _compile_function(step: Step, program: Program, host: Host) -> Execute:
     count, flags, recording, expected = step.node.params[:4]
-    sources, captured = step.node.inputs[:count], step.node.inputs[count:]  # type: ignore[misc]
+    arguments: Any = count
+    sources, captured = step.node.inputs[:arguments], step.node.inputs[arguments:]
     mask: Any = flags
     context_slot, targets = step.outputs[0], step.outputs[1:]
     open_ended = program.open_base >= 0 and step is program.steps[-1]
@@ -188,17 +191,21 @@ def _compile_function(step: Step, program: Program, host: Host) -> Execute:
     def function(slots: Slots) -> None:
         cls = host.code(step.node.fn, [slots[s] for s in captured])
         args = tuple(
-            [_argument(None if source == UNDEFINED else slots[source], flag) for source, flag in zip(sources, mask, strict=True)]
+            [
+                _argument(None if source == UNDEFINED else slots[source], flag)
+                for source, flag in zip(sources, mask, strict=True)
+            ]
         )
         tracked = [_Tracked.edges(flag) for flag in mask]
         context, raw = run_forward(cls, args, bool(recording), tracked)
-        outputs: tuple[Any, ...] = raw if isinstance(raw, tuple) else (raw,)
+        outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
         shown = describe(context, args, outputs, isinstance(raw, tuple))
         if expected is None or open_ended:
             host.report.learned.append(learned(step.index, shown, outputs))
         elif shown != expected:
             raise GraphError(
-                f"{cls.__name__} behaved differently from its first run with equal arguments: expected {expected}, got {shown}; "
+                f"{cls.__name__} behaved differently from its first run with equal arguments: "
+                f"expected {expected}, got {shown}; "
                 "a Function's output kinds, shapes and what it saves must depend on its arguments' specs only"
             )
         if context_slot >= 0:
@@ -317,11 +324,24 @@ class _Levels:
         count = self._results(depth - 1)
         cotangents, below = items[:count], items[count:]
         results = self.at(depth - 1, below, True)
-        pairs = [(r, c) for r, c in zip(results, cotangents, strict=True) if r is not None and r._requires_grad and c is not None]
+        pairs = [
+            (r, c)
+            for r, c in zip(results, cotangents, strict=True)
+            if r is not None and r._requires_grad and c is not None
+        ]
         targets = [item for item in below if item is not None and item._requires_grad]
         if not pairs or not targets:
             return [None] * len(below)
-        grads = iter(grad([r for r, _ in pairs], targets, [c for _, c in pairs], create_graph=create_graph, retain_graph=True, allow_unused=True))
+        grads = iter(
+            grad(
+                [r for r, _ in pairs],
+                targets,
+                [c for _, c in pairs],
+                create_graph=create_graph,
+                retain_graph=True,
+                allow_unused=True,
+            )
+        )
         return [next(grads) if item is not None and item._requires_grad else None for item in below]
 
     def _results(self, depth: int) -> int:

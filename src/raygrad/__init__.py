@@ -24,15 +24,15 @@ _HOMES = {
     ),
     **dict.fromkeys(
         (
-            "float16 half float32 float float64 double complex64 cfloat complex128 cdouble int8 int16 short int32 int int64 "
-            "long uint8 bool get_default_dtype set_default_dtype"
+            "float16 half float32 float float64 double complex64 cfloat complex128 cdouble int8 int16 short int32 int "
+            "int64 long uint8 bool get_default_dtype set_default_dtype"
         ).split(),
         "raygrad.autograd.dtypes",
     ),
     **dict.fromkeys(
         (
-            "tensor as_tensor from_numpy zeros ones full empty arange linspace eye randn rand randint zeros_like ones_like "
-            "full_like empty_like manual_seed"
+            "tensor as_tensor from_numpy zeros ones full empty arange linspace eye randn rand randint zeros_like "
+            "ones_like full_like empty_like manual_seed"
         ).split(),
         "raygrad.autograd.creation",
     ),

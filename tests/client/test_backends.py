@@ -42,5 +42,7 @@ def test_a_missing_ray_is_a_clear_error_that_names_the_extra(tmp_path: Path) -> 
             """
         )
     )
-    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60
+    )
     assert "raygrad[ray]" in ran.stdout

@@ -38,7 +38,11 @@ def test_h8_a_failed_submission_gives_back_the_version_before_it() -> None:
 def test_h8_a_later_write_that_does_not_depend_on_the_failure_stays() -> None:
     cell = Cell()
     cell.value = "three"
-    writes = [Write(cell, "value", "start", "one"), Write(cell, "value", "one", "two"), Write(cell, "value", "two", "three")]
+    writes = [
+        Write(cell, "value", "start", "one"),
+        Write(cell, "value", "one", "two"),
+        Write(cell, "value", "two", "three"),
+    ]
     roll_back([([writes[0]], False), ([writes[1]], True), ([writes[2]], False)], never)
     assert cell.value == "three"
 

@@ -25,7 +25,7 @@ def test_shapes_and_dtypes_are_known_while_recording(session: Any) -> None:
 
 
 def test_shape_errors_appear_on_the_line_that_makes_them(session: Any) -> None:
-    with pytest.raises(RuntimeError, match="do not|cannot|must"):
+    with pytest.raises(RuntimeError, match=r"shape|size"):
         rg.zeros(3) + rg.zeros(4)
     assert session.last_run is None
 

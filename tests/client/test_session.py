@@ -120,8 +120,11 @@ def test_an_error_names_node_worker_shapes_and_the_users_line(session: Any) -> N
             loss.backward()
             x.grad.numpy()
     notes = "\n".join(caught.value.__notes__)
-    assert "FailsFromThree" in notes and "worker" in notes and "float32[2]" in notes
-    assert "test_session.py" in notes and "raise ArithmeticError" in notes
+    assert "FailsFromThree" in notes
+    assert "worker" in notes
+    assert "float32[2]" in notes
+    assert "test_session.py" in notes
+    assert "raise ArithmeticError" in notes
 
 
 def test_h8_a_failure_in_step_three_of_five_leaves_parameters_as_after_step_two(session: Any) -> None:
@@ -269,4 +272,5 @@ def test_unknown_addresses_and_options_are_refused() -> None:
 
 
 def test_errors_are_raygrads_own_and_the_builtins() -> None:
-    assert issubclass(SessionError, RaygradError) and issubclass(SessionError, RuntimeError)
+    assert issubclass(SessionError, RaygradError)
+    assert issubclass(SessionError, RuntimeError)

@@ -95,7 +95,8 @@ def test_backward_in_the_same_submission_keeps_nothing_but_results() -> None:
         x, loss = program()
         loss.backward()
         assert session.last_run is not None
-        assert session.last_run.plan.kept.keys() and len(session.last_run.plan.kept) == 2
+        assert session.last_run.plan.kept.keys()
+        assert len(session.last_run.plan.kept) == 2
         assert x.grad is not None
     assert session.saved_bytes == 0
 

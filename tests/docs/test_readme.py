@@ -15,7 +15,9 @@ def test_the_example_prints_what_the_readme_says(tmp_path: Path) -> None:
     (said,) = re.findall(r"# waits; prints (.*)", block)
     script = tmp_path / "example.py"
     script.write_text(block)
-    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60
+    )
     assert ran.stdout.strip() == said.strip()
 
 

@@ -30,7 +30,10 @@ class Keeps(rg.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         x, y, more, nothing = ctx.saved_tensors
-        assert nothing is None and ctx.name == "k" and ctx.table == {"a": [1, 2]} and ctx.array.tolist() == [0.0, 1.0, 2.0]
+        assert nothing is None
+        assert ctx.name == "k"
+        assert ctx.table == {"a": [1, 2]}
+        assert ctx.array.tolist() == [0.0, 1.0, 2.0]
         assert ctx.x is x
         return grad * ctx.scale + y + more, None
 
@@ -55,7 +58,8 @@ def test_a_context_that_crossed_gives_the_same_gradient_as_the_live_one() -> Non
     for context in (Context(node), there):
         again = context.live(Keeps).replay([x, None], [y])
         results.append(run_backward(again, [rg.ones(2, dtype=rg.float64)], False)[0])
-    assert results[0] is not None and results[1] is not None
+    assert results[0] is not None
+    assert results[1] is not None
     assert results[0].numpy().tolist() == results[1].numpy().tolist() == [8.0, 12.0]
 
 

@@ -50,8 +50,10 @@ def test_small_results_ride_in_the_record_and_large_ones_do_not(host: WorkerHost
     program = doubling(results=((1, 9),), pins=((1, 9),))
     small, _ = call(host, program, (np.array([1.0, 2.0]),))
     large, _ = call(host, program, (np.zeros(INLINE_RESULT_BYTES // 8 + 1),), run=2)
-    assert small.results[0][0] == 9 and small.results[0][1].tolist() == [2.0, 4.0]
-    assert large.results == () and dict(large.sizes)[9] > INLINE_RESULT_BYTES
+    assert small.results[0][0] == 9
+    assert small.results[0][1].tolist() == [2.0, 4.0]
+    assert large.results == ()
+    assert dict(large.sizes)[9] > INLINE_RESULT_BYTES
     assert host.fetch(2, 9).shape == (INLINE_RESULT_BYTES // 8 + 1,)
 
 
@@ -86,18 +88,23 @@ def test_a_failure_comes_back_in_the_record_and_poisons_what_was_not_made(host: 
     node = Node(ROLE_FUNCTION, "@" + shipped.fingerprint, (), (0,), (0, 0), (1, (0,), 0, None))
     program = doubling(steps=(Step(4, node, (-1, 1), ()),), exports=((1,),), pins=((1, 5),))
     record, exports = call(host, program, (np.array([1.0, 2.0]),))
-    assert record.status == "failed" and exports == [POISON] and host.fetch(1, 5) is POISON
+    assert record.status == "failed"
+    assert exports == [POISON]
+    assert host.fetch(1, 5) is POISON
     failure = record.failure
     assert (failure.index, failure.node, failure.shapes) == (4, "Fails", ("float64[2]",))
     assert "not here" in failure.traceback
     error = unpack_exception(failure.exception)
-    assert type(error) is LookupError and error.args == ("not here", (2,))
+    assert type(error) is LookupError
+    assert error.args == ("not here", (2,))
 
 
 def test_poison_skips_a_segment_and_spreads(host: WorkerHost) -> None:
     program = doubling(imports=((0,),), externals=(), exports=((1,),), pins=((1, 5),))
     record, exports = call(host, program, (), [POISON])
-    assert record.status == "skipped" and exports == [POISON] and host.fetch(1, 5) is POISON
+    assert record.status == "skipped"
+    assert exports == [POISON]
+    assert host.fetch(1, 5) is POISON
     record, _ = call(host, doubling(), (Pinned(1, 5),), run=2)
     assert record.status == "skipped"
 
@@ -109,8 +116,11 @@ def test_poison_keeps_its_identity_across_pickling() -> None:
 def test_packed_objects_keep_values_undefined_gradients_and_objects(host: WorkerHost) -> None:
     values = [np.arange(6.0).reshape(2, 3).T, None, {"a": (1, "b")}, (1, 2)]
     array, undefined, table, pair = host.unpack(host.pack(values))  # type: ignore[misc]
-    assert array.strides == values[0].strides and not array.flags.writeable  # type: ignore[attr-defined]
-    assert undefined is None and table == {"a": (1, "b")} and pair == (1, 2)
+    assert array.strides == values[0].strides
+    assert not array.flags.writeable
+    assert undefined is None
+    assert table == {"a": (1, "b")}
+    assert pair == (1, 2)
 
 
 def test_a_program_or_code_that_was_never_shipped_is_named(host: WorkerHost) -> None:

@@ -60,7 +60,8 @@ def test_a_vjp_gives_the_wanted_gradients_in_their_operands_shapes() -> None:
     vjp = Node(ROLE_OP, "mul", (VJP,), (0, 1, 2), (1,), ((), (0, 1), (0, 1), (0,)))
     graph = Graph((VECTOR, scalar), (0, 1, 0), (vjp,), ((3, KEEP_ON_WORKER),))
     _, values = run(graph, [np.array([1.0, 2.0]), np.array(3.0), np.array([1.0, 10.0])])
-    assert values[3].shape == () and float(values[3]) == 21.0
+    assert values[3].shape == ()
+    assert float(values[3]) == 21.0
 
 
 def test_h5_an_undefined_gradient_stays_undefined_through_vjps_and_is_skipped_by_sums() -> None:
@@ -68,7 +69,8 @@ def test_h5_an_undefined_gradient_stays_undefined_through_vjps_and_is_skipped_by
     total = Node(ROLE_SUM, "sum", (), (1, 0), (0,), ())
     graph = Graph((VECTOR,), (0,), (vjp, total), ((1, KEEP_ON_WORKER), (2, KEEP_ON_WORKER)))
     record, values = run(graph, [np.array([1.0, 2.0])])
-    assert values[1] is None and values[2].tolist() == [1.0, 2.0]
+    assert values[1] is None
+    assert values[2].tolist() == [1.0, 2.0]
     assert dict(record.sizes)[1] == -1
 
 
@@ -101,9 +103,11 @@ def test_a_function_and_its_vjp_share_a_live_context() -> None:
     graph = Graph((VECTOR, CONTEXT, CONST), (0, 2), (forward, backward), ((3, KEEP_ON_WORKER), (4, KEEP_ON_WORKER)))
     record, values = run(graph, [np.array([1.0, 2.0]), 5.0], host)
     assert record.failure is None
-    assert values[3].tolist() == [5.0, 10.0] and values[4].tolist() == [5.0, 10.0]
+    assert values[3].tolist() == [5.0, 10.0]
+    assert values[4].tolist() == [5.0, 10.0]
     (learned,) = record.learned
-    assert learned.saved_inputs == (0,) and learned.outputs[0][0] == "array"
+    assert learned.saved_inputs == (0,)
+    assert learned.outputs[0][0] == "array"
 
 
 def test_h3_an_open_ended_function_reports_and_pins_its_outputs() -> None:
@@ -126,7 +130,8 @@ def test_arrays_given_to_user_code_are_read_only() -> None:
     host, (fn,) = host_with(Writes)
     forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (0,), 0, None))
     record, _ = run(Graph((VECTOR, CONTEXT), (0,), (forward,), ()), [np.array([1.0, 2.0])], host)
-    assert record.failure is not None and record.failure.type == "ValueError"
+    assert record.failure is not None
+    assert record.failure.type == "ValueError"
     assert "read-only" in record.failure.message
 
 
@@ -134,7 +139,8 @@ def test_hooks_may_replace_gradients_and_are_reported() -> None:
     host, (fn,) = host_with(lambda grad: grad * 2.0)
     hook = Node(ROLE_HOOK, fn, (), (0,), (0,), ("tensor", 1, 0))
     record, values = run(Graph((VECTOR,), (0,), (hook,), ((1, KEEP_ON_WORKER),)), [np.array([1.0, 2.0])], host)
-    assert values[1].tolist() == [2.0, 4.0] and record.hooks == (0,)
+    assert values[1].tolist() == [2.0, 4.0]
+    assert record.hooks == (0,)
 
 
 def test_h7_the_third_derivative_comes_from_one_backward() -> None:
@@ -157,7 +163,9 @@ def test_h7_the_third_derivative_comes_from_one_backward() -> None:
     first = Node(ROLE_FUNCTION, fn, (VJP,), (2, *level1), (0,), (3, 1, 1, (0,), (1,), 0), near=2)
     second = Node(ROLE_FUNCTION, fn, (VJP,) * 2, (2, *level2), (0,), (4, 1, 1, (1,), (2,), 0), near=2)
     third = Node(ROLE_FUNCTION, fn, (VJP,) * 3, (2, *level3), (0,), (7, 1, 1, (2,), (3, 5), 0), near=2)
-    graph = Graph((VECTOR, CONTEXT), (0, 0), (forward, first, second, third), tuple((v, KEEP_ON_WORKER) for v in (4, 5, 6)))
+    graph = Graph(
+        (VECTOR, CONTEXT), (0, 0), (forward, first, second, third), tuple((v, KEEP_ON_WORKER) for v in (4, 5, 6))
+    )
     record, values = run(graph, [np.array([1.0, 2.0]), np.array([1.0, 1.0])], host)
     assert record.failure is None, record.failure
     assert values[4].tolist() == [3.0, 12.0]  # 3 x^2

@@ -8,7 +8,9 @@ from typing import Any
 from raygrad.workers.base import Executor
 
 
-def open_executor(address: str, *, workers: int | None, strict: bool, blas_threads: int, options: dict[str, Any]) -> Executor:
+def open_executor(
+    address: str, *, workers: int | None, strict: bool, blas_threads: int, options: dict[str, Any]
+) -> Executor:
     """Return the executor that an address names.
 
     Raises:

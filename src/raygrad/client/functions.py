@@ -16,6 +16,7 @@ import numpy as np
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.dtypes import is_differentiable
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, Function, FunctionNode
+from raygrad.autograd.layout import is_array
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, Node, next_sequence
 from raygrad.autograd.recording import Data, Pending, Recorder
@@ -58,7 +59,7 @@ class Learning:
         self.undefined: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
-# ---- forward --------------------------------------------------------------------------------------------------------
+# ---- forward -------------------------------------------------------------------------------------------------------
 
 
 def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...]) -> Any:
@@ -94,7 +95,16 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         if known is None:
             known, record, values = _resolve(recorder, fn, sources, meta, where, recording)
         else:
-            record = NodeRecord(recorder, ROLE_FUNCTION, fn, (), sources, (CONTEXT, *known.outputs), (*meta, known.expected), user_site())
+            record = NodeRecord(
+                recorder,
+                ROLE_FUNCTION,
+                fn,
+                (),
+                sources,
+                (CONTEXT, *known.outputs),
+                (*meta, known.expected),
+                user_site(),
+            )
             record.effects = bool(getattr(cls, "effects", False))
             recorder.add_record(record)
             values = [record.output(i + 1) for i in range(len(known.outputs))]
@@ -113,7 +123,7 @@ def snapshot(value: Any) -> tuple[Constant, Any]:
     kind = type(value)
     if kind in (int, float, bool, str, bytes, complex, type(None)):
         return Constant(value), (kind, value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+    if is_array(value) and value.dtype.kind in "biufc":
         kept = value.copy(order="K")
         kept.flags.writeable = False
         return Constant(kept), ("array", value.shape, value.dtype.str, kept.strides)
@@ -122,7 +132,8 @@ def snapshot(value: Any) -> tuple[Constant, Any]:
         kept = copy.deepcopy(value)
     except Exception as error:
         raise NotShippable(
-            f"an argument of type {kind.__name__} cannot travel to a worker ({error}); pass plain data, or make it inside forward"
+            f"an argument of type {kind.__name__} cannot travel to a worker ({error}); pass plain data, "
+            "or make it inside forward"
         ) from error
     return Constant(kept), ("pickle", blob)
 
@@ -134,10 +145,13 @@ def _inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Kno
     many = not (len(said) == 2 and not isinstance(said[1], tuple | list))
     metas = list(said) if many else [said]
     try:
-        entries = tuple(recorder.entry(spec_of_array(tuple(int(n) for n in shape), np.dtype(dtype).name)) for shape, dtype in metas)
+        entries = tuple(
+            recorder.entry(spec_of_array(tuple(int(n) for n in shape), np.dtype(dtype).name)) for shape, dtype in metas
+        )
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{cls.__name__}.infer must return (shape, dtype), or a tuple of such pairs for several outputs; got {said!r}"
+            f"{cls.__name__}.infer must return (shape, dtype), or a tuple of such pairs for several outputs; "
+            f"got {said!r}"
         ) from error
     flows = tuple(is_differentiable(entry.dtype) for entry in entries)  # type: ignore[arg-type]
     return Known(None, entries, flows, (-1,) * len(entries), None, None, many)
@@ -214,12 +228,15 @@ def _wrapped(
         node._edges = [(a.edge() if a._requires_grad else NO_EDGE) if isinstance(a, Tensor) else None for a in args]
         node.needs_input_grad = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
         node._metas = [
-            (v.shape, v.dtype) if entry.dtype is not None else None for v, entry in zip(values, known.outputs, strict=True)
+            (v.shape, v.dtype) if entry.dtype is not None else None
+            for v, entry in zip(values, known.outputs, strict=True)
         ]
         node._saved_inputs = {i: inputs[i] for i in saved_in if inputs[i] is not None}  # type: ignore[misc]
         node._saved_outputs = {j: values[j] for j in saved_out}
         node._versions = {
-            i: (a.counter(), a.counter()[0]) for i, a in enumerate(args) if i in node._saved_inputs and isinstance(a, Tensor)
+            i: (a.counter(), a.counter()[0])
+            for i, a in enumerate(args)
+            if i in node._saved_inputs and isinstance(a, Tensor)
         }
         node._sequence = next_sequence()
         node._running_forward = False
@@ -239,7 +256,7 @@ def _wrapped(
     return tuple(results) if known.as_tuple else results[0]
 
 
-# ---- backward -------------------------------------------------------------------------------------------------------
+# ---- backward ------------------------------------------------------------------------------------------------------
 
 
 class RecordedFunction(FunctionNode):
@@ -255,11 +272,15 @@ class RecordedFunction(FunctionNode):
     _versions: dict[int, tuple[list[int], int]]
 
     @staticmethod
-    def of(cls: type[Function], recorder: SessionRecorder, fn: str, record: NodeRecord, context: Pending | None) -> RecordedFunction:
+    def of(
+        function: type[Function], recorder: SessionRecorder, fn: str, record: NodeRecord, context: Pending | None
+    ) -> RecordedFunction:
         """Return a node named after the Function, for an application recorded as `record`."""
-        made = _node_classes.get(cls)
+        made = _node_classes.get(function)
         if made is None:
-            made = _node_classes[cls] = type(cls.__name__ + "Backward", (RecordedFunction,), {"_function": cls})
+            made = _node_classes[function] = type(
+                function.__name__ + "Backward", (RecordedFunction,), {"_function": function}
+            )
         node: RecordedFunction = made()
         node._recorder = recorder
         node._fn = fn
@@ -308,7 +329,9 @@ class RecordedFunction(FunctionNode):
             value = self._saved_outputs.get(j)
             items.append(None if value is None else Tensor.made(value, self, j))
         wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
-        return RecordedVjp.run(self, self._context, 1, items, wanted, [self._inputs[i] for i in wanted], len(self._edges))
+        return RecordedVjp.run(
+            self, self._context, 1, items, wanted, [self._inputs[i] for i in wanted], len(self._edges)
+        )
 
 
 class RecordedVjp(Node):
@@ -327,12 +350,25 @@ class RecordedVjp(Node):
 
     @staticmethod
     def run(
-        base: RecordedFunction, context: Pending, depth: int, items: list[Tensor | None], wanted: list[int], metas: list[Meta | None], results: int
+        base: RecordedFunction,
+        context: Pending,
+        depth: int,
+        items: list[Tensor | None],
+        wanted: list[int],
+        metas: list[Meta | None],
+        results: int,
     ) -> list[Any]:
         """Record level `depth` and return its `results` gradients as tensors, the wanted ones with a new node."""
         requires = [i for i, item in enumerate(items) if item is not None and item._requires_grad]
         values, flows = record_vjp(
-            base, context, depth, [None if t is None else base._recorder.leaf(t) for t in items], requires, wanted, metas, True
+            base,
+            context,
+            depth,
+            [None if t is None else base._recorder.leaf(t) for t in items],
+            requires,
+            wanted,
+            metas,
+            True,
         )
         node = RecordedVjp()
         node._base, node._context, node._depth, node._items = base, context, depth, items
@@ -368,7 +404,9 @@ class RecordedVjp(Node):
         wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         metas = [self._input_metas()[i] for i in wanted]
         if create_graph:
-            return RecordedVjp.run(self._base, self._context, self._depth + 1, [*grads, *self._items], wanted, metas, len(self._items))
+            return RecordedVjp.run(
+                self._base, self._context, self._depth + 1, [*grads, *self._items], wanted, metas, len(self._items)
+            )
         items = [*grads, *(None if t is None else owner.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
@@ -439,7 +477,7 @@ def _at_edge(value: Pending, edge: Edge | None) -> Tensor:
     return Tensor.made(value, edge[0], edge[1])
 
 
-# ---- Functions that ran eagerly, whose gradients arrive in a session ------------------------------------------------
+# ---- Functions that ran eagerly, whose gradients arrive in a session -----------------------------------------------
 
 
 def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
@@ -464,7 +502,9 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
         outputs = [recorder.plain(node._inputs[i]) for i in wanted]
         requires = tuple(len(node._metas) + i for i in wanted)
         meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, 0)
-        made = NodeRecord(recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site())
+        made = NodeRecord(
+            recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()
+        )
         made.effects = True
         recorder.add_record(made)
     out: list[Data | None] = [None] * len(node._edges)

@@ -10,11 +10,12 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from raygrad.autograd.derive import Meta
+from raygrad.autograd.layout import is_array
 from raygrad.autograd.node import Node, OpNode
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.registry import Op
@@ -99,7 +100,9 @@ class SessionRecorder(Recorder):
         """Return the pending value that stands for an array which nobody will write to any more."""
         if array.flags.writeable:
             array.flags.writeable = False
-        return LeafRecord(self, array, self.entry(spec_of_array(array.shape, array.dtype.name, layout_of(array)))).output()
+        return LeafRecord(
+            self, array, self.entry(spec_of_array(array.shape, array.dtype.name, layout_of(array)))
+        ).output()
 
     def source(self, data: Data | None) -> Any:
         """Return how a record names a value that it reads: a constant, or (record, output, holder).
@@ -113,8 +116,10 @@ class SessionRecorder(Recorder):
             record = data.record
             if record.recorder is not self:
                 self._refuse_mixing(data)
-            return record.constant if type(record) is LeafRecord else (record, data.index, data if record.run >= 0 else None)
-        if isinstance(data, np.ndarray):
+            if type(record) is NodeRecord:
+                return record, data.index, data if record.run >= 0 else None
+            return cast(LeafRecord, record).constant
+        if is_array(data):
             return self.source(self.constant_array(data.copy(order="K") if data.flags.writeable else data))
         return Constant(data)
 
@@ -149,9 +154,12 @@ class SessionRecorder(Recorder):
 
     def captured(self, shipped: Shipped) -> list[Any]:
         """Return the sources of what user code captures."""
-        return [self.source(self.leaf(c) if isinstance(c, Tensor) else np.array(c, copy=True, order="K")) for c in shipped.captured]
+        return [
+            self.source(self.leaf(c) if isinstance(c, Tensor) else np.array(c, copy=True, order="K"))
+            for c in shipped.captured
+        ]
 
-    # ---- built-in ops -------------------------------------------------------------------------------------------------
+    # ---- built-in ops -----------------------------------------------------------------------------------------------
 
     def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
         with self.lock:
@@ -163,15 +171,14 @@ class SessionRecorder(Recorder):
                         self._refuse_mixing(operand)
                     key.append(operand.spec)
                     record = operand.record
-                    sources.append(
-                        record.constant
-                        if type(record) is LeafRecord
-                        else (record, operand.index, operand if record.run >= 0 else None)
-                    )
+                    if type(record) is NodeRecord:
+                        sources.append((record, operand.index, operand if record.run >= 0 else None))
+                    else:
+                        sources.append(cast(LeafRecord, record).constant)
                 elif operand is None:
                     key.append(None)
                     sources.append(None)
-                elif isinstance(operand, np.ndarray):
+                elif is_array(operand):
                     source = self.source(operand)
                     key.append(source.spec)
                     sources.append(source)
@@ -198,7 +205,7 @@ class SessionRecorder(Recorder):
             metas = [result] if op.outputs == 1 else list(result)
         else:
             arrays = [self.read(o) if type(o) is Pending else o for o in operands]
-            dtype = next((a.dtype for a in arrays if isinstance(a, np.ndarray)), None)
+            dtype = next((a.dtype for a in arrays if is_array(a)), None)
             result = op.kernel("cpu", dtype)(*arrays, *params)
             metas = [(a.shape, a.dtype) for a in ((result,) if op.outputs == 1 else result)]
         natural = [tuple(range(len(shape))) for shape, _ in metas]
@@ -224,7 +231,7 @@ class SessionRecorder(Recorder):
                 if template is not None:
                     template.vjps[needs] = found
             meta, wanted = found
-            site = None if origin is None else origin.site  # type: ignore[attr-defined]
+            site = origin.site if type(origin) is NodeRecord else None
             made = NodeRecord(self, ROLE_OP, node.op.name, (VJP,), sources, wanted, meta, site)
             self.add_record(made)
             defined = None
@@ -254,7 +261,7 @@ class SessionRecorder(Recorder):
             self.add_record(made)
             return made.output(0, True if known else None)
 
-    # ---- hooks ----------------------------------------------------------------------------------------------------------
+    # ---- hooks ------------------------------------------------------------------------------------------------------
 
     def check_hook(self, kind: str, hook: Any) -> Any:
         self.code(hook)
@@ -291,13 +298,13 @@ class SessionRecorder(Recorder):
                     results.append(made.output(i, True if certain else None))
             return results
 
-    # ---- sync, submission and cells: the session's -----------------------------------------------------------------------
+    # ---- sync, submission and cells: the session's ------------------------------------------------------------------
 
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
         record = value.record
         if type(record) is LeafRecord:
             return record.constant.value
-        return self.session.read(record, value.index)  # type: ignore[arg-type]
+        return self.session.read(cast(NodeRecord, record), value.index)
 
     def during_pass(self) -> AbstractContextManager[None]:
         return collector_paused()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -49,7 +49,8 @@ class Constant:
         self.spec = spec
 
 
-Source = "tuple[NodeRecord, int, Pending | None] | Constant | None"
+Source: TypeAlias = "tuple[NodeRecord, int, Pending | None] | Constant | None"
+"""What a node reads: (record, output, holder), a constant, or nothing (an undefined gradient)."""
 
 
 class Template:
@@ -95,17 +96,17 @@ class NodeRecord(Record):
         role: str,
         fn: str,
         transforms: tuple[str, ...],
-        sources: Sequence[Any],
+        sources: Sequence[Source],
         outputs: Sequence[SpecEntry],
         meta: tuple[Any, ...],
         site: Site | None,
     ) -> None:
-        self.recorder: SessionRecorder = recorder
+        self.recorder: Any = recorder
         self.role = role
         self.fn = fn
         self.transforms = transforms
-        self.sources = sources
-        self.outputs = outputs
+        self.sources: Sequence[Source] = sources
+        self.outputs: Sequence[SpecEntry] = outputs
         self.meta = meta
         """The node's params; `SpecEntry` objects in it become spec indices of the graph."""
         self.site = site
@@ -115,7 +116,7 @@ class NodeRecord(Record):
         """Bit per output: a backward node holds it as a residual."""
         self.effects = False
         """It runs even when nobody holds an output."""
-        self.near: Any = None
+        self.near: Source = None
         self.template: Template | None = None
         self.pin = -1
         self.needed = -1
@@ -132,7 +133,7 @@ class NodeRecord(Record):
         """Return the pending value of an output; call once per output and keep it."""
         entry = self.outputs[index]
         self.live |= 1 << index
-        return Pending(self, index, entry.spec.shape, entry.dtype, entry, defined)  # type: ignore[arg-type]
+        return Pending(self, index, entry.spec.shape, cast(Any, entry.dtype), entry, defined)
 
     def released(self, index: int) -> None:
         self.live &= ~(1 << index)
@@ -149,7 +150,7 @@ class LeafRecord(Record):
     __slots__ = ("constant", "live", "recorder")
 
     def __init__(self, recorder: SessionRecorder, array: np.ndarray[Any, Any], spec: SpecEntry) -> None:
-        self.recorder: SessionRecorder = recorder
+        self.recorder: Any = recorder
         self.constant = Constant(array, spec)
 
     def output(self) -> Pending:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import itertools
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from raygrad.autograd.modes import state
-from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import DroppedError, ExecutionError, RaygradError, SessionError, WorkerLost
+from raygrad.errors import DroppedError, RaygradError, SessionError, WorkerLost
 from raygrad.proto.program import Failure
 from raygrad.proto.program import Record as RunRecord
 from raygrad.scheduler.costs import Costs
@@ -30,8 +29,8 @@ from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
 
 from .backends import open_executor
 from .cells import roll_back
-from .records import NodeRecord
 from .recorder import SessionRecorder
+from .records import NodeRecord
 from .runs import Run
 from .submission import Submitted, build, needed_records, unsubmitted_dependencies
 
@@ -88,7 +87,7 @@ class Session:
         self._ambient_before: list[Any] = []
         self._closing = False
 
-    # ---- its life -----------------------------------------------------------------------------------------------------
+    # ---- its life ---------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Session:
         if self._recorder.closed:
@@ -140,7 +139,7 @@ class Session:
                     self._fetch(record, index)
         self._raise_errors()
 
-    # ---- what its users call --------------------------------------------------------------------------------------------
+    # ---- what its users call ----------------------------------------------------------------------------------------
 
     def run(self, *values: Tensor) -> Run:
         """Submit what is recorded, `values` among it, and return the run; does not block."""
@@ -162,6 +161,11 @@ class Session:
         return Tensor.made(self._recorder.constant_array(array.copy(order="K")))
 
     @property
+    def workers(self) -> int:
+        """How many workers it has; `rg.place(worker=...)` counts them from 0."""
+        return len(self._driver.executor.cluster.workers)
+
+    @property
     def saved_bytes(self) -> int:
         """Bytes of saved tensors and contexts in the object store now."""
         self.poll()
@@ -177,7 +181,7 @@ class Session:
         self._drop()
         return self._driver.executor.stored_bytes()
 
-    # ---- submitting -----------------------------------------------------------------------------------------------------
+    # ---- submitting -------------------------------------------------------------------------------------------------
 
     def learn(self, shipped: Shipped) -> None:
         """Make user code known to the executor."""
@@ -230,7 +234,7 @@ class Session:
         if gone:
             self._driver.drop(gone)
 
-    # ---- waiting and reading ----------------------------------------------------------------------------------------------
+    # ---- waiting and reading ----------------------------------------------------------------------------------------
 
     def poll(self) -> None:
         """Take in what has arrived, without waiting."""
@@ -282,7 +286,7 @@ class Session:
         why = self._failed_runs.get(record.run, "its run failed")
         return DroppedError(f"this value of run {record.run} was dropped: {why}")
 
-    # ---- what the driver reports --------------------------------------------------------------------------------------------
+    # ---- what the driver reports ------------------------------------------------------------------------------------
 
     def record(self, record: RunRecord) -> None:
         """A segment's record has arrived and counts."""
@@ -353,8 +357,8 @@ class Session:
                 log.keep(write)
         self._history = [s for s in self._history if s.run not in tainted]
         error.add_note(
-            f"raygrad: dropped with it: {', '.join(f'run {n}' for n in dropped)}; parameters, gradients and optimiser state are "
-            "as after the newest run that does not depend on it"
+            f"raygrad: dropped with it: {', '.join(f'run {n}' for n in dropped)}; parameters, gradients and optimiser "
+            "state are as after the newest run that does not depend on it"
         )
         self._errors.append(error)
 
@@ -381,14 +385,3 @@ def ambient() -> Session | None:
     """Return the session that this thread records into, or None."""
     recorder = state.recorder
     return recorder.session if isinstance(recorder, SessionRecorder) else None
-
-
-def session_of(values: Sequence[Any]) -> Session | None:
-    """Return the session that pending values belong to, or the ambient one."""
-    for value in values:
-        if isinstance(value, Tensor) and type(value._data) is Pending and not value._data.record.recorder.closed:
-            return value._data.record.recorder.session  # type: ignore[attr-defined]
-    return ambient()
-
-
-__all__ = ["ExecutionError", "Session", "ambient", "session_of"]

@@ -34,7 +34,7 @@ def _short(filename: str) -> str:
 
 def user_site() -> Site:
     """Return the innermost place of the calling program that is not in this package."""
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    frame = sys._getframe(2)
     while True:
         name = frame.f_globals.get("__name__", "")
         if (not name.startswith(_PREFIX) and name != _OURS) or frame.f_back is None:

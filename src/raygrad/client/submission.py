@@ -6,14 +6,15 @@ hook or emit needs are left out (H21).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
+from raygrad.autograd.recording import Pending
 from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, ROLE_OP, UNDEFINED, Graph, Node, structural_hash
 from raygrad.workers.driver import Given, Kept, Submission
 
 from .cells import Write
-from .records import CONTEXT, Constant, NodeRecord, SpecEntry
+from .records import CONTEXT, NodeRecord, SpecEntry
 from .sites import Site
 
 
@@ -22,7 +23,9 @@ class Submitted:
 
     __slots__ = ("depends", "dropped", "error", "finished", "learns", "number", "run", "sites", "writes")
 
-    def __init__(self, run: int, sites: list[Site | None], learns: dict[int, NodeRecord], writes: list[Write], depends: set[int]) -> None:
+    def __init__(
+        self, run: int, sites: list[Site | None], learns: dict[int, NodeRecord], writes: list[Write], depends: set[int]
+    ) -> None:
         self.run = run
         self.sites = sites
         """Per node of the graph, the user's place."""
@@ -44,7 +47,7 @@ def needed_records(records: Sequence[NodeRecord], stamp: int) -> list[NodeRecord
             record.needed = stamp
             needed.append(record)
             for source in (*record.sources, record.near):
-                if type(source) is tuple and source[0].run < 0:
+                if isinstance(source, tuple) and source[0].run < 0:
                     source[0].needed = stamp
     needed.reverse()
     return needed
@@ -68,7 +71,7 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
         for source in record.sources if record.near is None else (*record.sources, record.near):
             if source is None:
                 continue
-            if type(source) is tuple:
+            if isinstance(source, tuple):
                 maker, index, _ = source
                 if maker.run < 0:
                     continue
@@ -97,13 +100,14 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
         for source in record.sources:
             if source is None:
                 inputs.append(UNDEFINED)
-            elif type(source) is tuple:
+            elif isinstance(source, tuple):
                 maker = source[0]
                 inputs.append(maker.base + source[1] if maker.run < 0 else externals[maker.run, maker.base + source[1]])
             else:
                 inputs.append(externals[id(source)])
         near = UNDEFINED
         if record.near is not None:
+            assert isinstance(record.near, tuple)  # a context is never a constant
             maker, index, _ = record.near
             near = maker.base + index if maker.run < 0 else externals[maker.run, maker.base + index]
         outputs = shared.get(id(record.outputs))
@@ -125,17 +129,16 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
     return Submission(run, graph, encoded, structural_hash(encoded), tuple(given)), graph
 
 
-def _param(param: Any, spec_index: Any) -> Any:
+def _param(param: Any, spec_index: Callable[[SpecEntry], int]) -> Any:
     """Return a param with its specs as indices of the graph."""
-    if type(param) is tuple and any(type(p) is SpecEntry for p in param):
-        return tuple([-1 if p is None else spec_index(p) if type(p) is SpecEntry else p for p in param])
-    return param
+    items = cast("tuple[Any, ...]", param)
+    if not isinstance(param, tuple) or not any(type(p) is SpecEntry for p in items):
+        return param
+    return tuple([-1 if p is None else spec_index(p) if type(p) is SpecEntry else p for p in items])
 
 
-def unsubmitted_dependencies(value: Any, is_tainted: Any) -> bool:
-    """Tell whether a pending value depends, through records not yet submitted, on one for which `is_tainted(record)`."""
-    from raygrad.autograd.recording import Pending
-
+def unsubmitted_dependencies(value: Any, is_tainted: Callable[[NodeRecord], bool]) -> bool:
+    """Tell whether a pending value depends, through records not yet submitted, on one that `is_tainted`."""
     if type(value) is not Pending and hasattr(value, "_data"):
         value = value._data
     if type(value) is not Pending or type(value.record) is not NodeRecord:
@@ -150,8 +153,5 @@ def unsubmitted_dependencies(value: Any, is_tainted: Any) -> bool:
         if is_tainted(record):
             return True
         if record.run < 0:
-            stack.extend(source[0] for source in record.sources if type(source) is tuple)
+            stack.extend(source[0] for source in record.sources if isinstance(source, tuple))
     return False
-
-
-__all__ = ["Constant", "Submitted", "build", "needed_records", "unsubmitted_dependencies"]
