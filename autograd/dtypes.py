@@ -72,7 +72,7 @@ def is_differentiable(dtype: DType) -> builtins.bool:
 
 def of_number(value: Any) -> DType:
     """Return the dtype that a tensor made from a Python number has."""
-    if isinstance(value, np.generic):
+    if issubclass(type(value), np.generic):
         return np.result_type(value)
     if isinstance(value, builtins.bool):
         return bool

@@ -21,10 +21,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ThreadState(threading.local):
-    """One per thread: `grad` is the gradient mode, `recorder` the ambient session's recorder or None."""
+    """One per thread: `grad` is the gradient mode, `recorder` the ambient session's recorder or None, `passes` how many
+    backward passes are under way, one inside the other."""
 
     grad: bool = True
     recorder: Recorder | None = None
+    passes: int = 0
 
 
 state = ThreadState()

@@ -59,6 +59,8 @@ class Node:
     _tensor_hooks: dict[int, HookDict] | None = None
     _retained: dict[int, weakref.ref[Tensor]] | None = None
     _notes: dict[Any, Any] | None = None
+    _needed: Sequence[bool] | None = None
+    """While a pass to some inputs only runs the node: per input, whether its gradient is needed."""
 
     def name(self) -> str:
         """Return the node's name, as error messages show it."""
@@ -144,7 +146,11 @@ class OpNode(Node):
 
     def needs(self) -> list[bool]:
         """Return, per operand, whether its gradient is wanted."""
-        return [edge is not None and edge[0] is not None for edge in self._edges]
+        return (
+            list(self._needed)
+            if self._needed is not None
+            else [edge is not None and edge[0] is not None for edge in self._edges]
+        )
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if self.rule is None:
@@ -186,6 +192,9 @@ class OpNode(Node):
         assert self.rule is not None
         out: list[Any] = []
         for position, data in zip(self.rule.saves, saved, strict=True):
+            if data is None:
+                out.append(None)
+                continue
             if position < 0:
                 out.append(Tensor.made(data, self, -1 - position))
                 continue

@@ -1,0 +1,303 @@
+"""The engine's traversal: one backward pass over nodes of every kind, eager, recorded or to be differentiated again.
+
+Rules of this file: order (EN-19, EN-20), sums (H19), captures and hooks (HK-05 to HK-08), freeing (EN-10). What a
+gradient is made of (an array, a `Pending`, a tensor) is the nodes' affair. Nothing here recurses: deep graphs are
+walked with explicit stacks (ND-16).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from .derive import Meta, balanced_sum
+from .modes import state
+from .node import AccumulateGrad, Edge, Node, accumulate
+from .recording import Data, Recorder
+from .tensor import Tensor
+
+
+class _Terms(list[Any]):
+    """What several contributions to one output are kept in until they are summed."""
+
+
+_NOTHING: Any = object()
+"""Stands where no contribution has arrived; None is one that is undefined."""
+
+_NESTED_PER_THREAD = 40
+"""Passes inside passes that share a thread, before the next one is given a fresh stack: Python allows about 1,000
+frames, and a level takes six beside the user's own (EN-23)."""
+
+
+_UNRECORDED = contextlib.nullcontext()
+
+
+class Pass:
+    """One backward pass: its options, what it found, and the gradients on their way."""
+
+    def __init__(self, recorder: Recorder | None, retain_graph: bool | None, create_graph: bool) -> None:
+        self.create_graph = create_graph
+        self.retain = create_graph if retain_graph is None else retain_graph
+        self.recorder = recorder
+        self.captured: dict[Edge, Any] = {}
+        self._buffers: dict[Node, list[Any]] = {}
+        self._wanted: frozenset[Edge] = frozenset()
+        self._execute: set[Node | None] | None = None
+
+    def run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, *, into_leaves: bool = True) -> None:
+        """Run the pass. With `wanted`, run only what lies on a path to those edges, and capture what arrives there;
+        `into_leaves` says whether wanted leaves accumulate as well."""
+        waiting, order = _dependencies([edge[0] for edge, _ in seeds])
+        if wanted is not None:
+            self._wanted = frozenset(wanted)
+            self._execute = _leading_to(order, {edge[0] for edge in wanted})
+            if into_leaves:
+                self._execute.update(edge[0] for edge in wanted if isinstance(edge[0], AccumulateGrad))
+        for edge, value in seeds:
+            assert edge[0] is not None
+            self._deliver(edge[0], edge[1], value)
+        before = state.grad
+        state.passes += 1
+        try:
+            with _UNRECORDED if self.recorder is None else self.recorder.during_pass():
+                if state.passes % _NESTED_PER_THREAD or self.recorder is not None:  # a recorder is locked by this thread
+                    self._traverse(waiting)
+                else:
+                    _on_fresh_stack(lambda: self._traverse(waiting))
+        finally:
+            state.passes -= 1
+            state.grad = before
+
+    def _traverse(self, waiting: dict[Node, int]) -> None:
+        """Run the nodes, the most recently created of those that are ready first."""
+        buffers, execute = self._buffers, self._execute
+        ready: list[tuple[int, int, Node]] = []
+        tie = 0
+        for node in buffers:
+            if not waiting[node]:
+                tie += 1
+                heappush(ready, (-node._sequence, tie, node))
+        while ready:
+            node = heappop(ready)[2]
+            state.grad = self.create_graph
+            results = self._step(node, execute is None or node in execute)
+            position = 0
+            for edge in node._edges:
+                if edge is not None and (below := edge[0]) is not None:
+                    if results is not None:
+                        slots = buffers.get(below)
+                        if slots is None:
+                            slots = buffers[below] = [_NOTHING] * len(below._metas)
+                        if slots[edge[1]] is _NOTHING:
+                            slots[edge[1]] = results[position]
+                        else:
+                            self._deliver(below, edge[1], results[position])
+                    left = waiting[below] - 1
+                    waiting[below] = left
+                    if not left:
+                        tie += 1
+                        heappush(ready, (-below._sequence, tie, below))
+                position += 1
+
+    def _deliver(self, node: Node, number: int, value: Any) -> None:
+        """Add a contribution to an output of a node; they are summed when all have arrived (H19)."""
+        slots = self._buffers.get(node)
+        if slots is None:
+            slots = self._buffers[node] = [_NOTHING] * len(node._metas)
+        held = slots[number]
+        if held is _NOTHING:
+            slots[number] = value
+        elif type(held) is _Terms:
+            held.append(value)
+        else:
+            slots[number] = _Terms((held, value))
+
+    def _step(self, node: Node, execute: bool) -> Sequence[Any] | None:
+        """Sum what arrived, run tensor hooks, capture, run the node; return the gradients of its inputs, or None."""
+        grads = self._buffers.pop(node, None)
+        if grads is None or not (execute or any((node, number) in self._wanted for number in range(len(grads)))):
+            return None
+        for number, value in enumerate(grads):
+            if value is _NOTHING:
+                grads[number] = None
+            elif type(value) is _Terms:
+                grads[number] = balanced_sum(value, self._add)
+        if node._tensor_hooks is not None:
+            for number, hooks in sorted(node._tensor_hooks.items()):
+                for hook in list(hooks.values()):
+                    (grads[number],) = self._hook("tensor", hook, node, [grads[number]], (node._metas[number],))
+        if node._retained is not None:
+            for number, reference in node._retained.items():
+                tensor = reference()
+                if tensor is not None and grads[number] is not None:
+                    accumulate(tensor, grads[number], self.create_graph, self.recorder)
+        if self._wanted:
+            for number, value in enumerate(grads):
+                if (node, number) in self._wanted:
+                    self.captured[node, number] = value
+            if not execute:
+                return None
+        if node._pre_hooks is not None:
+            for hook in list(node._pre_hooks.values()):
+                grads = self._hook("pre", hook, node, grads, node._metas)
+        beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
+        if self._execute is None:
+            results = node._run(grads, self.create_graph, self.recorder)
+        else:
+            results = self._run_in_part(node, grads, self._execute)
+        if node._post_hooks is not None:
+            for hook in list(node._post_hooks.values()):
+                results = self._hook("post", hook, node, list(results), node._input_metas(), beside)
+        if not self.retain:
+            node._release()
+        return results
+
+    def _run_in_part(self, node: Node, grads: list[Any], execute: set[Node | None]) -> Sequence[Any]:
+        """Run a node for the inputs whose gradient this pass needs; the others' is None (CX-18)."""
+        needed = [edge is not None and (edge[0] in execute or edge in self._wanted) for edge in node._edges]
+        outer, node._needed = node._needed, needed
+        try:
+            results = node._run(grads, self.create_graph, self.recorder)
+        finally:
+            node._needed = outer
+        return [result if need else None for result, need in zip(results, needed, strict=True)]
+
+    def _add(self, left: Any, right: Any) -> Any:
+        if left is None:
+            return right
+        if right is None:
+            return left
+        if self.recorder is not None and not self.create_graph:
+            return self.recorder.add(left, right)
+        return left + right if self.create_graph else np.asarray(left + right)
+
+    def _hook(
+        self,
+        kind: str,
+        hook: Any,
+        node: Node,
+        values: list[Any],
+        metas: Sequence[Meta | None],
+        beside: Sequence[Any] = (),
+    ) -> list[Any]:
+        if self.create_graph:
+            return call_hook(kind, hook, values, beside)
+        if self.recorder is not None:
+            return self.recorder.hook(kind, hook, node, values, metas, beside)
+        wrapped = call_hook(kind, hook, [_wrapped(v) for v in values], [_wrapped(v) for v in beside])
+        return [None if tensor is None else tensor._data for tensor in wrapped]
+
+
+def call_hook(kind: str, hook: Any, values: Sequence[Tensor | None], beside: Sequence[Tensor | None] = ()) -> list[Any]:
+    """Call a user's hook and return what `values` are after it.
+
+    Args:
+        kind: "tensor" (one value), "pre" (gradients of outputs) or "post" (`values` are the gradients of inputs,
+            `beside` those of outputs).
+
+    Raises:
+        TypeError, RuntimeError: the hook returned something of the wrong type, number, dtype or shape (HK-02, ND-09).
+    """
+    if kind == "tensor":
+        result = hook(values[0])
+        return [values[0] if result is None else _checked(hook, result, values[0])]
+    result = hook(tuple(values)) if kind == "pre" else hook(tuple(values), tuple(beside))
+    if result is None:
+        return list(values)
+    if not isinstance(result, tuple):
+        raise TypeError(f"{_name_of(hook)}: expected tuple, but hook returned '{type(result).__name__}'")
+    given = cast("tuple[Any, ...]", result)
+    if len(given) != len(values):
+        raise AutogradError(
+            f"hook '{_name_of(hook)}' has returned an incorrect number of values "
+            f"(got {len(given)}, but expected {len(values)})"
+        )
+    return [None if new is None else _checked(hook, new, old) for new, old in zip(given, values, strict=True)]
+
+
+def _checked(hook: Any, new: Any, old: Tensor | None) -> Tensor:
+    if not isinstance(new, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}' (hook '{_name_of(hook)}')")
+    if old is not None and new.dtype != old.dtype:
+        raise AutogradError(f"hook '{_name_of(hook)}' has changed the type of value (was {old.dtype} got {new.dtype})")
+    if old is not None and new.shape != old.shape:
+        raise AutogradError(
+            f"hook '{_name_of(hook)}' has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"
+        )
+    return new
+
+
+def _name_of(hook: Any) -> str:
+    return getattr(hook, "__name__", type(hook).__name__)
+
+
+def _wrapped(data: Data | None) -> Tensor | None:
+    return None if data is None else Tensor.made(data)
+
+
+def _on_fresh_stack(work: Callable[[], None]) -> None:
+    """Run `work` on another thread, as this one: same modes, same context, its exception raised here."""
+    raised: list[BaseException] = []
+    grad, recorder, passes = state.grad, state.recorder, state.passes
+
+    def run() -> None:
+        state.grad, state.recorder, state.passes = grad, recorder, passes
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,))
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised.pop()
+
+
+def _dependencies(roots: Sequence[Node | None]) -> tuple[dict[Node, int], list[Node]]:
+    """Return how many contributions each reachable node waits for, and the nodes, each before some of its users."""
+    waiting: dict[Node, int] = {}
+    order: list[Node] = []
+    stack: list[Node] = []
+    for root in roots:
+        if root is not None and root not in waiting:
+            waiting[root] = 0
+            stack.append(root)
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        for edge in node._edges:
+            if edge is not None:
+                below = edge[0]
+                if below is not None:
+                    if below in waiting:
+                        waiting[below] += 1
+                    else:
+                        waiting[below] = 1
+                        stack.append(below)
+    return waiting, order
+
+
+def _leading_to(order: Sequence[Node], targets: set[Node | None]) -> set[Node | None]:
+    """Return the nodes from which a target can be reached along at least one edge."""
+    users: dict[Node, list[Node]] = {}
+    for node in order:
+        for edge in node._edges:
+            if edge is not None and edge[0] is not None:
+                users.setdefault(edge[0], []).append(node)
+    leading: set[Node | None] = set()
+    stack = [target for target in targets if target is not None]
+    while stack:
+        for user in users.get(stack.pop(), ()):
+            if user not in leading:
+                leading.add(user)
+                stack.append(user)
+    return leading
