@@ -18,7 +18,7 @@ INLINE_RESULT_BYTES = 64 * 1024
 class Step(NamedTuple):
     """One node of the graph, with slots in the place of value ids."""
 
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     """The node's index in its graph: names it in records and errors, and orders emits."""
     node: Node
     """`inputs` and `near` hold slots here (UNDEFINED stays -1)."""
@@ -61,7 +61,7 @@ class Item(NamedTuple):
     """Value number `index` of the object passed as argument `argument` of the call."""
 
     argument: int
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class Call(NamedTuple):
@@ -81,7 +81,7 @@ class Call(NamedTuple):
 class Failure(NamedTuple):
     """The user's code (or ours) raised while a step ran."""
 
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     """The node's index in its graph, or -1."""
     node: str
     shapes: tuple[str, ...]
@@ -95,10 +95,10 @@ class Failure(NamedTuple):
 class Learned(NamedTuple):
     """What running a user Function showed (H3): one entry per step that was not known before, or disagreed."""
 
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     outputs: tuple[tuple[str, Any], ...]
-    """Per output: ("array", Spec, differentiable, alias) with alias None or the argument returned unchanged; or
-    ("object",)."""
+    """Per output: ("array", (shape, dtype, differentiable, an earlier output that is the same tensor or -1, layout))
+    or ("object", None); last ("tuple", 1 if forward returned a tuple)."""
     saved_inputs: tuple[int, ...]
     saved_outputs: tuple[int, ...]
 
