@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .functions import np_mul, np_sin_cos, np_square, np_tanh
 from .registry import Log, constant, leaf, program, values
 
@@ -301,4 +303,30 @@ def hook_of_the_root(T: Any, log: Log) -> Any:
     loss = Tanh.apply(x).sum()
     loss.register_hook(lambda g: g * 4)
     loss.backward()
+    return [x.grad]
+
+
+@program("H20")
+def emits_of_several_kinds(T: Any, log: Log) -> Any:
+    """Values that change on their way back to the client."""
+    Tanh = np_tanh(T)
+
+    class Report(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return T.from_numpy(x.numpy() * 1)
+
+        @staticmethod
+        def backward(ctx, g):
+            log("tensor", g)
+            log("array", g.numpy() * 2)
+            log("number", float(g.numpy().sum()))
+            log("text", "report")
+            log("none", None)
+            log("list", [1, 2.5, True, "x", [None]])
+            log("integers", np.arange(3))
+            return g
+
+    x = leaf(T, 3)
+    Report.apply(Tanh.apply(x)).sum().backward()
     return [x.grad]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .functions import np_tanh
 from .registry import Log, leaf, program
 
 
@@ -73,30 +72,4 @@ def writing_into_an_argument(T: Any, log: Log) -> Any:
 
     x = leaf(T, 3)
     Careless.apply(x).sum().backward()
-    return [x.grad]
-
-
-@program("H9", "H20")
-def emits_of_several_kinds(T: Any, log: Log) -> Any:
-    """Values that change on their way back to the client."""
-    Tanh = np_tanh(T)
-
-    class Report(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return T.from_numpy(x.numpy() * 1)
-
-        @staticmethod
-        def backward(ctx, g):
-            log("tensor", g)
-            log("array", g.numpy() * 2)
-            log("number", float(g.numpy().sum()))
-            log("text", "report")
-            log("none", None)
-            log("list", [1, 2.5, True, "x", [None]])
-            log("integers", np.arange(3))
-            return g
-
-    x = leaf(T, 3)
-    Report.apply(Tanh.apply(x)).sum().backward()
     return [x.grad]
