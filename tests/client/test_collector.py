@@ -10,9 +10,15 @@ from raygrad.client.collector import collector_paused
 
 
 def test_the_collector_comes_back_also_after_an_error() -> None:
-    with pytest.raises(KeyError), collector_paused():
-        assert not gc.isenabled()
+    seen: list[bool] = []
+
+    def fails() -> None:
+        seen.append(gc.isenabled())
         raise KeyError
+
+    with pytest.raises(KeyError), collector_paused():
+        fails()
+    assert seen == [False]
     assert gc.isenabled()
 
 

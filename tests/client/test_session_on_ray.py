@@ -1,0 +1,203 @@
+"""The session on a real local Ray: two workers, errors, a killed process, and what Ray itself says is stored."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.errors import WorkerLost
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+
+STORE = 100 * 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Start one local Ray for the module, away from the repository's root."""
+    ray = pytest.importorskip("ray")
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("away"))
+    ray.init(
+        address="local",
+        num_cpus=4,
+        object_store_memory=STORE,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    yield ray
+    ray.shutdown()
+    os.chdir(before)
+
+
+@pytest.fixture(scope="module")
+def session(ray_started: Any) -> Any:
+    session = rg.Session("ray", workers=2)
+    yield session
+    session.close(discard=True)
+
+
+@pytest.fixture
+def recording(session: Any) -> Any:
+    """Make the module's session ambient for one test, and leave it open."""
+    from raygrad.autograd.modes import state
+
+    state.recorder = session._recorder
+    yield session
+    state.recorder = None
+
+
+class Where(rg.autograd.Function):
+    """Doubles, and tells the process that ran it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        rg.emit("pid", os.getpid())
+        ctx.save_for_backward(x)
+        return rg.from_numpy(x.numpy() * 2.0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        rg.emit("pid", os.getpid())
+        return rg.from_numpy(grad.numpy() * 2.0)
+
+
+class Fails(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, where: str) -> Any:
+        ctx.where = where
+        if where == "forward":
+            raise FloatingPointError("in forward", 7)
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        if ctx.where == "backward":
+            raise FloatingPointError("in backward", 7)
+        return grad, None
+
+
+def failing_hook(grad: Any) -> Any:
+    raise FloatingPointError("in hook", 7)
+
+
+def test_forward_backward_and_hooks_run_in_the_workers(recording: Any) -> None:
+    with rg.place(worker=0):
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        a = Where.apply(x)
+        a.register_hook(lambda grad: grad * 3.0)
+    with rg.place(worker=1):
+        b = Where.apply(a)
+        b.register_hook(lambda grad: grad * 5.0)
+    b.sum().backward()
+    assert x.grad.numpy().tolist() == [60.0, 60.0]
+    run = recording.last_run.wait()
+    assert len(run.hooks) == 2
+    assert os.getpid() not in run.hooks
+
+
+@pytest.mark.parametrize("where", ["forward", "backward", "hook"])
+def test_a_remote_exception_is_the_users_own_and_says_where(recording: Any, where: str) -> None:
+    def program() -> Any:
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        y = Fails.apply(x, where)
+        if where == "hook":
+            y.register_hook(failing_hook)
+        y.sum().backward()
+        return x.grad.numpy()
+
+    with pytest.raises(FloatingPointError) as caught:
+        program()
+    assert caught.value.args == (f"in {where}", 7)
+    notes = "\n".join(caught.value.__notes__)
+    for piece in (
+        "Fails" if where != "hook" else "failing_hook",
+        "worker",
+        "float32[2]",
+        "test_session_on_ray.py",
+        "raise Floating",
+    ):
+        assert piece in notes, notes
+    assert (rg.tensor([1.0]) * 2.0).numpy().tolist() == [2.0]
+
+
+def test_h13_saved_tensors_leave_the_store_after_the_last_vjp(recording: Any) -> None:
+    data = np.ones(500_000)
+
+    class Keeps(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x * 3.0)
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.saved_tensors[0]
+
+    x = rg.tensor(data, requires_grad=True)
+    loss = Keeps.apply(x).sum()
+    assert float(loss.detach()) == data.size
+    assert recording.saved_bytes >= data.nbytes
+    assert recording.stored_bytes() >= data.nbytes
+    loss.backward()
+    assert float(x.grad[0]) == 3.0
+    recording.last_run.wait()
+    del loss
+    deadline = time.monotonic() + 20
+    while recording.saved_bytes and time.monotonic() < deadline:
+        recording.poll()
+    assert recording.saved_bytes == 0
+
+
+def test_a_killed_worker_is_a_clear_error_within_ten_seconds_and_never_a_hang(ray_started: Any) -> None:
+    class Dies(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            os.kill(os.getpid(), signal.SIGKILL)
+            return x
+
+    with rg.Session("ray", workers=1) as session:
+        x = rg.tensor([1.0])
+        (x * 2.0).numpy()
+        started = time.monotonic()
+        with pytest.raises(WorkerLost, match="worker 0"):
+            Dies.apply(x).numpy()
+        assert time.monotonic() - started < 10
+        session.close(discard=True)
+
+
+def test_h8_a_failure_in_step_three_of_five_leaves_the_parameters_of_step_two(recording: Any) -> None:
+    class FailsAt(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, w: Any, step: Any) -> Any:
+            ctx.save_for_backward(step)
+            return w * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            if float(ctx.saved_tensors[0]) == 3.0:
+                raise ArithmeticError("third step")
+            return grad, None
+
+    def train(w: Any, steps: int) -> None:
+        optimiser = rg.optim.SGD([w], lr=0.1, momentum=0.9)
+        for step in range(1, steps + 1):
+            optimiser.zero_grad()
+            (FailsAt.apply(w, rg.tensor(float(step))) ** 2).sum().backward()
+            optimiser.step()
+        recording.wait_for_everything()
+
+    two = rg.tensor([1.0, -2.0], dtype=rg.float64, requires_grad=True)
+    train(two, 2)
+    five = rg.tensor([1.0, -2.0], dtype=rg.float64, requires_grad=True)
+    with pytest.raises(ArithmeticError, match="third step") as caught:
+        train(five, 5)
+    assert "dropped with it: run" in "\n".join(caught.value.__notes__)
+    assert five.detach().numpy().tobytes() == two.detach().numpy().tobytes()
