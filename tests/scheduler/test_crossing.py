@@ -87,7 +87,9 @@ def test_a_value_kept_in_the_store_is_stored_once_and_its_readers_import_just_it
     build.op("sin", y)
     build.keep_in_store(context, y)
     made = crossing(build.graph(), [(0, [0]), (1, [1])])
-    assert made.segments[1].imports == ((0, made.kept[y].export),)
+    place = made.kept[y]
+    assert isinstance(place, InStore)
+    assert made.segments[1].imports == ((0, place.export),)
     assert made.segments[1].bytes_in == 32
     assert sorted(value for export in made.segments[0].exports for value in export.values) == [context, y]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -194,7 +195,7 @@ class World:
 
 def submit(world: World, data: Any, graphs: Any, run: int) -> None:
     """Submit a random graph that reads what the client holds."""
-    graph: Graph = data.draw(graphs(pins=WORKERS, least=1))
+    graph: Graph = data.draw(graphs(pins=data.draw(st.integers(1, WORKERS)), least=data.draw(st.integers(1, 8))))
     held = sorted(world.held)
     sources = [data.draw(st.sampled_from([None, *held])) for _ in graph.externals]
     residency: list[int] = []
@@ -204,13 +205,14 @@ def submit(world: World, data: Any, graphs: Any, run: int) -> None:
             residency.append(world.plans[source[0]].segments[-1].worker)
         else:
             residency.append(-1 if place is None or isinstance(place, InStore) else place.worker)
-    costs = data.draw(st.sampled_from([Costs(), Costs(hop_seconds=1e-9, call_seconds=0.0)]))
+    costs = data.draw(st.sampled_from([Costs(), *[Costs(hop_seconds=1e-9, call_seconds=0.0)] * 3]))  # mostly many cuts
     plan = make_plan(graph, tuple(residency), costs, Cluster.of(WORKERS), 0, b"").plan
     world.plans[run], world.sources[run] = plan, sources
     world.held |= {(run, value) for value in plan.kept}
     world.tell(run_submitted(plan, at=0.0, run=run, sources=sources))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_nothing_is_let_go_too_early_and_nothing_is_left_whatever_the_order_of_deliveries(graphs, data):

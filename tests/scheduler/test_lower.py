@@ -1,4 +1,5 @@
 import msgpack
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ class Execution:
         assert {slot for slot, value in enumerate(slots) if value is not UNSET} == needed
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_programs_run_in_any_order_that_respects_imports_and_after_compute_the_graph(graphs, data):
     graph = data.draw(graphs())
@@ -128,6 +130,7 @@ def test_programs_run_in_any_order_that_respects_imports_and_after_compute_the_g
     assert execution.results == {value: values[value] for value in on_worker}
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_h14_equal_graphs_have_equal_programs_that_msgpack_takes(graphs, data):
     graph = data.draw(graphs())

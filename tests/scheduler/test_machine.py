@@ -80,11 +80,11 @@ def test_h13_all_segments_are_commanded_at_once_in_plan_order(playbook):
     p = playbook >> submitted(
         0, on(0, exports=(False,)), on(1, imports=((0, 0),), exports=(True,)), on(0, imports=((1, 0),))
     )
-    p << start(0, 0, 0) << start(0, 1, 1) << start(0, 2, 0)
-    p >> done(0, 0, 10)
-    p >> done(0, 1, 100) << DropExport(run=0, segment=0, export=0)
+    assert p << start(0, 0, 0) << start(0, 1, 1) << start(0, 2, 0)
+    assert p >> done(0, 0, 10)
+    assert p >> done(0, 1, 100) << DropExport(run=0, segment=0, export=0)
     assert (p.machine.saved_bytes, p.machine.exported_bytes) == (100, 100)
-    p >> done(0, 2) << DropExport(run=0, segment=1, export=0) << FinishRun(run=0)
+    assert p >> done(0, 2) << DropExport(run=0, segment=1, export=0) << FinishRun(run=0)
     p.end()
     assert (p.machine.saved_bytes, p.machine.exported_bytes) == (0, 0)
     assert (p.machine.peak_saved_bytes, p.machine.peak_exported_bytes) == (100, 110)
@@ -93,24 +93,24 @@ def test_h13_all_segments_are_commanded_at_once_in_plan_order(playbook):
 
 def test_h13_results_may_come_in_any_order(playbook):
     p = playbook >> submitted(0, on(0), on(1)) << start(0, 0, 0) << start(0, 1, 1)
-    p >> done(0, 1) >> done(0, 0) << FinishRun(run=0)
+    assert p >> done(0, 1) >> done(0, 0) << FinishRun(run=0)
     p.end()
 
 
 def test_no_more_than_a_window_of_segments_is_in_flight_on_a_worker(playbooks):
     p = playbooks(Machine(window=2)) >> submitted(0, *[on(0)] * 4, on(1))
-    p << start(0, 0, 0) << start(0, 1, 0) << start(0, 4, 1)
-    p >> done(0, 1) << start(0, 2, 0)
-    p >> done(0, 0) << start(0, 3, 0)
-    p >> done(0, 4) >> done(0, 2) >> done(0, 3) << FinishRun(run=0)
+    assert p << start(0, 0, 0) << start(0, 1, 0) << start(0, 4, 1)
+    assert p >> done(0, 1) << start(0, 2, 0)
+    assert p >> done(0, 0) << start(0, 3, 0)
+    assert p >> done(0, 4) >> done(0, 2) >> done(0, 3) << FinishRun(run=0)
     p.end()
 
 
 def test_a_segment_is_not_commanded_before_what_it_reads_is(playbooks):
     p = playbooks(Machine(window=1)) >> submitted(0, on(0), on(0, exports=(False,)), on(1, imports=((1, 0),)))
-    p << start(0, 0, 0)
-    p >> done(0, 0) << start(0, 1, 0) << start(0, 2, 1)
-    p >> done(0, 1, 1) >> done(0, 2) << DropExport(run=0, segment=1, export=0) << FinishRun(run=0)
+    assert p << start(0, 0, 0)
+    assert p >> done(0, 0) << start(0, 1, 0) << start(0, 2, 1)
+    assert p >> done(0, 1, 1) >> done(0, 2) << DropExport(run=0, segment=1, export=0) << FinishRun(run=0)
     p.end()
 
 
@@ -134,94 +134,94 @@ def test_several_events_may_come_at_once():
 
 def test_h14_a_later_run_is_dispatched_while_the_one_it_reads_from_runs(playbook):
     p = playbook >> submitted(0, on(0, exports=(True,)), kept=[(5, InStore(0, 0, 0))]) << start(0, 0, 0)
-    p >> submitted(1, on(1, reads=((0, 5),))) << start(1, 0, 1)
-    p >> drop(0, 5)
-    p >> done(0, 0, 64) << FinishRun(run=0)
+    assert p >> submitted(1, on(1, reads=((0, 5),))) << start(1, 0, 1)
+    assert p >> drop(0, 5)
+    assert p >> done(0, 0, 64) << FinishRun(run=0)
     assert p.machine.saved_bytes == 64
-    p >> done(1, 0) << DropExport(run=0, segment=0, export=0) << FinishRun(run=1)
+    assert p >> done(1, 0) << DropExport(run=0, segment=0, export=0) << FinishRun(run=1)
     p.end()
     assert p.machine.state.runs == {}
 
 
 def test_a_run_finishes_only_after_those_it_reads_from(playbook):
     p = playbook >> submitted(0, on(0, exports=(True,)), on(1), kept=[(5, InStore(0, 0, 0))])
-    p << start(0, 0, 0) << start(0, 1, 1)
-    p >> submitted(1, on(0, reads=((0, 5),))) << start(1, 0, 0)
-    p >> submitted(2, on(0)) << start(2, 0, 0)
-    p >> done(0, 0, 8) >> done(1, 0)
-    p >> done(2, 0) << FinishRun(run=2)
-    p >> done(0, 1) << FinishRun(run=0) << FinishRun(run=1)
+    assert p << start(0, 0, 0) << start(0, 1, 1)
+    assert p >> submitted(1, on(0, reads=((0, 5),))) << start(1, 0, 0)
+    assert p >> submitted(2, on(0)) << start(2, 0, 0)
+    assert p >> done(0, 0, 8) >> done(1, 0)
+    assert p >> done(2, 0) << FinishRun(run=2)
+    assert p >> done(0, 1) << FinishRun(run=0) << FinishRun(run=1)
     p.end()
 
 
 def test_an_object_lives_while_any_kept_value_in_it_is_held(playbook):
     kept = [(5, InStore(0, 0, 0)), (6, InStore(0, 0, 1))]
     p = playbook >> submitted(0, on(0, exports=(True,)), kept=kept) << start(0, 0, 0)
-    p >> done(0, 0, 64) << FinishRun(run=0)
-    p >> drop(0, 5)
-    p >> drop(0, 6) << DropExport(run=0, segment=0, export=0)
+    assert p >> done(0, 0, 64) << FinishRun(run=0)
+    assert p >> drop(0, 5)
+    assert p >> drop(0, 6) << DropExport(run=0, segment=0, export=0)
     p.end()
 
 
 def test_a_pinned_value_is_unpinned_when_dropped_and_read_by_nobody(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
-    p >> done(0, 0) << FinishRun(run=0)
-    p >> submitted(1, on(0, reads=((0, 5),))) << start(1, 0, 0)
-    p >> drop(0, 5)
-    p >> done(1, 0) << FinishRun(run=1) << unpin(0, (0, 5))
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> submitted(1, on(0, reads=((0, 5),))) << start(1, 0, 0)
+    assert p >> drop(0, 5)
+    assert p >> done(1, 0) << FinishRun(run=1) << unpin(0, (0, 5))
     p.end()
 
 
 def test_a_pinned_value_is_not_unpinned_while_a_segment_of_its_own_run_reads_it(playbook):
     first, second = on(0, pins=(5,)), on(0, after=(0,), reads=((0, 5),))
     p = playbook >> submitted(0, first, second, kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0) << start(0, 1, 0)
-    p >> done(0, 0)
-    p >> drop(0, 5)
-    p >> done(0, 1) << FinishRun(run=0) << unpin(0, (0, 5))
+    assert p >> done(0, 0)
+    assert p >> drop(0, 5)
+    assert p >> done(0, 1) << FinishRun(run=0) << unpin(0, (0, 5))
     p.end()
 
 
 def test_a_value_dropped_before_it_is_made_is_unpinned_when_it_is(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
-    p >> drop(0, 5)
-    p >> done(0, 0) << FinishRun(run=0) << unpin(0, (0, 5))
+    assert p >> drop(0, 5)
+    assert p >> done(0, 0) << FinishRun(run=0) << unpin(0, (0, 5))
     p.end()
 
 
 def test_h14_a_pinned_value_read_on_another_worker_becomes_an_object_once(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
-    p >> submitted(1, on(1, reads=((0, 5),)), on(2, reads=((0, 5),)), on(0, reads=((0, 5),)))
-    p << ExportValue(worker=0, run=0, value=5) << start(1, 0, 1) << start(1, 1, 2) << start(1, 2, 0)
-    p >> done(0, 0) << FinishRun(run=0)
-    p >> ValueExported(at=0.0, run=0, value=5, size=16)
+    assert p >> submitted(1, on(1, reads=((0, 5),)), on(2, reads=((0, 5),)), on(0, reads=((0, 5),)))
+    assert p << ExportValue(worker=0, run=0, value=5) << start(1, 0, 1) << start(1, 1, 2) << start(1, 2, 0)
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> ValueExported(at=0.0, run=0, value=5, size=16)
     assert p.machine.exported_bytes == 16
-    p >> submitted(2, on(1, reads=((0, 5),))) << start(2, 0, 1)
-    p >> drop(0, 5)
-    p >> done(1, 0) >> done(1, 1) >> done(1, 2) << FinishRun(run=1)
-    p >> done(2, 0) << DropValue(run=0, value=5) << FinishRun(run=2) << unpin(0, (0, 5))
+    assert p >> submitted(2, on(1, reads=((0, 5),))) << start(2, 0, 1)
+    assert p >> drop(0, 5)
+    assert p >> done(1, 0) >> done(1, 1) >> done(1, 2) << FinishRun(run=1)
+    assert p >> done(2, 0) << DropValue(run=0, value=5) << FinishRun(run=2) << unpin(0, (0, 5))
     p.end()
     assert p.machine.exported_bytes == 0
 
 
 def test_a_value_that_the_client_reads_becomes_an_object_as_soon_as_its_segment_is_commanded(playbooks):
     p = playbooks(Machine(window=1)) >> submitted(0, on(0), on(0, pins=(5,)), kept=[(5, OnWorker(0, 1))])
-    p << start(0, 0, 0)
+    assert p << start(0, 0, 0)
     request = ValueRequested(at=0.0, run=0, value=5)
-    p >> request
-    p >> done(0, 0) << start(0, 1, 0) << ExportValue(worker=0, run=0, value=5)
-    p >> request  # asked for already
-    p >> done(0, 1) << FinishRun(run=0)
-    p >> ValueExported(at=0.0, run=0, value=5)
-    p >> drop(0, 5) << DropValue(run=0, value=5) << unpin(0, (0, 5))
+    assert p >> request
+    assert p >> done(0, 0) << start(0, 1, 0) << ExportValue(worker=0, run=0, value=5)
+    assert p >> request  # asked for already
+    assert p >> done(0, 1) << FinishRun(run=0)
+    assert p >> ValueExported(at=0.0, run=0, value=5)
+    assert p >> drop(0, 5) << DropValue(run=0, value=5) << unpin(0, (0, 5))
     p.end()
 
 
 def test_a_value_is_not_unpinned_while_it_is_being_exported(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
-    p >> done(0, 0) << FinishRun(run=0)
-    p >> ValueRequested(at=0.0, run=0, value=5) << ExportValue(worker=0, run=0, value=5)
-    p >> drop(0, 5)
-    p >> ValueExported(at=0.0, run=0, value=5) << DropValue(run=0, value=5) << unpin(0, (0, 5))
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> ValueRequested(at=0.0, run=0, value=5) << ExportValue(worker=0, run=0, value=5)
+    assert p >> drop(0, 5)
+    assert p >> ValueExported(at=0.0, run=0, value=5) << DropValue(run=0, value=5) << unpin(0, (0, 5))
     p.end()
 
 
@@ -232,12 +232,12 @@ def test_a_request_for_a_value_in_the_store_needs_nothing(playbook):
 
 def test_h3_what_an_open_ended_node_made_is_held_from_its_result_on(playbook):
     p = playbook >> submitted(0, on(0), on(1), open_ended=True) << start(0, 0, 0) << start(0, 1, 1)
-    p >> done(0, 1, opened=(7, 8))
-    p >> done(0, 0) << FinishRun(run=0)
-    p >> submitted(1, on(1, reads=((0, 7),))) << start(1, 0, 1)
-    p >> drop(0, 8) << unpin(1, (0, 8))
-    p >> drop(0, 7)
-    p >> done(1, 0) << FinishRun(run=1) << unpin(1, (0, 7))
+    assert p >> done(0, 1, opened=(7, 8))
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> submitted(1, on(1, reads=((0, 7),))) << start(1, 0, 1)
+    assert p >> drop(0, 8) << unpin(1, (0, 8))
+    assert p >> drop(0, 7)
+    assert p >> done(1, 0) << FinishRun(run=1) << unpin(1, (0, 7))
     p.end()
 
 
@@ -246,19 +246,19 @@ def test_h3_what_an_open_ended_node_made_is_held_from_its_result_on(playbook):
 
 def test_a_failed_segment_fails_its_run_once_and_what_runs_is_let_run_out(playbook):
     p = playbook >> submitted(0, on(0, exports=(True,), pins=(4,)), on(1, imports=((0, 0),)), on(0, after=(0,)))
-    p << start(0, 0, 0) << start(0, 1, 1) << start(0, 2, 0)
-    p >> failed(0, 0) << raised(0, 0)
-    p >> failed(0, 2)
-    p >> skipped(0, 1) << DropExport(run=0, segment=0, export=0) << unpin(0, (0, 4))
+    assert p << start(0, 0, 0) << start(0, 1, 1) << start(0, 2, 0)
+    assert p >> failed(0, 0) << raised(0, 0)
+    assert p >> failed(0, 2)
+    assert p >> skipped(0, 1) << DropExport(run=0, segment=0, export=0) << unpin(0, (0, 4))
     p.end()
     assert p.machine.state.runs == {}
 
 
 def test_a_skipped_segment_waits_for_the_failure_that_explains_it(playbook):
     p = playbook >> submitted(0, on(0, exports=(False,)), on(1, imports=((0, 0),)))
-    p << start(0, 0, 0) << start(0, 1, 1)
-    p >> skipped(0, 1)
-    p >> failed(0, 0) << raised(0, 0) << DropExport(run=0, segment=0, export=0)
+    assert p << start(0, 0, 0) << start(0, 1, 1)
+    assert p >> skipped(0, 1)
+    assert p >> failed(0, 0) << raised(0, 0) << DropExport(run=0, segment=0, export=0)
     p.end()
 
 
@@ -270,9 +270,9 @@ def test_a_skipped_run_that_nothing_explains_fails_all_the_same(playbook):
 
 def test_what_of_a_failed_run_was_not_started_is_not(playbooks):
     p = playbooks(Machine(window=1)) >> submitted(0, on(0), on(0, exports=(True,), pins=(4,))) << start(0, 0, 0)
-    p >> submitted(1, on(0))
-    p >> failed(0, 0) << raised(0, 0) << start(1, 0, 0)
-    p >> done(1, 0) << FinishRun(run=1)
+    assert p >> submitted(1, on(0))
+    assert p >> failed(0, 0) << raised(0, 0) << start(1, 0, 0)
+    assert p >> done(1, 0) << FinishRun(run=1)
     p.end()
 
 
@@ -283,41 +283,41 @@ def test_h8_runs_that_read_from_a_failed_run_fail_with_it_causes_first(playbook)
         << start(0, 0, 0)
         << start(0, 1, 1)
     )
-    p >> submitted(1, on(0, reads=((0, 5),), pins=(6,)), kept=[(6, OnWorker(0, 0))]) << start(1, 0, 0)
-    p >> submitted(2, on(0, reads=((1, 6),))) << start(2, 0, 0)
-    p >> submitted(3, on(0)) << start(3, 0, 0)
-    p >> done(0, 0) >> done(1, 0)  # run 1 has done all it can, and still depends on run 0
-    p >> failed(0, 1) << raised(0, 1) << dependency(1, 0) << dependency(2, 1) << unpin(0, (0, 5))
-    p >> drop(0, 5) >> drop(1, 6)  # a client that does not know yet
-    p >> submitted(4, on(0, reads=((0, 5), (1, 6)))) << dependency(4, 0)
-    p >> done(3, 0) << FinishRun(run=3)
-    p >> skipped(2, 0) << unpin(0, (1, 6))
+    assert p >> submitted(1, on(0, reads=((0, 5),), pins=(6,)), kept=[(6, OnWorker(0, 0))]) << start(1, 0, 0)
+    assert p >> submitted(2, on(0, reads=((1, 6),))) << start(2, 0, 0)
+    assert p >> submitted(3, on(0)) << start(3, 0, 0)
+    assert p >> done(0, 0) >> done(1, 0)  # run 1 has done all it can, and still depends on run 0
+    assert p >> failed(0, 1) << raised(0, 1) << dependency(1, 0) << dependency(2, 1) << unpin(0, (0, 5))
+    assert p >> drop(0, 5) >> drop(1, 6)  # a client that does not know yet
+    assert p >> submitted(4, on(0, reads=((0, 5), (1, 6)))) << dependency(4, 0)
+    assert p >> done(3, 0) << FinishRun(run=3)
+    assert p >> skipped(2, 0) << unpin(0, (1, 6))
     p.end()
     assert p.machine.state.runs == {}
 
 
 def test_what_an_open_ended_node_made_for_a_failed_run_is_unpinned(playbook):
     p = playbook >> submitted(0, on(0), on(1), open_ended=True) << start(0, 0, 0) << start(0, 1, 1)
-    p >> failed(0, 0) << raised(0, 0)
-    p >> done(0, 1, opened=(7,)) << unpin(1, (0, 7))
+    assert p >> failed(0, 0) << raised(0, 0)
+    assert p >> done(0, 1, opened=(7,)) << unpin(1, (0, 7))
     p.end()
 
 
 def test_an_abandoned_run_fails_and_nothing_more_of_it_starts(playbooks):
     p = playbooks(Machine(window=1)) >> submitted(0, on(0, pins=(5,)), on(0), kept=[(5, OnWorker(0, 0))])
-    p << start(0, 0, 0)
-    p >> RunAbandoned(at=0.0, run=0) << FailRun(run=0, reason=FailReason.ABANDONED)
-    p >> RunAbandoned(at=0.0, run=0)
-    p >> ValueRequested(at=0.0, run=0, value=5)
-    p >> done(0, 0) << unpin(0, (0, 5))
+    assert p << start(0, 0, 0)
+    assert p >> RunAbandoned(at=0.0, run=0) << FailRun(run=0, reason=FailReason.ABANDONED)
+    assert p >> RunAbandoned(at=0.0, run=0)
+    assert p >> ValueRequested(at=0.0, run=0, value=5)
+    assert p >> done(0, 0) << unpin(0, (0, 5))
     p.end()
 
 
 def test_a_finished_run_that_is_abandoned_lets_go_of_its_values(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
-    p >> done(0, 0) << FinishRun(run=0)
-    p >> RunAbandoned(at=0.0, run=0) << unpin(0, (0, 5))
-    p >> drop(0, 5)
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> RunAbandoned(at=0.0, run=0) << unpin(0, (0, 5))
+    assert p >> drop(0, 5)
     p.end()
 
 
@@ -326,49 +326,49 @@ def test_a_finished_run_that_is_abandoned_lets_go_of_its_values(playbook):
 
 def test_what_ran_on_a_lost_worker_fails_and_its_late_result_is_counted_and_dropped(playbook):
     p = playbook >> submitted(0, on(0, exports=(False,)), on(1, imports=((0, 0),))) << start(0, 0, 0) << start(0, 1, 1)
-    p >> WorkerLost(at=0.0, worker=0, reason="died") << lost(0, 0, 0)
-    p >> WorkerLost(at=0.0, worker=0)
-    p >> done(0, 0, 8)
+    assert p >> WorkerLost(at=0.0, worker=0, reason="died") << lost(0, 0, 0)
+    assert p >> WorkerLost(at=0.0, worker=0)
+    assert p >> done(0, 0, 8)
     assert p.machine.late_results == 1
-    p >> skipped(0, 1) << DropExport(run=0, segment=0, export=0)
-    p >> done(0, 0, 8)
+    assert p >> skipped(0, 1) << DropExport(run=0, segment=0, export=0)
+    assert p >> done(0, 0, 8)
     p.end()
     assert p.machine.late_results == 2
 
 
 def test_what_a_lost_worker_returned_before_survives(playbook):
     p = playbook >> submitted(0, on(0, exports=(True,)), kept=[(5, InStore(0, 0, 0))]) << start(0, 0, 0)
-    p >> done(0, 0, 8) << FinishRun(run=0)
-    p >> WorkerLost(at=0.0, worker=0)
-    p >> submitted(1, on(1, reads=((0, 5),))) << start(1, 0, 1)
-    p >> done(1, 0) << FinishRun(run=1)
-    p >> drop(0, 5) << DropExport(run=0, segment=0, export=0)
+    assert p >> done(0, 0, 8) << FinishRun(run=0)
+    assert p >> WorkerLost(at=0.0, worker=0)
+    assert p >> submitted(1, on(1, reads=((0, 5),))) << start(1, 0, 1)
+    assert p >> done(1, 0) << FinishRun(run=1)
+    assert p >> drop(0, 5) << DropExport(run=0, segment=0, export=0)
     p.end()
 
 
 def test_what_was_pinned_on_a_lost_worker_is_lost_with_those_who_read_it(playbooks):
     p = playbooks(Machine(window=1)) >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
-    p >> done(0, 0) << FinishRun(run=0)
-    p >> submitted(1, on(1, reads=((0, 5),))) << ExportValue(worker=0, run=0, value=5) << start(1, 0, 1)
-    p >> WorkerLost(at=0.0, worker=0) << LoseValue(run=0, value=5, worker=0) << lost(1, 0, 0)
-    p >> submitted(2, on(1, reads=((0, 5),))) << lost(2, 0, 0)
-    p >> skipped(1, 0)
-    p >> ValueExported(at=0.0, run=0, value=5) << DropValue(run=0, value=5)  # it was on its way; nobody needs it
-    p >> ValueRequested(at=0.0, run=0, value=5)
-    p >> drop(0, 5)
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> submitted(1, on(1, reads=((0, 5),))) << ExportValue(worker=0, run=0, value=5) << start(1, 0, 1)
+    assert p >> WorkerLost(at=0.0, worker=0) << LoseValue(run=0, value=5, worker=0) << lost(1, 0, 0)
+    assert p >> submitted(2, on(1, reads=((0, 5),))) << lost(2, 0, 0)
+    assert p >> skipped(1, 0)
+    assert p >> ValueExported(at=0.0, run=0, value=5) << DropValue(run=0, value=5)  # it was on its way; nobody needs it
+    assert p >> ValueRequested(at=0.0, run=0, value=5)
+    assert p >> drop(0, 5)
     p.end()
     assert p.machine.state.runs == {}
 
 
 def test_a_pinned_value_that_became_an_object_survives_its_worker(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
-    p >> ValueRequested(at=0.0, run=0, value=5) << ExportValue(worker=0, run=0, value=5)
-    p >> done(0, 0) << FinishRun(run=0)
-    p >> ValueExported(at=0.0, run=0, value=5)
-    p >> WorkerLost(at=0.0, worker=0)
-    p >> submitted(1, on(1, reads=((0, 5),))) << start(1, 0, 1)
-    p >> done(1, 0) << FinishRun(run=1)
-    p >> drop(0, 5) << DropValue(run=0, value=5)
+    assert p >> ValueRequested(at=0.0, run=0, value=5) << ExportValue(worker=0, run=0, value=5)
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> ValueExported(at=0.0, run=0, value=5)
+    assert p >> WorkerLost(at=0.0, worker=0)
+    assert p >> submitted(1, on(1, reads=((0, 5),))) << start(1, 0, 1)
+    assert p >> done(1, 0) << FinishRun(run=1)
+    assert p >> drop(0, 5) << DropValue(run=0, value=5)
     p.end()
 
 
@@ -379,30 +379,30 @@ def test_an_unfinished_run_fails_if_what_it_has_pinned_for_the_client_is_lost(pl
         << start(0, 0, 0)
         << start(0, 1, 1)
     )
-    p >> done(0, 0)
-    p >> WorkerLost(at=0.0, worker=0) << lost(0, 0, 0)
-    p >> done(0, 1)
+    assert p >> done(0, 0)
+    assert p >> WorkerLost(at=0.0, worker=0) << lost(0, 0, 0)
+    assert p >> done(0, 1)
     p.end()
     assert p.machine.state.runs == {}
 
 
 def test_a_run_submitted_to_a_lost_worker_fails_at_once(playbook):
     p = playbook >> WorkerLost(at=0.0, worker=1)
-    p >> submitted(0, on(0), on(1)) << lost(0, 1, 1)
+    assert p >> submitted(0, on(0), on(1)) << lost(0, 1, 1)
     p.end()
     assert p.machine.state.runs == {}
 
 
 def test_a_value_that_cannot_become_an_object_fails_those_who_need_it_elsewhere(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
-    p >> submitted(1, on(0, reads=((0, 5),)), on(1, reads=((0, 5),)))
-    p << start(1, 0, 0) << ExportValue(worker=0, run=0, value=5) << start(1, 1, 1)
-    p >> submitted(2, on(0, reads=((0, 5),))) << start(2, 0, 0)
-    p >> done(0, 0) << FinishRun(run=0)
-    p >> ValueExported(at=0.0, run=0, value=5, ok=False) << raised(1, 1)
-    p >> done(1, 0) >> skipped(1, 1)
-    p >> done(2, 0) << FinishRun(run=2)
-    p >> drop(0, 5) << unpin(0, (0, 5))
+    assert p >> submitted(1, on(0, reads=((0, 5),)), on(1, reads=((0, 5),)))
+    assert p << start(1, 0, 0) << ExportValue(worker=0, run=0, value=5) << start(1, 1, 1)
+    assert p >> submitted(2, on(0, reads=((0, 5),))) << start(2, 0, 0)
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> ValueExported(at=0.0, run=0, value=5, ok=False) << raised(1, 1)
+    assert p >> done(1, 0) >> skipped(1, 1)
+    assert p >> done(2, 0) << FinishRun(run=2)
+    assert p >> drop(0, 5) << unpin(0, (0, 5))
     p.end()
 
 
@@ -411,16 +411,16 @@ def test_a_value_that_cannot_become_an_object_fails_those_who_need_it_elsewhere(
 
 def test_a_second_result_of_an_attempt_is_refused_with_the_story(playbook):
     p = playbook >> submitted(0, on(0), on(0)) << start(0, 0, 0) << start(0, 1, 0)
-    p >> done(0, 0)
+    assert p >> done(0, 0)
     with pytest.raises(InvalidTransition, match="running -> done"):
-        p >> done(0, 0)
+        assert p >> done(0, 0)
 
 
 def test_events_that_cannot_be_are_refused(playbook):
     p = playbook >> submitted(3, on(0, exports=(True,)), on(0, pins=(5,)), kept=[(5, OnWorker(0, 1))])
-    p << start(3, 0, 0) << start(3, 1, 0)
-    p >> ValueRequested(at=0.0, run=3, value=5) << ExportValue(worker=0, run=3, value=5)
-    p >> ValueExported(at=0.0, run=3, value=5)
+    assert p << start(3, 0, 0) << start(3, 1, 0)
+    assert p >> ValueRequested(at=0.0, run=3, value=5) << ExportValue(worker=0, run=3, value=5)
+    assert p >> ValueExported(at=0.0, run=3, value=5)
     impossible = [
         (submitted(3, on(0)), "after run 3"),
         (submitted(4, on(0, reads=((3, 6),))), "not held"),
@@ -439,9 +439,9 @@ def test_events_that_cannot_be_are_refused(playbook):
 
 def test_a_value_is_dropped_once(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
-    p >> drop(0, 5)
+    assert p >> drop(0, 5)
     with pytest.raises(InvariantViolation, match="not held"):
-        p >> drop(0, 5)
+        assert p >> drop(0, 5)
 
 
 def test_a_thousand_runs_that_wait_for_one_finish_with_it(playbooks):

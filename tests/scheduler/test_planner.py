@@ -70,6 +70,7 @@ def test_a_residency_that_is_not_that_of_the_graph_is_refused(builder):
         make_plan(graph, (1,), Costs(), Cluster.of(1), 0, b"")
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_any_graph_is_planned_and_the_plan_is_consistent(graphs, data):
     graph = data.draw(graphs(pins=3))

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def test_h6_the_exchange_of_two_convex_pairs_gets_an_order(builder):
     assert [(block.worker, block.nodes) for block in blocks] == [(0, [0]), (1, [1, 2]), (0, [3])]
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_h6_any_assignment_of_any_graph_gives_blocks_with_an_acyclic_quotient(graphs, data):
     graph = data.draw(graphs())
