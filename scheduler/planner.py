@@ -22,9 +22,9 @@ from .place import place
 from .plan import Cluster, Plan
 from .priced import price
 
-PLANS_KEPT = 256
+PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
-each time must not fill the memory. At 20,000 nodes a plan takes about 20 MB."""
+each time must not fill the memory. At 20,000 nodes a plan takes about 10 MB."""
 
 
 class Planned(NamedTuple):
