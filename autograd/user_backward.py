@@ -1,0 +1,151 @@
+"""Running the backward that a user wrote, and the checks on what it returns (SEMANTICS BW).
+
+Rules of this file: gradients in and out are tensors; in which mode, and for whom, is the caller's affair. Workers use
+it for a recorded vjp, eager nodes for their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError, MissingDerivative
+
+from .derive import Meta, sum_to
+from .layout import dense, is_plain
+from .modes import state
+from .recording import Pending
+from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .context import FunctionNode
+
+NO_BACKWARD = (
+    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
+    "mode AD."
+)
+
+
+def unwritten(ctx: Any, *grad_outputs: Any) -> Any:
+    """Return one gradient (or None) per argument of forward, given one per output: what a user's class replaces."""
+    raise NotImplementedError(NO_BACKWARD)
+
+
+def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
+    """Run the user's backward and check what it returns; one gradient per argument, None for those not wanted.
+
+    Undefined gradients are materialised first, as zeros, unless the context says otherwise (CX-20).
+
+    Raises:
+        MissingDerivative: neither backward nor vjp is written.
+        AutogradError: wrong number, type, shape or dtype of gradients (BW-02 to BW-08).
+    """
+    rule = _backward_of(node._function)
+    if node.materialize_grads:
+        for grad in grads:
+            if grad is None:
+                grads = [
+                    _zeros(m) if g is None and m is not None else g for g, m in zip(grads, node._metas, strict=True)
+                ]
+                break
+    before, ambient = state.grad, state.recorder
+    state.grad = create_graph
+    if not create_graph:
+        state.recorder = None
+    try:
+        result = rule(node, *grads)
+    finally:
+        state.grad, state.recorder = before, ambient
+    given = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
+    inputs, edges = node._inputs, node._edges
+    expected = len(inputs)
+    if len(given) != expected and (len(given) < expected or any(extra is not None for extra in given[expected:])):
+        raise AutogradError(
+            f"function {node._title()} returned an incorrect number of gradients "
+            f"(expected {expected}, got {len(given)})"
+        )
+    out: list[Tensor | None] = []
+    for i in range(expected):
+        grad, meta, edge = given[i], inputs[i], edges[i]
+        if grad is None:
+            out.append(None)
+            continue
+        if meta is None:
+            raise AutogradError(
+                f"function {node._title()} returned a gradient different than None at position {i + 1}, but the "
+                "corresponding forward input was not a Variable"
+            )
+        if not isinstance(grad, Tensor):
+            grad = _from_array(node, i, grad)
+        if edge is None or edge[0] is None:
+            out.append(None)
+            continue
+        data = grad._data
+        if data.shape != meta[0] or data.dtype != meta[1]:
+            grad = _fitted(node, i, grad, meta, create_graph)
+        out.append(grad if create_graph or not grad._requires_grad else grad.detach())
+    return out
+
+
+def _from_array(node: FunctionNode, index: int, grad: Any) -> Tensor:
+    """Return an array that backward returned as a tensor: raygrad takes both (BW-06)."""
+    if not isinstance(grad, np.ndarray | np.generic):
+        raise AutogradError(
+            f"expected Variable or None (got {type(grad).__name__}) at position {index + 1} of what {node._title()} "
+            "returned; return tensors, or arrays"
+        )
+    return Tensor.made(np.asarray(cast("Any", grad)))
+
+
+def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_graph: bool) -> Tensor:
+    """Return a gradient of another shape or dtype than its input's as one that fits it."""
+    shape, dtype = meta
+    if grad.shape != shape:
+        try:
+            grad = sum_to(grad if create_graph else grad.detach(), shape)
+        except AutogradError:
+            raise AutogradError(
+                f"Function {node._title()} returned an invalid gradient at index {index} - got {list(grad.shape)} but "
+                f"expected shape compatible with {list(shape)}"
+            ) from None
+    if grad.dtype != dtype:
+        if grad.dtype.kind == "c" and dtype.kind != "c":
+            raise AutogradError(
+                f"Function {node._title()} returned a complex gradient at index {index} for a real input; "
+                "return its real part"
+            )
+        grad = grad.to(dtype)
+    return grad
+
+
+def densified(tensor: Tensor) -> Tensor:
+    """Return `tensor`, or, if its array is neither dense nor an expansion of such (H1), a copy that is, in its place
+    in the graph: gradients of the copy are the tensor's, and writes to the tensor make what was saved of it stale."""
+    data = tensor._data
+    if type(data) is Pending or data.flags.c_contiguous or is_plain(data):
+        return tensor
+    copy = Tensor.made(dense(data), tensor.grad_fn, tensor.output_nr)
+    copy._version = tensor.counter()
+    if tensor._requires_grad and tensor.grad_fn is None:
+        copy._requires_grad = True
+        accumulator: Any = tensor.edge()[0]
+        copy._accumulator = lambda: accumulator
+    return copy
+
+
+def _backward_of(cls: Any) -> Any:
+    backward, vjp = cls.backward is not unwritten, cls.vjp is not unwritten
+    if backward and vjp:
+        raise AutogradError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
+            "one of them."
+        )
+    if not backward and not vjp:
+        raise MissingDerivative(NO_BACKWARD)
+    return cls.backward if backward else cls.vjp
+
+
+def _zeros(meta: Meta) -> Tensor:
+    return Tensor.made(np.zeros(meta[0], meta[1]))
