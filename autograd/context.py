@@ -55,9 +55,6 @@ class FunctionNode(Node):
 
     def name(self) -> str:
         """Return `<Function name>Backward`."""
-        return self._title()
-
-    def _title(self) -> str:  # also where the user set an attribute `name`
         return self._function.__name__ + "Backward"
 
     # ---- what users call in forward and setup_context -------------------------------------------------------------

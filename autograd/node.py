@@ -66,6 +66,10 @@ class Node:
         """Return the node's name, as error messages show it."""
         return type(self).__name__
 
+    def _title(self) -> str:
+        """Return the name also where a user set an attribute `name` on the context."""
+        return type(self).name(self)
+
     @property
     def next_functions(self) -> tuple[Edge, ...]:
         """One (node, output number) per tensor input; (None, 0) where no gradient is wanted."""
@@ -77,6 +81,14 @@ class Node:
         if self._notes is None:
             self._notes = {}
         return self._notes
+
+    def _sequence_nr(self) -> int:
+        """Return the creation number (ND-06)."""
+        return self._sequence
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Change the creation number: among ready nodes, those with a higher one run earlier."""
+        self._sequence = number
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces `grad_inputs`."""
@@ -102,7 +114,7 @@ class Node:
         return ()
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{self._title()} object at {id(self):#x}>"
 
 
 def hook_for(hook: Callable[..., Any], kind: str, owner: Node | None) -> Callable[..., Any]:
@@ -146,11 +158,9 @@ class OpNode(Node):
 
     def needs(self) -> list[bool]:
         """Return, per operand, whether its gradient is wanted."""
-        return (
-            list(self._needed)
-            if self._needed is not None
-            else [edge is not None and edge[0] is not None for edge in self._edges]
-        )
+        if self._needed is not None:
+            return list(self._needed)
+        return [edge is not None and edge[0] is not None for edge in self._edges]
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if self.rule is None:

@@ -6,8 +6,10 @@ are ops stand in `methods.py`.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Generator
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +42,11 @@ class Tensor(TensorMethods):
     output_nr: int = 0
     _version: list[int] | None = None
     _base: Tensor | None = None
+    _viewed: bool = False
+    """Views of it were made: in a session it cannot be changed in place."""
     _hooks: HookDict | None = None
-    _accumulator: weakref.ref[AccumulateGrad] | None = None
+    _accumulator: Callable[[], AccumulateGrad | None] | None = None
+    """A weak reference to it, so that leaf and accumulator are no cycle."""
     _retains_grad: bool = False
     _shares_memory: bool = False
     """The array may be written through another name: sessions must not remember what they were sent of it."""
@@ -114,7 +119,9 @@ class Tensor(TensorMethods):
         if value and not dtypes.is_differentiable(self.dtype):
             raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
         if not value and self.grad_fn is not None:
-            raise AutogradError("you can only change requires_grad flags of leaf variables; use y = x.detach() for a value without history")
+            raise AutogradError(
+                "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
+            )
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -162,6 +169,13 @@ class Tensor(TensorMethods):
                 self._grad = grad = None
             else:
                 grad._data.defined = True
+        if grad is None and self.grad_fn is not None and not self._retains_grad:
+            warnings.warn(
+                "the .grad attribute of a tensor that is not a leaf is read; it is not populated during backward(). "
+                "Use .retain_grad() on the tensor to have it populated, or read the .grad of the leaf that was meant",
+                UserWarning,
+                stacklevel=2,
+            )
         return grad
 
     @grad.setter
@@ -172,9 +186,13 @@ class Tensor(TensorMethods):
             if value is self:
                 raise AutogradError("can't assign Variable as its own grad")
             if value.shape != self.shape:
-                raise AutogradError(f"assigned grad has data of a different size: got {list(value.shape)}, expected {list(self.shape)}")
+                raise AutogradError(
+                    f"assigned grad has data of a different size: got {list(value.shape)}, expected {list(self.shape)}"
+                )
             if value.dtype != self.dtype:
-                raise AutogradError(f"assigned grad has data of a different type: got {value.dtype}, expected {self.dtype}")
+                raise AutogradError(
+                    f"assigned grad has data of a different type: got {value.dtype}, expected {self.dtype}"
+                )
         if state.recorder is not None:
             state.recorder.write(self, "_grad", value)
         else:
@@ -214,7 +232,9 @@ class Tensor(TensorMethods):
         node = self.grad_fn
         if node._tensor_hooks is None:
             node._tensor_hooks = {}
-        return RemovableHandle(node._tensor_hooks.setdefault(self.output_nr, HookDict()), hook_for(hook, "tensor", node))
+        return RemovableHandle(
+            node._tensor_hooks.setdefault(self.output_nr, HookDict()), hook_for(hook, "tensor", node)
+        )
 
     def retain_grad(self) -> None:
         """Keep this non-leaf's gradient in `.grad` too.
@@ -243,7 +263,7 @@ class Tensor(TensorMethods):
         create_graph: bool = False,
         inputs: Any = None,
     ) -> None:
-        """Compute the gradients of this tensor with respect to the leaves, into their `.grad`; see `autograd.backward`."""
+        """Compute the gradients of this tensor by the leaves, into their `.grad`; see `autograd.backward`."""
         from .engine import backward
 
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
@@ -277,6 +297,7 @@ class Tensor(TensorMethods):
             recorder.write(self, "_data", value._data)
         else:
             self._data = value._data
+            self._snapshot = None
 
     # ---- ways out: sync points in a session -----------------------------------------------------------------------
 
@@ -373,7 +394,7 @@ class Tensor(TensorMethods):
             if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
                 body += f", dtype={self.dtype}"
         if self.grad_fn is not None:
-            body += f", grad_fn=<{self.grad_fn.name()}>"
+            body += f", grad_fn=<{self.grad_fn._title()}>"
         elif self._requires_grad:
             body += ", requires_grad=True"
         return f"tensor({body})"
@@ -392,22 +413,33 @@ class Tensor(TensorMethods):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self.grad_fn is not None:
-            raise AutogradError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; detach() it first")
-        copy = Tensor.made(self.read().copy())
+            raise AutogradError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment; detach() it first"
+            )
+        copy = Tensor.made(self.read().copy(order="K"))
         copy._requires_grad = self._requires_grad
         memo[id(self)] = copy
+        if self._grad is not None:
+            copy._grad = deepcopy(self._grad, memo)
         return copy
 
     def __reduce__(self) -> Any:
         if self.grad_fn is not None:
-            raise AutogradError("a tensor with history cannot be pickled: its graph would be lost silently; pickle tensor.detach()")
+            raise AutogradError(
+                "a tensor with history cannot be pickled: its graph would be lost silently; pickle tensor.detach()"
+            )
         return _rebuilt, (self.read(), self._requires_grad)
 
     # ---- in place -------------------------------------------------------------------------------------------------
 
     def add_in_place(self, grad: np.ndarray[Any, Any]) -> None:
         """Add to the data in place and bump the version: how `.grad` accumulates."""
-        np.add(self._data, grad, out=self._data)
+        data = self.read()
+        if data.flags.writeable:
+            np.add(data, grad, out=data)
+        else:  # what a session handed out, or an expansion: not ours to write to
+            self._data = np.asarray(data + grad)
         self.counter()[0] += 1
 
 
