@@ -68,12 +68,14 @@ class SegmentReturned:
 
 @dataclass(frozen=True, slots=True)
 class ValueReady:
-    """A `fetch` ended: the object exists and has `size` bytes or, with `ok` False, cannot be made."""
+    """A `fetch` ended: the object exists and has `size` bytes or, with `ok` False, cannot be made, and `reason` says
+    why."""
 
     run: int
     value: int
     ok: bool
     size: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

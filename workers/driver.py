@@ -128,6 +128,8 @@ class _Run:
     """Segments whose record has arrived."""
     lost: dict[int, int] = field(default_factory=dict[int, int])
     """Kept values that are gone, with the worker that took them along."""
+    unreadable: dict[int, str] = field(default_factory=dict[int, str])
+    """Kept values that could not leave their worker, with the reason."""
     failure: Record | None = None
     finished: bool = False
 
@@ -234,6 +236,7 @@ class Driver:
         Raises:
             WaitTimeout: the deadline has passed.
             WorkerLost: it was pinned on a worker that died after its run.
+        ExecutionError: it cannot leave its worker: a context that cannot be pickled, say.
         """
         found: list[tuple[ObjectId | None, Any]] = []
 
@@ -302,9 +305,11 @@ class Driver:
             match report:
                 case SegmentReturned(record):
                     self._returned(record)
-                case ValueReady(run, value, ok, size):
+                case ValueReady(run, value, ok, size, reason):
                     if ok:
                         self._ready.add(value_object(run, value))
+                    elif run in self._runs:
+                        self._runs[run].unreadable[value] = reason
                     self._tell(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
@@ -447,6 +452,8 @@ class Driver:
             worker = run.lost[value]
             name_of_it = self.executor.cluster.workers[worker].name
             raise WorkerLost(f"the value was on {name_of_it}, which is lost ({self._lost[worker]})", name_of_it)
+        if value in run.unreadable:
+            raise ExecutionError(f"value {value} of run {number} cannot be brought here: {run.unreadable[value]}")
         if value not in run.requested:
             run.requested.add(value)
             self._tell(ValueRequested(at=self._clock(), run=number, value=value))

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from raygrad.errors import ExecutionError, WaitTimeout
+from raygrad.errors import ExecutionError, NotShippable, WaitTimeout
 from raygrad.proto.program import Pinned, Record
 from raygrad.scheduler.plan import Cluster
 
@@ -230,17 +230,19 @@ class InProcessExecutor(Executor):
 
     def _fetched(self, worker: _Worker, fetch: _Fetch) -> None:
         """Make an object of a pinned value."""
-        size = 0
+        values: Any = POISON
+        size, reason = 0, ""
         try:
             value = worker.host.fetch(fetch.run, fetch.value)
+            if value is not POISON:
+                size = int(getattr(value, "nbytes", 0))
+                values = worker.host.pack([value]) if self._strict else [value]
         except KeyError:  # the segment that was to pin it failed
-            value = POISON
-        values: Any = POISON
-        if value is not POISON:
-            size = int(getattr(value, "nbytes", 0))
-            values = worker.host.pack([value]) if self._strict else [value]
+            reason = "it was never made"
+        except NotShippable as error:
+            reason = str(error)
         self._made(value_object(fetch.run, fetch.value), values, size)
-        self._reports.append(ValueReady(fetch.run, fetch.value, values is not POISON, size))
+        self._reports.append(ValueReady(fetch.run, fetch.value, values is not POISON, size, reason))
 
     def _made(self, name: ObjectId, values: Any, size: int) -> None:
         self._expected.discard(name)

@@ -6,7 +6,7 @@ Who opens a blob trusts who made it: a worker its session, a session its workers
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from raygrad.proto.messages import decode_message, encode_message
 from raygrad.proto.program import Call, Item, Pinned, Program, Record
@@ -17,7 +17,22 @@ from .host import portable, restored
 Frame: TypeAlias = list[Buffer]
 """The pieces of one encoded message."""
 
+JOINED_BYTES: Final = 64 * 1024
+"""Frames up to this size travel as one string of bytes: a list of pieces costs more to pickle than a copy."""
+
 _AS_IT_IS = (Item, Pinned)
+
+
+def compact(frame: Frame) -> Frame | bytes:
+    """Return a frame as one string of bytes if it is small; `pieces` is the inverse."""
+    if sum(map(len, frame)) <= JOINED_BYTES:
+        return b"".join([bytes(piece) for piece in frame])
+    return frame
+
+
+def pieces(frame: Frame | bytes) -> Frame:
+    """Return the frame that `compact` was given, perhaps cut otherwise."""
+    return [frame] if isinstance(frame, bytes) else frame
 
 
 def encode_call(call: Call) -> Frame:

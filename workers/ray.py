@@ -1,0 +1,579 @@
+"""Workers as Ray actors: the only file that imports Ray, and only when an executor is made.
+
+Rules of this file: what an actor *returns* is owned by this process and survives the actor; nothing is ever put into
+the store by an actor (DESIGN §7). Calls are submitted ahead with object references as arguments, and actors run out of
+order, so that one late argument holds up nothing else (H13): an order that matters is a reference too. Ray retries and
+restarts nothing. A Ray that was running before is never shut down.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from raygrad.errors import BackendUnavailable, ExecutionError, WaitTimeout, WorkerLost
+from raygrad.proto.program import Item, Pinned
+from raygrad.proto.values import Packed, pack_values
+from raygrad.scheduler.plan import Cluster, WorkerSpec
+
+from .actor import WorkerActor
+from .base import (
+    Executor,
+    ObjectId,
+    Report,
+    SegmentId,
+    SegmentReturned,
+    ValueReady,
+    Work,
+    WorkerGone,
+    failed_record,
+    value_object,
+)
+from .host import WorkerHost
+from .wire import compact, decode_record, encode_call, encode_program, pieces
+
+START_DEADLINE: Final = 60.0
+"""Seconds for all workers to come up: a process takes one or two, importing NumPy included."""
+
+CONNECT_DEADLINE: Final = 5.0
+"""Seconds for a Ray at a given address to accept a connection; Ray itself would try for a minute."""
+
+CLOSE_DEADLINE: Final = 10.0
+"""Seconds for killed worker processes to be gone."""
+
+SETTLE_DEADLINE: Final = 3.0
+"""Seconds for the store's statistics to show that dropped objects are gone; they lag by some tenths."""
+
+RECORD_DEADLINE: Final = 10.0
+"""Seconds to read a record that Ray says has arrived."""
+
+PUT_BYTES: Final = 64 * 1024
+"""A read-only array of this size or more that a call brings is put into the store once, while it lives (H17)."""
+
+
+# ---- Ray itself -----------------------------------------------------------------------------------------------------
+
+
+def _ray() -> Any:
+    """Return the Ray module.
+
+    Raises:
+        BackendUnavailable: it is not installed.
+    """
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise BackendUnavailable(
+            "this session needs Ray, which is not installed: pip install 'raygrad[ray]'", name="ray"
+        ) from error
+
+
+def node_id() -> str:
+    """Return Ray's id of the node that this process is on."""
+    return str(_ray().get_runtime_context().get_node_id())
+
+
+@dataclass(slots=True)
+class _Connection:
+    """This process's connection to Ray, shared by its executors."""
+
+    users: int = 0
+    ours: bool = False
+    """We connected (and perhaps started it), so the last user disconnects."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_connection = _Connection()
+
+
+def _connect(address: str, cpus: int, object_store_memory: int | None) -> None:
+    """Connect this process to Ray as `address` says, or start one. Undone by `_disconnect`.
+
+    Raises:
+        BackendUnavailable: Ray is not installed.
+        ExecutionError: no Ray is running at the address.
+        ValueError: this process is connected to another Ray.
+    """
+    ray = _ray()
+    with _connection.lock:
+        wanted = address.partition(":")[2] or _running_ray()
+        if ray.is_initialized():
+            connected = ray.get_runtime_context().gcs_address
+            if address != "ray" and _resolved(wanted) != _resolved(connected):
+                raise ValueError(f"this process is connected to the Ray at {connected}, and cannot use {wanted} too")
+        else:
+            os.environ.setdefault(
+                "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
+            )  # Ray's coming default, without its warning
+            if wanted:
+                _check_reachable(wanted)
+                ray.init(address=wanted, logging_level="ERROR", namespace=_namespace())
+            else:
+                ray.init(
+                    address="local",
+                    num_cpus=cpus,
+                    include_dashboard=False,
+                    logging_level="ERROR",
+                    namespace=_namespace(),
+                    object_store_memory=object_store_memory,
+                )
+            _connection.ours = True
+        _connection.users += 1
+
+
+def _disconnect() -> None:
+    with _connection.lock:
+        _connection.users -= 1
+        if _connection.users == 0 and _connection.ours:
+            _connection.ours = False
+            _ray().shutdown()  # ends a Ray that we started; from any other it only disconnects
+
+
+def _namespace() -> str:
+    return f"raygrad-{os.getpid()}"
+
+
+def _running_ray() -> str:
+    """Return the address of the Ray that this machine's user means: RAY_ADDRESS, or the last `ray start`; else ""."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    if address in ("", "auto"):
+        utils = importlib.import_module("ray._private.utils")
+        address = utils.read_ray_address() or ""
+        try:
+            if address:
+                _check_reachable(address)
+        except ExecutionError:  # left behind by a Ray that is gone
+            return ""
+    return "" if address == "local" else address
+
+
+def _check_reachable(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if "://" in address or not port.isdecimal():
+        raise ExecutionError(f"'{address}' is not HOST:PORT of a running Ray (Ray Client is not used: it is too slow)")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_DEADLINE).close()
+    except OSError as error:
+        raise ExecutionError(f"no Ray answers at {address} ({error}); start one, or check host and port") from error
+
+
+def _resolved(address: str) -> tuple[str, str]:
+    host, _, port = address.rpartition(":")
+    try:
+        return socket.gethostbyname(host), port
+    except OSError:
+        return host, port
+
+
+def store_statistics() -> dict[str, int]:
+    """Return what Ray's object stores say of themselves, summed over the live nodes: `objects` and `bytes_used` in
+    memory, `bytes_primary` (of them, not cached copies), `bytes_spilled`. Small objects (up to 100 KB) are in no store:
+    they live in their owner's memory.
+
+    Raises:
+        ExecutionError: this process is not connected to Ray.
+    """
+    ray = _ray()
+    if not ray.is_initialized():
+        raise ExecutionError("this process is not connected to Ray")
+    internal = importlib.import_module("ray._private.internal_api")
+    total = {"objects": 0, "bytes_used": 0, "bytes_primary": 0, "bytes_spilled": 0}
+    for node in ray.nodes():
+        if not node["Alive"]:
+            continue
+        reply = internal.node_stats(node["NodeManagerAddress"], node["NodeManagerPort"], include_memory_info=False)
+        stats = reply.store_stats
+        total["objects"] += stats.num_local_objects
+        total["bytes_used"] += stats.object_store_bytes_used
+        total["bytes_primary"] += stats.object_store_bytes_primary_copy
+        total["bytes_spilled"] += stats.spilled_bytes_total - stats.restored_bytes_total
+    return total
+
+
+# ---- the executor ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Worker:
+    """An actor and what was shipped to it."""
+
+    name: str
+    actor: Any
+    actor_id: str
+    pid: int = 0
+    node_id: str = ""
+    lost: bool = False
+    programs: dict[bytes, Any] = field(default_factory=dict[bytes, Any])
+    """By key, the reference of the load that may still be under way, or None."""
+    code: set[str] = field(default_factory=set[str])
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A call that is not answered yet: a segment's work, or a (run, value) to be fetched, or a (key,) to be loaded."""
+
+    worker: int
+    what: Work | tuple[int, int] | bytes
+
+
+class RayExecutor(Executor):
+    """Runs calls on Ray actors.
+
+    Args:
+        address: "ray" (the running Ray, or a new local one) or "ray:HOST:PORT".
+        workers: how many; None means one per CPU of the cluster.
+        blas_threads: BLAS threads of each worker process.
+        object_store_memory: bytes of the object store of a Ray that is started here.
+        runtime_env, worker_options, placement_group: passed to Ray for each worker. `worker_options` are those of
+            `ray.remote` for actors: num_cpus, memory, resources, label_selector, ...; the i-th worker takes bundle i.
+
+    Raises:
+        BackendUnavailable: Ray is not installed.
+        ExecutionError: no Ray at the address, or the workers do not come up.
+        ValueError: more options than Ray allows, or this process is connected to another Ray.
+    """
+
+    def __init__(
+        self,
+        address: str = "ray",
+        workers: int | None = None,
+        *,
+        blas_threads: int = 1,
+        object_store_memory: int | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
+        worker_options: Mapping[str, Any] | None = None,
+        placement_group: Any = None,
+    ) -> None:
+        options = {"num_cpus": 1, **(worker_options or {})}
+        here = len(os.sched_getaffinity(0))
+        needed = -(-(workers or here) * options["num_cpus"] // 1)
+        _connect(address, max(here, int(needed)), object_store_memory)
+        self._made: list[Any] = []
+        try:
+            ray = _ray()
+            count = workers or max(1, int(ray.cluster_resources().get("CPU", 1) // max(options["num_cpus"], 1)))
+            if runtime_env is not None:
+                options["runtime_env"] = dict(runtime_env)
+            self._workers = _start_workers(count, blas_threads, options, placement_group, self._made)
+        except BaseException:
+            for actor in self._made:
+                _ray().kill(actor)
+            _disconnect()
+            raise
+        super().__init__(Cluster(tuple(WorkerSpec(worker.name) for worker in self._workers)))
+        self._lock = threading.RLock()
+        self._asked: dict[Any, _Asked] = {}
+        """By the reference of its answer, each call that is not answered."""
+        self._tokens: dict[SegmentId, Any] = {}
+        """A reference per segment that has not ended, ready when it has."""
+        self._objects: dict[ObjectId, Any] = {}
+        self._sizes: dict[ObjectId, int] = {}
+        self._constants: dict[int, tuple[weakref.ref[Any], Any]] = {}
+        """By id of an array that lives, the object that holds it."""
+        self._reports: list[Report] = []
+        self._closed = False
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
+
+    def start(self, work: Work) -> None:
+        with self._lock:
+            worker = self._worker(work.worker)
+            call = work.call
+            references = [self._object(name) for name in work.arguments]
+            values = [self._stored(value, references) for value in call.externals]
+            frame = compact(encode_call(call._replace(externals=tuple(values))))
+            load = self._loaded(work.worker, work)
+            tokens = [self._tokens[segment] for segment in work.after if segment in self._tokens]
+            if load is not None:
+                tokens.append(load)
+            exports = len(work.program.exports)
+            with_token = bool(work.program.results)  # results make a record large, and a token is sent to the worker
+            run = worker.actor.run.options(num_returns=1 + with_token + exports)
+            answer: Any = run.remote(frame, len(references), (exports, with_token), *references, *tokens)
+            answers: list[Any] = [answer] if with_token + exports == 0 else answer
+            self._asked[answers[0]] = _Asked(work.worker, work)
+            self._tokens[SegmentId(call.run, call.segment)] = answers[int(with_token)]
+            for index, reference in enumerate(answers[1 + with_token :]):
+                self._objects[ObjectId(call.run, call.segment, index)] = reference
+
+    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None) -> None:
+        with self._lock:
+            actor = self._worker(worker).actor
+            tokens = [self._tokens[after]] if after is not None and after in self._tokens else []
+            about, reference = actor.fetch.options(num_returns=2).remote(run, value, *tokens)
+            self._asked[about] = _Asked(worker, (run, value))
+            self._objects[value_object(run, value)] = reference
+
+    def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
+        with self._lock:
+            if not self._closed and not self._workers[worker].lost:
+                self._workers[worker].actor.unpin.options(num_returns=0).remote(tuple(values))
+
+    def _worker(self, index: int) -> _Worker:
+        if self._closed:
+            raise ExecutionError("this executor is closed")
+        worker = self._workers[index]
+        if worker.lost:
+            raise WorkerLost(f"{worker.name} is lost", worker.name)
+        return worker
+
+    def _object(self, name: ObjectId) -> Any:
+        reference = self._objects.get(name)
+        if reference is None:
+            raise ExecutionError(f"the object {tuple(name)} was dropped, or never asked for")
+        return reference
+
+    def _loaded(self, index: int, work: Work) -> Any:
+        """See to it that a program and its code are on their way; return what a call must wait for, or None."""
+        worker, key = self._workers[index], work.call.program
+        if key in worker.programs:
+            return worker.programs[key]
+        code = {name: shipment for name, shipment in self.code_of(work.program).items() if name not in worker.code}
+        reference = worker.actor.load.remote(key, compact(encode_program(work.program)), code)
+        worker.code.update(code)
+        worker.programs[key] = reference
+        self._asked[reference] = _Asked(index, key)
+        return reference
+
+    def _stored(self, value: Any, references: list[Any]) -> Any:
+        """Return an external as the call shall name it: a large array that nobody can write to goes by reference."""
+        if type(value) is not np.ndarray or value.nbytes < PUT_BYTES or value.flags.writeable:
+            return value
+        known = self._constants.get(id(value))
+        if known is None or known[0]() is not value:
+            identity = id(value)
+            watch = weakref.ref(value, lambda _: self._constants.pop(identity, None))
+            known = self._constants[identity] = (watch, _ray().put(pack_values([value])))
+        references.append(known[1])
+        return Item(len(references) - 1, 0)
+
+    # ---- answers ----------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout: float) -> list[Report]:
+        with self._lock:
+            waiting = [] if self._closed else list(self._asked)
+            pause = 0.0 if self._reports else timeout
+        if waiting:
+            ray = _ray()
+            ready, _ = ray.wait(waiting, num_returns=1, timeout=pause)
+            if ready and len(waiting) > 1:
+                ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+            for reference in ready:
+                self._answered(reference)
+        with self._lock:
+            reports, self._reports = self._reports, []
+            return reports
+
+    def _answered(self, reference: Any) -> None:
+        """Enter one answer."""
+        ray = _ray()
+        with self._lock:
+            asked = self._asked.pop(reference, None)
+            if asked is None or self._closed:
+                return
+            index, what = asked.worker, asked.what
+            if isinstance(what, Work):
+                self._tokens.pop(SegmentId(what.call.run, what.call.segment), None)
+            try:
+                answer = ray.get(reference, timeout=RECORD_DEADLINE)
+            except ray.exceptions.RayError as error:
+                self._went_wrong(index, what, error)
+                return
+            if isinstance(what, bytes):
+                self._workers[index].programs[what] = None
+            elif isinstance(what, Work):
+                record = decode_record([bytes(piece) for piece in pieces(answer)])
+                for number, (size, _) in enumerate(record.exports):
+                    self._sizes[ObjectId(record.run, record.segment, number)] = size
+                self._reports.append(SegmentReturned(record))
+            else:
+                ok, size = answer
+                self._sizes[value_object(*what)] = size
+                self._reports.append(ValueReady(*what, ok, size))
+
+    def _went_wrong(self, index: int, what: Work | tuple[int, int] | bytes, error: Exception) -> None:
+        """Enter an answer that Ray could not give: the worker died, or what the call reads was lost."""
+        worker = self._workers[index]
+        exceptions = _ray().exceptions
+        died = isinstance(error, exceptions.RayActorError)
+        if died and getattr(error, "actor_id", None) == worker.actor_id:
+            self._lose(index, error)
+            return
+        if isinstance(what, Work):
+            record = failed_record(what.call, worker.name, worker.pid, _as_ours(error))
+            if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
+                record = record._replace(status="skipped", failure=None)
+            self._reports.append(SegmentReturned(record))
+        elif isinstance(what, tuple):
+            self._reports.append(ValueReady(*what, False, 0, str(_as_ours(error))))
+        # a load that failed: the calls that wait for it fail with the same error
+
+    def _lose(self, index: int, error: Exception) -> None:
+        worker = self._workers[index]
+        if worker.lost:
+            return
+        worker.lost = True
+        _ray().kill(worker.actor)  # if it was only out of reach: what it might still do no longer counts
+        for reference, asked in list(self._asked.items()):
+            if asked.worker == index:
+                del self._asked[reference]
+                if isinstance(asked.what, Work):
+                    self._tokens.pop(SegmentId(asked.what.call.run, asked.what.call.segment), None)
+        self._reports.append(WorkerGone(index, f"process {worker.pid}: {_cause(error)}"))
+
+    # ---- objects ----------------------------------------------------------------------------------------------------
+
+    def read(self, name: ObjectId, timeout: float | None) -> Any:
+        ray = _ray()
+        with self._lock:
+            reference = self._object(name)
+        try:
+            packed = ray.get(reference, timeout=timeout)
+        except ray.exceptions.GetTimeoutError as error:
+            raise WaitTimeout(f"the object {tuple(name)} was not here in {timeout} s") from error
+        except ray.exceptions.RayActorError as error:
+            raise WorkerLost(f"the worker that was to return a value died ({_cause(error)})") from error
+        except ray.exceptions.RayError as error:
+            raise _as_ours(error) from error
+        if isinstance(
+            packed, Packed
+        ):  # a copy: a view would hold its place in the store as long as the client holds it
+            packed = Packed(
+                packed.header, tuple([np.array(b) if isinstance(b, np.ndarray) else b for b in packed.buffers])
+            )
+        return _UNPACKER.unpack(packed)
+
+    def drop(self, name: ObjectId) -> None:
+        with self._lock:
+            self._objects.pop(name, None)
+            self._sizes.pop(name, None)
+
+    @property
+    def busy(self) -> bool:
+        with self._lock:
+            return bool(self._reports) or any(not isinstance(asked.what, bytes) for asked in self._asked.values())
+
+    def stored_bytes(self) -> int:
+        """Return the bytes in Ray's object stores, by their own statistics. Waits until they show no more than what
+        this executor holds, or a deadline has passed: on a Ray that others use they show more."""
+        deadline = time.monotonic() + SETTLE_DEADLINE
+        while True:
+            used = store_statistics()["bytes_used"]
+            with self._lock:
+                held = sum(self._sizes.values()) + self.constant_bytes
+            if used <= held or time.monotonic() > deadline:
+                return used
+            time.sleep(0.02)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of arrays of the client that were put into the store, and go when their arrays die."""
+        with self._lock:
+            return sum(array.nbytes for watch, _ in self._constants.values() if (array := watch()) is not None)
+
+    def pids(self) -> tuple[int, ...]:
+        return tuple(worker.pid for worker in self._workers)
+
+    def node_ids(self) -> tuple[str, ...]:
+        """Return Ray's id of each worker's node."""
+        return tuple(worker.node_id for worker in self._workers)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._asked.clear()
+            self._tokens.clear()
+            self._objects.clear()
+            self._sizes.clear()
+            self._constants.clear()
+        ray = _ray()
+        if ray.is_initialized():
+            here = node_id()
+            for worker in self._workers:
+                ray.kill(worker.actor)
+            _wait_until_gone([worker.pid for worker in self._workers if worker.node_id == here])
+        _disconnect()
+
+
+_UNPACKER: Final = WorkerHost("client")
+"""Opens packed objects at the client; runs nothing."""
+
+
+def _start_workers(
+    count: int, blas_threads: int, options: Mapping[str, Any], placement_group: Any, made: list[Any]
+) -> list[_Worker]:
+    """Start `count` actors and wait until they answer. `made` gets each actor as soon as it exists.
+
+    Raises:
+        ExecutionError: they do not come up before the deadline, or cannot import raygrad.
+    """
+    ray = _ray()
+    strategy = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
+    workers: list[_Worker] = []
+    for number in range(count):
+        chosen = {**options, "max_restarts": 0, "max_task_retries": 0, "allow_out_of_order_execution": True}
+        if placement_group is not None:
+            chosen["scheduling_strategy"] = strategy(placement_group, placement_group_bundle_index=number)
+        name = f"worker {number}"
+        actor = ray.remote(**chosen)(WorkerActor).remote(name, blas_threads)
+        made.append(actor)
+        workers.append(_Worker(name, actor, actor._actor_id.hex()))
+    hellos = [worker.actor.hello.remote(node_id) for worker in workers]
+    ready, missing = ray.wait(hellos, num_returns=count, timeout=START_DEADLINE)
+    if missing:
+        raise ExecutionError(
+            f"{len(ready)} of {count} workers came up within {START_DEADLINE:.0f} s; free on the cluster: "
+            f"{ray.available_resources()}; asked for per worker: {dict(options)}"
+        )
+    for worker, hello in zip(workers, hellos, strict=True):
+        try:
+            worker.pid, worker.node_id = ray.get(hello, timeout=RECORD_DEADLINE)
+        except ray.exceptions.RayError as error:
+            raise ExecutionError(
+                f"{worker.name} did not start ({_cause(error)}); raygrad must be installed for the Python of Ray's "
+                "workers, or named in runtime_env"
+            ) from error
+    return workers
+
+
+def _as_ours(error: Exception) -> ExecutionError:
+    """Return an error of Ray that is no dead actor as one of ours."""
+    cause = getattr(error, "cause", None)
+    inner = f"{type(cause).__name__}: {cause}" if cause is not None else _cause(error)
+    return ExecutionError(f"Ray could not run or read it: {inner}")
+
+
+def _cause(error: Exception) -> str:
+    """Return the line of a Ray error that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "died" in line or "dead" in line or "Error" in line]
+    return f"{type(error).__name__}: {(telling or lines or ['no message'])[-1]}"
+
+
+def _wait_until_gone(pids: Sequence[int]) -> None:
+    """Wait until processes of this machine have ended, or the deadline has passed."""
+    deadline = time.monotonic() + CLOSE_DEADLINE
+    left = list(pids)
+    while left and time.monotonic() < deadline:
+        left = [pid for pid in left if _is_alive(pid)]
+        if left:
+            time.sleep(0.01)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
