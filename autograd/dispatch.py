@@ -17,10 +17,13 @@ from . import dtypes
 from .modes import state
 from .node import NO_EDGE, OpNode
 from .recording import Pending
-from .registry import Op
+from .registry import Op, get_op
 from .tensor import Tensor
 
-_ARRAY = np.ndarray
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+
+_MISUSE = (ValueError, IndexError, TypeError)
+"""What NumPy raises on operands that do not fit; the shape rule then says it better."""
 
 
 def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
@@ -47,7 +50,7 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         operands = promoted(op, operands)
     if recorder is None:
         datas = [o._data if isinstance(o, Tensor) else o for o in operands]
-        out = op.kernel("cpu", _compute_dtype(datas))(*datas, *params)
+        out = _on_arrays(op, datas, params)
     else:
         datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in operands]
         recorded = recorder.op(op, datas, params)
@@ -68,41 +71,86 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     return results
 
 
-def _on_arrays(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return op.kernel("cpu", _compute_dtype(operands))(*operands, *params)
+def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
+    """Apply a registered op by its name: how ops that users declare are called.
+
+    Raises:
+        GraphError: no such op.
+    """
+    return call(get_op(name), operands, params)
+
+
+def _on_arrays(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """Run the kernel. Its results are arrays, also zero-dimensional ones, of which NumPy makes scalars."""
+    kernel = op.sole or op.kernel("cpu", _compute_dtype(datas))
+    try:
+        out = kernel(*datas, *params)
+    except _MISUSE as error:
+        raise _explained(op, params, datas, error) from None
+    if type(out) is _ARRAY:
+        return out
+    if op.outputs == 1:
+        return np.asarray(out)
+    return tuple([o if type(o) is _ARRAY else np.asarray(o) for o in out])
+
+
+def _explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exception) -> Exception:
+    """Return what the shape rule says of operands on which the kernel failed, else the kernel's own error."""
+    if op.infer is not None:
+        try:
+            op.infer(params, *datas)
+        except (RuntimeError, *_MISUSE) as better:
+            return better
+    return error
 
 
 def _compute_dtype(datas: Sequence[Any]) -> Any:
     for data in datas:
-        if isinstance(data, _ARRAY | Pending):
+        if isinstance(data, _ARRAY) or type(data) is Pending:
             return data.dtype
     return dtypes.get_default_dtype()
 
 
 def _share(result: Tensor, base: Tensor) -> None:
-    """Make a view share the version counter of its base (CX-14)."""
-    result._version = base.counter()
-    result._base = base._base if base._base is not None else base
-
-
-def _attach(op: Op, operands: Sequence[Any], params: tuple[Any, ...], datas: Sequence[Any], results: tuple[Tensor, ...]) -> None:
-    """Give the results a node, unless none of them can carry a gradient."""
-    if not any(dtypes.is_differentiable(r.dtype) for r in results):
+    """Make a view share the version counter of its base (CX-14), if it shares the memory."""
+    out, data = result._data, base._data
+    if type(out) is _ARRAY and out.base is not data and (out.base is None or out.base is not data.base):
         return
-    rule = op.derivative("cpu", _compute_dtype(datas))
+    result._version = base.counter()
+    root = base._base if base._base is not None else base
+    root._viewed = True
+    result._base = root
+    result._shares_memory = base._shares_memory
+
+
+def _attach(
+    op: Op, operands: Sequence[Any], params: tuple[Any, ...], datas: Sequence[Any], results: tuple[Tensor, ...]
+) -> None:
+    """Give the results a node, unless none of them can carry a gradient."""
+    for result in results:
+        if result._data.dtype.kind in "fc":
+            break
+    else:
+        return
+    rule = op.sole_rule or op.derivative("cpu", _compute_dtype(datas))
     edges: list[Any] = []
     inputs: list[Any] = []
     for operand in operands:
         if isinstance(operand, Tensor):
             edges.append(operand.edge() if operand._requires_grad else NO_EDGE)
-            inputs.append((operand.shape, operand.dtype))
+            inputs.append((operand._data.shape, operand._data.dtype))
         else:
             edges.append(None)
             inputs.append(None)
     saved: list[Any] = []
     versions: list[Any] = []
     if rule is not None:
-        for position in rule.saves:
+        gates = rule.gates
+        for slot, position in enumerate(rule.saves):
+            if gates and (gate := gates[slot]) is not None and (edges[gate] is None or edges[gate][0] is None):
+                saved.append(None)
+                versions.append(None)
+                continue
             held = operands[position] if position >= 0 else results[-1 - position]
             if isinstance(held, Tensor):
                 counter = held.counter()
@@ -114,11 +162,11 @@ def _attach(op: Op, operands: Sequence[Any], params: tuple[Any, ...], datas: Seq
             else:
                 saved.append(held)
                 versions.append(None)
-    node = OpNode(op, rule, params, edges, inputs, saved, versions, [(r.shape, r.dtype) for r in results])
+    node = OpNode(op, rule, params, edges, inputs, saved, versions, [(r._data.shape, r._data.dtype) for r in results])
     if type(results[0]._data) is Pending:
         node._origin = results[0]._data.record
     for number, result in enumerate(results):
-        if dtypes.is_differentiable(result.dtype):
+        if result._data.dtype.kind in "fc":
             result._requires_grad = True
             result.grad_fn = node
             result.output_nr = number
@@ -153,7 +201,9 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
             raise DtypeError(f"{op.name}: expected tensors or numbers, got an array; wrap it with raygrad.as_tensor")
         elif operand is not None:
             if not isinstance(operand, bool | int | float | complex | np.generic):
-                raise DtypeError(f"{op.name}: unsupported operand of type {type(operand).__name__}; expected a tensor or a number")
+                raise DtypeError(
+                    f"{op.name}: unsupported operand of type {type(operand).__name__}; expected a tensor or a number"
+                )
             numbers.append(operand)
     target = dtypes.promote(dims, zeros, numbers)
     if op.promotes == "float":

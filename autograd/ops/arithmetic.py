@@ -1,27 +1,75 @@
-"""Elementwise arithmetic."""
+"""Arithmetic of two operands: tensors with tensors, or with Python numbers."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from raygrad.errors import AutogradError
+
 from ..dispatch import call
-from .define import define, infer_elementwise
+from .compare import keep, where
+from .define import conj, define, infer_elementwise, quiet
+from .unary import exp, floor, log, trunc, zeros_as
+
+# ---- sums and products ----------------------------------------------------------------------------------------------------
+
+
+def _infer_sub(params: tuple[Any, ...], *operands: Any) -> Any:
+    shape, dtype = _SUB_SHAPE(params, *operands)
+    if dtype.kind == "b":
+        raise AutogradError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. "
+            "Use the `^` or `logical_xor()` operator instead."
+        )
+    return shape, dtype
+
+
+_SUB_SHAPE = infer_elementwise("sub")
 
 
 def _mul_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
-    return (g * _conj(b) if need_a else None, g * _conj(a) if need_b else None)
+    return g * conj(b) if need_a else None, g * conj(a) if need_b else None
 
 
-def _conj(value: Any) -> Any:
-    return value.conj() if hasattr(value, "dtype") and value.dtype.kind == "c" else value
+@quiet
+def _div_backward(ctx: Any, g: Any) -> Any:
+    a, b = ctx.saved_tensors
+    need_a, need_b = ctx.needs_input_grad
+    return g / conj(b) if need_a else None, -g * conj((a / b) / b) if need_b else None
 
 
-_ADD = define("add", ("a", "b"), np.add, infer_elementwise("add"), lambda ctx, g: (g, g), saves="none", promotes="arith")
-_MUL = define("mul", ("a", "b"), np.multiply, infer_elementwise("mul"), _mul_backward, promotes="arith")
+_CROSSED = {"a": "b", "b": "a"}
+"""Each factor is needed for the gradient of the other."""
+
+_ADD = define(
+    "add", ("a", "b"), np.add, infer_elementwise("add"), lambda ctx, g: (g, g), saves="none", promotes="arith"
+)
+_SUB = define(
+    "sub",
+    ("a", "b"),
+    np.subtract,
+    _infer_sub,
+    lambda ctx, g: (g, -g if ctx.needs_input_grad[1] else None),
+    saves="none",
+    promotes="arith",
+)
+_MUL = define(
+    "mul", ("a", "b"), np.multiply, infer_elementwise("mul"), _mul_backward, saved_for=_CROSSED, promotes="arith"
+)
+_DIV = define(
+    "div",
+    ("a", "b"),
+    quiet(np.true_divide),
+    infer_elementwise("div"),
+    _div_backward,
+    saved_for={"a": "b"},
+    promotes="float",
+)
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
@@ -29,6 +77,309 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return call(_ADD, (input, other if type(alpha) is int and alpha == 1 else mul(other, alpha)))
 
 
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """Return `input - alpha * other`."""
+    return call(_SUB, (input, other if type(alpha) is int and alpha == 1 else mul(other, alpha)))
+
+
 def mul(input: Any, other: Any) -> Any:
     """Return `input * other`."""
     return call(_MUL, (input, other))
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """Return `input / other`; with `rounding_mode` "floor" or "trunc" rounded, integers then staying integers."""
+    if rounding_mode is None:
+        return call(_DIV, (input, other))
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode != "trunc":
+        raise AutogradError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
+    if any(getattr(o, "dtype", np.dtype(bool)).kind in "fc" or isinstance(o, float) for o in (input, other)):
+        return trunc(call(_DIV, (input, other)))
+    return call(_DIV_TRUNC, (input, other))
+
+
+# ---- division with remainder ------------------------------------------------------------------------------------------------
+
+
+def _checked(kernel: Any) -> Any:
+    """Return a kernel that refuses integer division by zero, for which NumPy gives zero."""
+
+    def checked(a: Any, b: Any) -> Any:
+        if (a.dtype if hasattr(a, "dtype") else b.dtype).kind in "iub" and not np.all(b):
+            raise AutogradError("ZeroDivisionError: integer division by zero")
+        return kernel(a, b)
+
+    return quiet(checked)
+
+
+def _int_trunc(a: Any, b: Any) -> Any:
+    quotient = np.floor_divide(a, b)
+    return quotient + ((np.multiply(quotient, b) != a) & (quotient < 0))
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    """Floats: the floor of the quotient, corrected as in Python, and infinite where `b` is zero."""
+    out = np.floor_divide(a, b)
+    return out if out.dtype.kind in "iub" else np.where(np.equal(b, 0), np.true_divide(a, b), out).astype(out.dtype)
+
+
+def _no_gradient(ctx: Any, g: Any) -> Any:
+    need_a, need_b = ctx.needs_input_grad
+    return zeros_as(g) if need_a else None, zeros_as(g) if need_b else None
+
+
+@quiet
+def _remainder_backward(ctx: Any, g: Any) -> Any:
+    a, b = ctx.saved_tensors
+    return g, -g * floor(a / b) if ctx.needs_input_grad[1] else None
+
+
+@quiet
+def _fmod_backward(ctx: Any, g: Any) -> Any:
+    a, b = ctx.saved_tensors
+    return g, -g * trunc(a / b) if ctx.needs_input_grad[1] else None
+
+
+_FLOOR_DIVIDE = define(
+    "floor_divide",
+    ("a", "b"),
+    _checked(_floor_divide),
+    infer_elementwise("floor_divide"),
+    _no_gradient,
+    saves="none",
+    promotes="arith",
+)
+_DIV_TRUNC = define("div_trunc", ("a", "b"), _checked(_int_trunc), infer_elementwise("div_trunc"), promotes="arith")
+_REMAINDER = define(
+    "remainder",
+    ("a", "b"),
+    _checked(np.remainder),
+    infer_elementwise("remainder"),
+    _remainder_backward,
+    saved_for={"a": "b", "b": "b"},
+    promotes="arith",
+)
+_FMOD = define(
+    "fmod",
+    ("a", "b"),
+    _checked(np.fmod),
+    infer_elementwise("fmod"),
+    _fmod_backward,
+    saved_for={"a": "b", "b": "b"},
+    promotes="arith",
+)
+
+
+def floor_divide(input: Any, other: Any) -> Any:
+    """Return `input / other` rounded towards minus infinity."""
+    return call(_FLOOR_DIVIDE, (input, other))
+
+
+def remainder(input: Any, other: Any) -> Any:
+    """Return the remainder of `input / other`, with the sign of `other`, as Python's `%`."""
+    return call(_REMAINDER, (input, other))
+
+
+def fmod(input: Any, other: Any) -> Any:
+    """Return the remainder of `input / other`, with the sign of `input`, as C's fmod."""
+    return call(_FMOD, (input, other))
+
+
+# ---- powers -------------------------------------------------------------------------------------------------------------
+
+
+def _pow(a: Any, b: Any) -> Any:
+    try:
+        return a**b  # the operator, not np.power: it squares and takes roots where the exponent is such a number
+    except ValueError as error:
+        if "negative integer powers" in str(error):
+            raise AutogradError("Integers to negative integer powers are not allowed.") from None
+        raise
+
+
+@quiet
+def _pow_backward(ctx: Any, g: Any) -> Any:
+    a, b, out = ctx.saved_tensors
+    need_a, need_b = ctx.needs_input_grad
+    return _pow_base(a, b, g) if need_a else None, _pow_exponent(a, b, out, g) if need_b else None
+
+
+def _pow_base(a: Any, b: Any, g: Any) -> Any:
+    if hasattr(b, "shape"):
+        return keep(g * conj(b * a ** (b - 1)), b != 0)
+    if b == 0:
+        return zeros_as(g)
+    return g * conj(a * b if b == 2 else b * a ** (b - 1))
+
+
+def _pow_exponent(a: Any, b: Any, out: Any, g: Any) -> Any:
+    if hasattr(a, "shape"):
+        return keep(g * conj(out * log(a)), (a != 0) | (b < 0)) if a.dtype.kind != "c" else g * conj(out * log(a))
+    if isinstance(a, complex) or out.dtype.kind == "c":
+        return g * conj(out * complex(np.log(complex(a))))
+    if a == 0:
+        return keep(g * out * -math.inf, b < 0)
+    return g * (out * (math.log(a) if a > 0 else math.nan))
+
+
+_POW = define(
+    "pow",
+    ("a", "b"),
+    quiet(_pow),
+    infer_elementwise("pow"),
+    _pow_backward,
+    saves=("a", "b", "output"),
+    saved_for={"output": "b"},
+    promotes="arith",
+)
+
+
+def pow(input: Any, exponent: Any) -> Any:
+    """Return `input ** exponent`; either may be a number."""
+    return call(_POW, (input, exponent))
+
+
+# ---- the greater, the smaller -----------------------------------------------------------------------------------------------
+
+
+def _maximum_backward(ctx: Any, g: Any) -> Any:
+    a, b = ctx.saved_tensors
+    need_a, need_b = ctx.needs_input_grad
+    shared = where(a == b, g / 2, g)
+    return keep(shared, ~(a < b)) if need_a else None, keep(shared, ~(a > b)) if need_b else None
+
+
+def _minimum_backward(ctx: Any, g: Any) -> Any:
+    a, b = ctx.saved_tensors
+    need_a, need_b = ctx.needs_input_grad
+    shared = where(a == b, g / 2, g)
+    return keep(shared, ~(a > b)) if need_a else None, keep(shared, ~(a < b)) if need_b else None
+
+
+def _clamp(a: Any, low: Any, high: Any) -> Any:
+    out = a if low is None else np.maximum(a, low)
+    return out if high is None else np.minimum(out, high)
+
+
+def _clamp_infer(params: tuple[Any, ...], a: Any, low: Any, high: Any) -> Any:
+    if low is None and high is None:
+        raise AutogradError("clamp: At least one of 'min' or 'max' must not be None")
+    return _CLAMP_SHAPE(params, *(o for o in (a, low, high) if o is not None))
+
+
+_CLAMP_SHAPE = infer_elementwise("clamp")
+
+
+def _clamp_backward(ctx: Any, g: Any) -> Any:
+    a, low, high = ctx.saved_tensors
+    need_a, need_low, need_high = ctx.needs_input_grad
+    inside = True
+    if need_a and low is not None:
+        inside = a >= low
+    if need_a and high is not None:
+        inside = (a <= high) & inside if low is not None else a <= high
+    to_low = to_high = None
+    if need_low:
+        to_low = keep(g, a < low if high is None else (a < low) & (low < high))
+    if need_high:
+        to_high = keep(g, a > high if low is None else (a > high) | (high < low))
+    return keep(g, inside) if need_a else None, to_low, to_high
+
+
+_MAXIMUM = define("maximum", ("a", "b"), np.maximum, infer_elementwise("maximum"), _maximum_backward, promotes="arith")
+_MINIMUM = define("minimum", ("a", "b"), np.minimum, infer_elementwise("minimum"), _minimum_backward, promotes="arith")
+_CLAMP = define("clamp", ("a", "min", "max"), _clamp, _clamp_infer, _clamp_backward, promotes="arith")
+
+
+def maximum(input: Any, other: Any) -> Any:
+    """Return the greater of the two, elementwise; NaN where either is."""
+    return call(_MAXIMUM, (input, other))
+
+
+def minimum(input: Any, other: Any) -> Any:
+    """Return the smaller of the two, elementwise; NaN where either is."""
+    return call(_MINIMUM, (input, other))
+
+
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """Return `input` limited to [min, max]; bounds are numbers, tensors, or None."""
+    if min is None and max is None:
+        _clamp_infer((), input, None, None)
+    return call(_CLAMP, (input, min, max))
+
+
+# ---- of two, with a derivative in both ----------------------------------------------------------------------------------------
+
+
+@quiet
+def _atan2_backward(ctx: Any, g: Any) -> Any:
+    a, b = ctx.saved_tensors
+    need_a, need_b = ctx.needs_input_grad
+    scaled = g / (a * a + b * b)
+    return scaled * b if need_a else None, scaled * -a if need_b else None
+
+
+@quiet
+def _logaddexp_backward(ctx: Any, g: Any) -> Any:
+    a, b = ctx.saved_tensors
+    need_a, need_b = ctx.needs_input_grad
+    return g / (1 + exp(b - a)) if need_a else None, g / (1 + exp(a - b)) if need_b else None
+
+
+@quiet
+def _hypot_backward(ctx: Any, g: Any) -> Any:
+    a, b, out = ctx.saved_tensors
+    need_a, need_b = ctx.needs_input_grad
+    return g * (a / out) if need_a else None, g * (b / out) if need_b else None
+
+
+_ATAN2 = define("atan2", ("a", "b"), np.arctan2, infer_elementwise("atan2"), _atan2_backward, promotes="float")
+_LOGADDEXP = define(
+    "logaddexp", ("a", "b"), quiet(np.logaddexp), infer_elementwise("logaddexp"), _logaddexp_backward, promotes="float"
+)
+_HYPOT = define(
+    "hypot",
+    ("a", "b"),
+    quiet(np.hypot),
+    infer_elementwise("hypot"),
+    _hypot_backward,
+    saves=("a", "b", "output"),
+    promotes="float",
+)
+
+
+def atan2(input: Any, other: Any) -> Any:
+    """Return the angle of the point (other, input)."""
+    return call(_ATAN2, (input, other))
+
+
+def logaddexp(input: Any, other: Any) -> Any:
+    """Return `log(exp(input) + exp(other))` without overflow."""
+    return call(_LOGADDEXP, (input, other))
+
+
+def hypot(input: Any, other: Any) -> Any:
+    """Return `sqrt(input**2 + other**2)` without overflow."""
+    return call(_HYPOT, (input, other))
+
+
+# ---- made of others ---------------------------------------------------------------------------------------------------------
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    """Return `input + weight * (end - input)`."""
+    return add(input, mul(sub(end, input), weight))
+
+
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """Return `input + value * tensor1 * tensor2`."""
+    return add(input, mul(tensor1, tensor2), alpha=value)
+
+
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """Return `input + value * tensor1 / tensor2`."""
+    return add(input, div(tensor1, tensor2), alpha=value)

@@ -6,7 +6,7 @@ the kernel (bare arrays in, bare array out), the shape rule, and the derivative,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,11 @@ def define(
     name: str,
     operands: tuple[str, ...],
     kernel: Kernel,
-    infer: InferRule,
+    infer: InferRule | None,
     backward: Callable[[Any, Any], Any] | None = None,
     *,
     saves: str | tuple[str, ...] = "inputs",
+    saved_for: Mapping[str, str] | None = None,
     outputs: int = 1,
     promotes: str | None = None,
     view: bool = False,
@@ -38,18 +39,19 @@ def define(
     )
     register_kernel(name, device="cpu")(kernel)
     if backward is not None:
-        register_autograd(AutogradConfig(op=name, device=ANY, backward=backward, saves=saves))
+        register_autograd(AutogradConfig(op=name, device=ANY, backward=backward, saves=saves, saved_for=saved_for))
     return op
 
 
-def quiet(kernel: Kernel) -> Kernel:
-    """Return a kernel that gives infinities and NaNs without NumPy's warnings, as PyTorch does."""
+quiet: Callable[[Callable[..., Any]], Callable[..., Any]] = np.errstate(all="ignore")
+"""Makes a kernel or a rule give infinities and NaNs without NumPy's warnings, as PyTorch does."""
 
-    def silent(*args: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return kernel(*args)
 
-    return silent
+def conj(value: Any) -> Any:
+    """Return the complex conjugate of an array, tensor or number; what is real as it is."""
+    if type(value) is complex:
+        return value.conjugate()
+    return value.conj() if hasattr(value, "dtype") and value.dtype.kind == "c" else value
 
 
 def broadcast_shape(name: str, shapes: Sequence[Shape]) -> Shape:
@@ -63,12 +65,33 @@ def broadcast_shape(name: str, shapes: Sequence[Shape]) -> Shape:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        raise ShapeError(f"{name}: the shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast to one another") from None
+        raise ShapeError(_mismatch(name, shapes)) from None
+
+
+def _mismatch(name: str, shapes: Sequence[Shape]) -> str:
+    """Return what is wrong with shapes that do not broadcast; for two of them, in which dimension."""
+    message = f"{name}: the shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast to one another"
+    if len(shapes) != 2:
+        return message
+    a, b = shapes
+    for back in range(1, min(len(a), len(b)) + 1):
+        if a[-back] != b[-back] and 1 not in (a[-back], b[-back]):
+            axis = max(len(a), len(b)) - back
+            return (
+                f"The size of tensor a ({a[-back]}) must match the size of tensor b ({b[-back]}) at non-singleton "
+                f"dimension {axis}; {message}"
+            )
+    return message
 
 
 def shapes_of(operands: Sequence[Any]) -> list[Shape]:
     """Return the shapes of the operands that are values, not numbers."""
     return [operand.shape for operand in operands if hasattr(operand, "shape")]
+
+
+def infer_same(params: tuple[Any, ...], *operands: Any) -> tuple[Shape, Any]:
+    """The shape rule of an op whose result is like its first operand."""
+    return operands[0].shape, operands[0].dtype
 
 
 def infer_elementwise(name: str) -> InferRule:
@@ -90,6 +113,11 @@ def infer_comparison(name: str) -> InferRule:
     return infer
 
 
+def real_of(dtype: Any) -> Any:
+    """Return the dtype of the real part of `dtype`."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
 def axis_of(dim: int, ndim: int) -> int:
     """Return `dim` counted from the front.
 
@@ -98,7 +126,9 @@ def axis_of(dim: int, ndim: int) -> int:
     """
     extent = max(ndim, 1)
     if not -extent <= dim < extent:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got {dim})"
+        )
     return dim % extent
 
 
@@ -115,5 +145,13 @@ def axes_of(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
         return ()
     axes = sorted(axis_of(d, ndim) for d in dims)
     if len(set(axes)) != len(axes):
-        raise ShapeError(f"dim {dims} names a dimension twice")
+        twice = next(a for a in axes if axes.count(a) > 1)
+        raise ShapeError(f"dim {twice} appears multiple times in the list of dims")
     return tuple(axes)
+
+
+def sizes_of(sizes: Sequence[Any]) -> Shape:
+    """Return a shape given as separate integers or as one sequence."""
+    if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer) and not hasattr(sizes[0], "_data"):
+        sizes = sizes[0]
+    return tuple([int(size) for size in sizes])

@@ -1,0 +1,198 @@
+"""Functions of neural networks: softmax and smooth or bent elementwise ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import MissingDerivative
+
+from ..dispatch import call
+from ..layout import dense
+from .compare import keep, where
+from .define import axis_of, define, infer_same, quiet
+from .layouts import to_dtype
+from .reduce import sum
+from .unary import exp, sigmoid
+
+# ---- softmax --------------------------------------------------------------------------------------------------------------
+
+
+def _shifted(a: Any, axis: int) -> Any:
+    if a.dtype.kind != "f":
+        raise TypeError
+    a = dense(a)
+    if not a.ndim:
+        return a - a
+    return a - np.maximum.reduce(a, axis, None, None, True, -np.inf)
+
+
+def _softmax(a: Any, axis: int) -> Any:
+    powers = np.exp(_shifted(a, axis))
+    return powers / np.add.reduce(powers, axis, None, None, True) if a.ndim else powers
+
+
+def _log_softmax(a: Any, axis: int) -> Any:
+    shifted = _shifted(a, axis)
+    return shifted - np.log(np.add.reduce(np.exp(shifted), axis, None, None, True)) if a.ndim else shifted
+
+
+def _softmax_infer(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind != "f":
+        raise MissingDerivative(f"softmax is not implemented for {a.dtype}; convert it, or give dtype=")
+    return a.shape, a.dtype
+
+
+def _softmax_backward(ctx: Any, g: Any) -> Any:
+    (out,) = ctx.saved_tensors
+    weighted = g * out
+    return weighted - out * sum(weighted, ctx.params[0], True)
+
+
+def _log_softmax_backward(ctx: Any, g: Any) -> Any:
+    (out,) = ctx.saved_tensors
+    return g - exp(out) * sum(g, ctx.params[0], True)
+
+
+_SOFTMAX = define("softmax", ("a",), quiet(_softmax), _softmax_infer, _softmax_backward, saves="output")
+_LOG_SOFTMAX = define("log_softmax", ("a",), quiet(_log_softmax), _softmax_infer, _log_softmax_backward, saves="output")
+
+
+def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """Return `exp(input)` divided by its sum along `dim`."""
+    return call(_SOFTMAX, (input if dtype is None else to_dtype(input, dtype),), (axis_of(dim, input.ndim),))
+
+
+def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """Return the logarithm of `softmax`, computed without overflow."""
+    return call(_LOG_SOFTMAX, (input if dtype is None else to_dtype(input, dtype),), (axis_of(dim, input.ndim),))
+
+
+# ---- elementwise ----------------------------------------------------------------------------------------------------------
+
+
+def _softplus(a: Any, beta: float, threshold: float) -> Any:
+    scaled = a * beta
+    return np.where(scaled > threshold, a, np.log1p(np.exp(scaled)) / beta)
+
+
+@quiet
+def _softplus_backward(ctx: Any, g: Any) -> Any:
+    a, beta, threshold = ctx.saved_tensors
+    scaled = a * beta
+    return where(scaled > threshold, g, g * sigmoid(scaled)), None, None
+
+
+def _leaky_relu(a: Any, slope: float) -> Any:
+    return np.where(a > 0, a, a * slope)
+
+
+def _leaky_relu_backward(ctx: Any, g: Any) -> Any:
+    a, slope = ctx.saved_tensors
+    return where(a > 0, g, g * slope), None
+
+
+def _elu(a: Any, alpha: float) -> Any:
+    return np.where(a > 0, a, np.expm1(a) * alpha)
+
+
+@quiet
+def _elu_backward(ctx: Any, g: Any) -> Any:
+    a, alpha = ctx.saved_tensors
+    return where(a > 0, g, keep(g, a <= 0) * exp(a) * alpha), None
+
+
+def _infer_first(params: tuple[Any, ...], a: Any, *numbers: Any) -> Any:
+    return infer_same(params, a)
+
+
+_SOFTPLUS = define(
+    "softplus", ("a", "beta", "threshold"), quiet(_softplus), _infer_first, _softplus_backward, promotes="float"
+)
+_LEAKY_RELU = define(
+    "leaky_relu", ("a", "negative_slope"), _leaky_relu, _infer_first, _leaky_relu_backward, promotes="float"
+)
+_ELU = define("elu", ("a", "alpha"), quiet(_elu), _infer_first, _elu_backward, promotes="float")
+
+
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """Return `log(1 + exp(beta * input)) / beta`; `input` itself where that product is above `threshold`."""
+    return call(_SOFTPLUS, (input, beta, threshold))
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
+    """Return `input` where it is positive, `negative_slope * input` elsewhere."""
+    return call(_LEAKY_RELU, (input, negative_slope))
+
+
+def elu(input: Any, alpha: float = 1.0) -> Any:
+    """Return `input` where it is positive, `alpha * (exp(input) - 1)` elsewhere."""
+    return call(_ELU, (input, alpha))
+
+
+def silu(input: Any) -> Any:
+    """Return `input * sigmoid(input)`."""
+    return input * sigmoid(input)
+
+
+# ---- the error function -----------------------------------------------------------------------------------------------------
+
+_ERF_P = (
+    9.60497373987051638749,
+    90.0260197203842689217,
+    2232.00534594684319226,
+    7003.32514112805075473,
+    55592.3013010394962768,
+)
+_ERF_Q = (
+    1.0,
+    33.5617141647503099647,
+    521.357949780152679795,
+    4594.32382970980127987,
+    22629.0000613890934246,
+    49267.3942608635921086,
+)
+_ERFC_P = (
+    2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687, 48.6371970985681366614,
+    196.520832956077098242, 526.445194995477358631, 934.528527171957607540, 1027.55188689515710272, 557.535335369399327526,
+)  # fmt: skip
+_ERFC_Q = (
+    1.0, 13.2281951154744992508, 86.7072140885989742329, 354.937778887819891062, 975.708501743205489753,
+    1823.90916687909736289, 2246.33760818710981792, 1656.66309194161350182, 557.535340817727675546,
+)  # fmt: skip
+"""Rational approximations of erf(x)/x in x**2 below 1, and of erfc(x) exp(x**2) between 1 and 8 (Cephes, S. Moshier)."""
+
+
+def _erf(a: Any) -> Any:
+    x = a.astype(np.float64)
+    size = np.abs(x)
+    square = x * x
+    inner = x * np.polyval(_ERF_P, square) / np.polyval(_ERF_Q, square)
+    far = np.minimum(size, 8.0)
+    outer = 1 - np.exp(-far * far) * np.polyval(_ERFC_P, far) / np.polyval(_ERFC_Q, far)
+    return np.where(size < 1, inner, np.copysign(outer, x)).astype(a.dtype)
+
+
+@quiet
+def _erf_backward(ctx: Any, g: Any) -> Any:
+    (a,) = ctx.saved_tensors
+    return g * (exp(-(a * a)) * (2 / math.sqrt(math.pi)))
+
+
+_ERF = define("erf", ("a",), quiet(_erf), infer_same, _erf_backward, promotes="float")
+
+
+def erf(input: Any) -> Any:
+    """Return the error function."""
+    return call(_ERF, (input,))
+
+
+def gelu(input: Any, approximate: str = "none") -> Any:
+    """Return `input` times the normal distribution's probability below it; "tanh" approximates it."""
+    if approximate == "tanh":
+        from .unary import tanh
+
+        return input * 0.5 * (1 + tanh((input + input**3 * 0.044715) * math.sqrt(2 / math.pi)))
+    return input * 0.5 * (1 + erf(input * math.sqrt(0.5)))

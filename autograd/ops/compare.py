@@ -1,0 +1,233 @@
+"""Comparisons, logic, and choosing between values by a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from .. import dtypes
+from ..dispatch import call, promoted
+from ..registry import Op
+from ..tensor import Tensor
+from .define import broadcast_shape, define, infer_comparison, infer_elementwise, shapes_of
+
+# ---- comparisons ------------------------------------------------------------------------------------------------------
+
+_EQ = define("eq", ("a", "b"), np.equal, infer_comparison("eq"), promotes="arith")
+_NE = define("ne", ("a", "b"), np.not_equal, infer_comparison("ne"), promotes="arith")
+_LT = define("lt", ("a", "b"), np.less, infer_comparison("lt"), promotes="arith")
+_LE = define("le", ("a", "b"), np.less_equal, infer_comparison("le"), promotes="arith")
+_GT = define("gt", ("a", "b"), np.greater, infer_comparison("gt"), promotes="arith")
+_GE = define("ge", ("a", "b"), np.greater_equal, infer_comparison("ge"), promotes="arith")
+_LOGICAL_AND = define("logical_and", ("a", "b"), np.logical_and, infer_comparison("logical_and"))
+_LOGICAL_OR = define("logical_or", ("a", "b"), np.logical_or, infer_comparison("logical_or"))
+_LOGICAL_XOR = define("logical_xor", ("a", "b"), np.logical_xor, infer_comparison("logical_xor"))
+_LOGICAL_NOT = define("logical_not", ("a",), np.logical_not, infer_comparison("logical_not"))
+_ISNAN = define("isnan", ("a",), np.isnan, infer_comparison("isnan"))
+_ISINF = define("isinf", ("a",), np.isinf, infer_comparison("isinf"))
+_ISFINITE = define("isfinite", ("a",), np.isfinite, infer_comparison("isfinite"))
+
+
+def eq(input: Any, other: Any) -> Any:
+    """Return where `input == other`, elementwise."""
+    return call(_EQ, (input, other))
+
+
+def ne(input: Any, other: Any) -> Any:
+    """Return where `input != other`, elementwise."""
+    return call(_NE, (input, other))
+
+
+def lt(input: Any, other: Any) -> Any:
+    """Return where `input < other`, elementwise."""
+    return call(_LT, (input, other))
+
+
+def le(input: Any, other: Any) -> Any:
+    """Return where `input <= other`, elementwise."""
+    return call(_LE, (input, other))
+
+
+def gt(input: Any, other: Any) -> Any:
+    """Return where `input > other`, elementwise."""
+    return call(_GT, (input, other))
+
+
+def ge(input: Any, other: Any) -> Any:
+    """Return where `input >= other`, elementwise."""
+    return call(_GE, (input, other))
+
+
+def logical_and(input: Any, other: Any) -> Any:
+    """Return where both are nonzero."""
+    return call(_LOGICAL_AND, (input, other))
+
+
+def logical_or(input: Any, other: Any) -> Any:
+    """Return where either is nonzero."""
+    return call(_LOGICAL_OR, (input, other))
+
+
+def logical_xor(input: Any, other: Any) -> Any:
+    """Return where exactly one is nonzero."""
+    return call(_LOGICAL_XOR, (input, other))
+
+
+def logical_not(input: Any) -> Any:
+    """Return where `input` is zero."""
+    return call(_LOGICAL_NOT, (input,))
+
+
+def isnan(input: Any) -> Any:
+    """Return where `input` is not a number."""
+    return call(_ISNAN, (input,))
+
+
+def isinf(input: Any) -> Any:
+    """Return where `input` is infinite."""
+    return call(_ISINF, (input,))
+
+
+def isfinite(input: Any) -> Any:
+    """Return where `input` is neither infinite nor NaN."""
+    return call(_ISFINITE, (input,))
+
+
+# ---- bits ---------------------------------------------------------------------------------------------------------------
+
+
+def _infer_bitwise(name: str) -> Any:
+    elementwise = infer_elementwise(name)
+
+    def infer(params: tuple[Any, ...], *operands: Any) -> Any:
+        shape, dtype = elementwise(params, *operands)
+        if dtype.kind not in "iub":
+            raise TypeError(f"{name} is only implemented on integer and Boolean-type tensors, got {dtype}")
+        return shape, dtype
+
+    return infer
+
+
+_BITWISE_AND = define("bitwise_and", ("a", "b"), np.bitwise_and, _infer_bitwise("bitwise_and"), promotes="arith")
+_BITWISE_OR = define("bitwise_or", ("a", "b"), np.bitwise_or, _infer_bitwise("bitwise_or"), promotes="arith")
+_BITWISE_XOR = define("bitwise_xor", ("a", "b"), np.bitwise_xor, _infer_bitwise("bitwise_xor"), promotes="arith")
+_BITWISE_NOT = define("bitwise_not", ("a",), np.invert, _infer_bitwise("bitwise_not"))
+
+
+def bitwise_and(input: Any, other: Any) -> Any:
+    """Return `input & other`."""
+    return call(_BITWISE_AND, (input, other))
+
+
+def bitwise_or(input: Any, other: Any) -> Any:
+    """Return `input | other`."""
+    return call(_BITWISE_OR, (input, other))
+
+
+def bitwise_xor(input: Any, other: Any) -> Any:
+    """Return `input ^ other`."""
+    return call(_BITWISE_XOR, (input, other))
+
+
+def bitwise_not(input: Any) -> Any:
+    """Return `~input`."""
+    return call(_BITWISE_NOT, (input,))
+
+
+# ---- choosing -------------------------------------------------------------------------------------------------------------
+
+
+def _where(condition: Any, a: Any, b: Any, dtype: str | None) -> Any:
+    out = np.where(condition, a, b)
+    return out if dtype is None or out.dtype.name == dtype else out.astype(dtype)
+
+
+def _where_infer(params: tuple[Any, ...], condition: Any, a: Any, b: Any) -> Any:
+    (dtype,) = params
+    if condition.dtype.kind != "b":
+        raise AutogradError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+        )
+    shape = broadcast_shape("where", shapes_of((condition, a, b)))
+    return shape, np.dtype(dtype) if dtype is not None else next(v.dtype for v in (a, b) if hasattr(v, "dtype"))
+
+
+def _where_backward(ctx: Any, g: Any) -> Any:
+    (condition,) = ctx.saved_tensors
+    _, need_a, need_b = ctx.needs_input_grad
+    return None, keep(g, condition) if need_a else None, keep(g, ~condition) if need_b else None
+
+
+def _keep(a: Any, mask: Any) -> Any:
+    return np.where(mask, a, a.dtype.type(0))
+
+
+def _keep_infer(params: tuple[Any, ...], a: Any, mask: Any) -> Any:
+    return broadcast_shape("keep", (a.shape, mask.shape)), a.dtype
+
+
+def _keep_backward(ctx: Any, g: Any) -> Any:
+    (mask,) = ctx.saved_tensors
+    return keep(g, mask), None
+
+
+_WHERE = define("where", ("condition", "a", "b"), _where, _where_infer, _where_backward, saves="condition")
+_WHERE_MEETS = Op("where", ("a", "b"), promotes="arith")
+"""How the two values of `where` meet; the condition stays out of it."""
+_KEEP = define("keep", ("a", "mask"), _keep, _keep_infer, _keep_backward, saves="mask")
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """Return `input` where `condition` holds, `other` elsewhere; without them, the indices where it holds."""
+    if input is None and other is None:
+        from .indexing import nonzero
+
+        return nonzero(condition, as_tuple=True)
+    if isinstance(condition, Tensor):
+        if condition.dtype.kind != "b":
+            _where_infer((None,), condition, input, other)
+        input, other = promoted(_WHERE_MEETS, (input, other))
+    dtype = None
+    if not hasattr(input, "dtype") and not hasattr(other, "dtype"):
+        dtype = dtypes.promote((), (), (input, other)).name
+    return call(_WHERE, (condition, input, other), (dtype,))
+
+
+def keep(input: Any, mask: Any) -> Any:
+    """Return `input` where `mask` holds, zero elsewhere, whatever stands there."""
+    return call(_KEEP, (input, mask))
+
+
+def _masked_fill(a: Any, mask: Any, value: Any) -> Any:
+    if mask.dtype.kind != "b":
+        raise TypeError
+    return np.where(mask, value.astype(a.dtype) if hasattr(value, "astype") else a.dtype.type(value), a)
+
+
+def _masked_fill_infer(params: tuple[Any, ...], a: Any, mask: Any, value: Any) -> Any:
+    if mask.dtype.kind != "b":
+        raise AutogradError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if getattr(value, "shape", ()):
+        raise AutogradError(
+            f"masked_fill takes a number or a 0-dimensional value, but got {len(value.shape)} dimensions"
+        )
+    return broadcast_shape("masked_fill", (a.shape, mask.shape)), a.dtype
+
+
+def _masked_fill_backward(ctx: Any, g: Any) -> Any:
+    (mask,) = ctx.saved_tensors
+    need_a, _, need_value = ctx.needs_input_grad
+    return keep(g, ~mask) if need_a else None, None, keep(g, mask) if need_value else None
+
+
+_MASKED_FILL = define(
+    "masked_fill", ("a", "mask", "value"), _masked_fill, _masked_fill_infer, _masked_fill_backward, saves="mask"
+)
+
+
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """Return `input` with `value` where `mask` holds."""
+    return call(_MASKED_FILL, (input, mask, value))

@@ -1,0 +1,157 @@
+"""Products of vectors and matrices. Their kernels see dense operands only (H1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, ShapeError
+
+from ..dispatch import call
+from ..layout import dense
+from .arithmetic import add, mul
+from .define import broadcast_shape, conj, define, quiet
+from .reduce import sum
+from .shape import reshape, transpose, unsqueeze
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    if a.ndim == 0 or b.ndim == 0:
+        raise ValueError
+    a, b = dense(a), dense(b)
+    if (a if a.base is None else a.base) is (b if b.base is None else b.base) and a is not b:
+        # NumPy multiplies a matrix with its own transpose by another routine (SYRK), with other last bits, which a copy
+        # of it on another worker would not be multiplied by.
+        b = b.copy(order="K")
+    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
+        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+    return np.matmul(a, b)
+
+
+def _matmul_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
+    left, right = a.shape, b.shape
+    if not left or not right:
+        raise ShapeError(
+            f"both arguments to matmul need to be at least 1D, but they are {len(left)}D and {len(right)}D"
+        )
+    if a.dtype != b.dtype:
+        raise AutogradError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}")
+    inner = right[-2] if len(right) > 1 else right[0]
+    if left[-1] != inner:
+        if len(left) == len(right) == 1:
+            raise ShapeError(
+                f"inconsistent tensor size, expected tensor [{left[0]}] and src [{right[0]}] to have the same number of "
+                f"elements, but got {left[0]} and {right[0]} elements respectively"
+            )
+        rows = "x".join(str(extent) for extent in left)
+        columns = "x".join(str(extent) for extent in right)
+        raise ShapeError(f"mat1 and mat2 shapes cannot be multiplied ({rows} and {columns})")
+    batch = broadcast_shape("matmul", (left[:-2], right[:-2]))
+    return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ())), a.dtype
+
+
+def _turned(a: Any) -> Any:
+    """Return matrices transposed and conjugated."""
+    return conj(transpose(a, -2, -1))
+
+
+def _matmul_backward(ctx: Any, g: Any) -> Any:
+    a, b = ctx.saved_tensors
+    need_a, need_b = ctx.needs_input_grad
+    na, nb = len(ctx.inputs[0][0]), len(ctx.inputs[1][0])
+    to_a = to_b = None
+    if na == 1 and nb == 1:
+        return g * conj(b) if need_a else None, g * conj(a) if need_b else None
+    if na == 1:  # (k) @ (..., k, n) -> (..., n)
+        if need_a:
+            to_a = reshape(matmul(conj(b), unsqueeze(g, -1)), ctx.inputs[1][0][:-1])
+        return to_a, unsqueeze(conj(a), -1) * unsqueeze(g, -2) if need_b else None
+    if nb == 1:  # (..., m, k) @ (k) -> (..., m)
+        if need_b:
+            shape = ctx.inputs[0][0]
+            to_b = matmul(reshape(g, (-1,)), conj(reshape(a, (-1, shape[-1]))))
+        return unsqueeze(g, -1) * conj(b) if need_a else None, to_b
+    if need_a:
+        to_a = matmul(g, _turned(b))
+    if need_b:
+        if nb == 2 and na > 2:
+            a, g = reshape(a, (-1, ctx.inputs[0][0][-1])), reshape(g, (-1, ctx.inputs[1][0][-1]))
+        to_b = matmul(_turned(a), g)
+    return to_a, to_b
+
+
+_MATMUL = define("matmul", ("a", "b"), quiet(_matmul), _matmul_infer, _matmul_backward, saved_for={"a": "b", "b": "a"})
+
+
+def matmul(input: Any, other: Any) -> Any:
+    """Return the product of matrices, of vectors, or of batches of matrices."""
+    if input.dtype != other.dtype:
+        _matmul_infer((), input, other)
+    return call(_MATMUL, (input, other))
+
+
+def _expect(name: str, input: Any, ndim: int, argument: str) -> None:
+    if input.ndim != ndim:
+        raise ShapeError(f"{name}: {argument} must be a {ndim}D tensor, got {input.ndim}D")
+
+
+def mm(input: Any, mat2: Any) -> Any:
+    """Return the product of two matrices."""
+    _expect("mm", input, 2, "self")
+    _expect("mm", mat2, 2, "mat2")
+    return matmul(input, mat2)
+
+
+def bmm(input: Any, mat2: Any) -> Any:
+    """Return the products of two batches of matrices of equal length."""
+    _expect("bmm", input, 3, "batch1")
+    _expect("bmm", mat2, 3, "batch2")
+    if input.shape[0] != mat2.shape[0]:
+        raise ShapeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] "
+            f"but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
+        )
+    return matmul(input, mat2)
+
+
+def mv(input: Any, vec: Any) -> Any:
+    """Return the product of a matrix and a vector."""
+    _expect("mv", input, 2, "input")
+    _expect("mv", vec, 1, "vec")
+    return matmul(input, vec)
+
+
+def dot(input: Any, tensor: Any) -> Any:
+    """Return the sum of products of two vectors."""
+    _expect("dot", input, 1, "input")
+    _expect("dot", tensor, 1, "tensor")
+    return matmul(input, tensor)
+
+
+def outer(input: Any, vec2: Any) -> Any:
+    """Return the matrix of all products of the elements of two vectors."""
+    _expect("outer", input, 1, "input")
+    _expect("outer", vec2, 1, "vec2")
+    return mul(unsqueeze(input, 1), vec2)
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * (mat1 @ mat2)`."""
+    product = mm(mat1, mat2)
+    product = product if type(alpha) is int and alpha == 1 else mul(product, alpha)
+    return add(input if type(beta) is int and beta == 1 else mul(input, beta), product)
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """Return `input @ weight.T + bias`."""
+    out = matmul(input, transpose(weight, 0, 1) if weight.ndim == 2 else weight)
+    return out if bias is None else add(out, bias)
+
+
+def trace(input: Any) -> Any:
+    """Return the sum of a matrix's diagonal."""
+    from .diagonals import diagonal
+
+    _expect("trace", input, 2, "input")
+    return sum(diagonal(input))

@@ -1,0 +1,121 @@
+"""Losses, and what they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, ShapeError
+
+from .. import dtypes
+from ..dispatch import call
+from .activations import log_softmax
+from .arithmetic import sub
+from .compare import where
+from .define import define
+from .gathering import gather
+from .reduce import mean, sum
+from .unary import abs, square
+
+
+def _reduce(losses: Any, reduction: str) -> Any:
+    if reduction == "mean":
+        return mean(losses)
+    if reduction == "sum":
+        return sum(losses)
+    if reduction == "none":
+        return losses
+    raise ValueError(f"{reduction} is not a valid value for reduction; use 'none', 'mean' or 'sum'")
+
+
+def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """Return the squared differences, averaged by default."""
+    return _reduce(square(sub(input, target)), reduction)
+
+
+def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """Return the absolute differences, averaged by default."""
+    return _reduce(abs(sub(input, target)), reduction)
+
+
+def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
+    """Return minus the log-probability that `input` (classes along dimension 1) gives to the `target` classes.
+
+    Args:
+        weight: a weight per class; the mean is over the weights.
+        ignore_index: a target that counts nothing.
+    """
+    if not 1 <= input.ndim or target.ndim != input.ndim - 1:
+        raise ShapeError(f"nll_loss: expected target with {input.ndim - 1} dimensions, got shape {list(target.shape)}")
+    axis = 0 if input.ndim == 1 else 1
+    if tuple(target.shape) != (*input.shape[:axis], *input.shape[axis + 1 :]):
+        raise ShapeError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 1}): "
+            f"shapes {list(input.shape)} and {list(target.shape)}"
+        )
+    if target.dtype.kind not in "iu":
+        raise AutogradError(f"expected scalar type Long for target but found {target.dtype}")
+    counted = target != ignore_index
+    classes = where(counted, target, 0)
+    picked = gather(input, axis, classes.unsqueeze(axis)).squeeze(axis)
+    if weight is None:
+        losses = where(counted, -picked, 0.0)
+        return sum(losses) / sum(counted) if reduction == "mean" else _reduce(losses, reduction)
+    weights = where(counted, weight[classes], 0.0)
+    losses = where(counted, -picked * weights, 0.0)
+    return sum(losses) / sum(weights) if reduction == "mean" else _reduce(losses, reduction)
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """Return the cross entropy of logits `input` against class indices, or against class probabilities."""
+    axis = 0 if input.ndim == 1 else 1
+    logs = log_softmax(input, axis)
+    classes = input.shape[axis]
+    if target.dtype.kind == "f":
+        if label_smoothing:
+            target = target * (1 - label_smoothing) + label_smoothing / classes
+        if weight is not None:
+            logs = logs * weight.reshape((-1, *(1,) * (input.ndim - axis - 1)))
+        losses = -sum(logs * target, axis)
+        if reduction == "mean":
+            return mean(losses)
+        return _reduce(losses, reduction)
+    plain = nll_loss(logs, target, weight, ignore_index, reduction)
+    if not label_smoothing:
+        return plain
+    counted = target != ignore_index
+    weighted = logs if weight is None else logs * weight.reshape((-1, *(1,) * (input.ndim - axis - 1)))
+    smooth = where(counted, -sum(weighted, axis), 0.0)
+    if reduction == "mean":
+        norm = sum(counted) if weight is None else sum(where(counted, weight[where(counted, target, 0)], 0.0))
+        smooth = sum(smooth) / norm
+    else:
+        smooth = _reduce(smooth, reduction)
+    return plain * (1 - label_smoothing) + smooth * (label_smoothing / classes)
+
+
+def _one_hot(target: Any, classes: int) -> Any:
+    if target.size and (target.min() < 0 or target.max() >= classes):
+        raise AutogradError("Class values must be non-negative and smaller than num_classes.")
+    return (target[..., None] == np.arange(classes)).astype(np.int64)
+
+
+_ONE_HOT = define("one_hot", ("target",), _one_hot, lambda params, target: ((*target.shape, params[0]), dtypes.int64))
+
+
+def one_hot(input: Any, num_classes: int = -1) -> Any:
+    """Return a one where the class is, zeros elsewhere, along a new last dimension.
+
+    Without `num_classes` there are as many as the greatest class needs; in a session, that waits for the value.
+    """
+    if num_classes == -1:
+        num_classes = int(input.max()) + 1
+    return call(_ONE_HOT, (input,), (num_classes,))

@@ -1,0 +1,486 @@
+"""Reductions over dimensions, and what is made of them. Their kernels see dense operands only (H1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from .. import dtypes
+from ..dispatch import call
+from ..layout import dense
+from .compare import keep
+from .define import Shape, axes_of, axis_of, conj, define, quiet, real_of
+from .gathering import scatter_zeros
+from .layouts import to_dtype
+from .shape import expand, flip, movedim, reshape, unsqueeze
+from .unary import exp, zeros_as
+
+Dims = int | Sequence[int] | None
+
+
+class ValuesIndices(NamedTuple):
+    """What a reduction that remembers where it found its values returns."""
+
+    values: Any
+    indices: Any
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------------------
+
+
+def _reduced(shape: Shape, axes: Shape | None, keepdim: bool) -> Shape:
+    """Return the shape that a reduction leaves; None reduces all."""
+    if axes is None:
+        return (1,) * len(shape) if keepdim else ()
+    if keepdim:
+        return tuple([1 if axis in axes else extent for axis, extent in enumerate(shape)])
+    return tuple([extent for axis, extent in enumerate(shape) if axis not in axes])
+
+
+def _static(input: Any, dim: Dims, keepdim: bool) -> tuple[Shape | None, bool]:
+    """Return (axes, keepdim) as parameters of an op: None for all axes, one form for each meaning (H9)."""
+    if dim is None:
+        return None, keepdim
+    axes = axes_of(dim, input.ndim)
+    return (None if len(axes) == input.ndim else axes), keepdim
+
+
+def _count(shape: Shape, axes: Shape | None) -> int:
+    return math.prod(shape if axes is None else [shape[axis] for axis in axes])
+
+
+def _restored(value: Any, ctx: Any) -> Any:
+    """Return a reduced value with its reduced dimensions back, of extent one."""
+    axes, keepdim = ctx.params[:2]
+    return value if keepdim else reshape(value, _reduced(ctx.inputs[0][0], axes, True))
+
+
+def _spread(g: Any, ctx: Any) -> Any:
+    """Return a gradient of a reduction's result, expanded to its operand's shape."""
+    axes, keepdim = ctx.params[:2]
+    if not keepdim and axes is not None:
+        g = _restored(g, ctx)
+    return expand(g, ctx.inputs[0][0])
+
+
+def _counting(dtype: Any) -> Any:
+    return np.dtype(np.int64) if dtype.kind in "iub" else dtype
+
+
+# ---- sum, mean, product ---------------------------------------------------------------------------------------------------------
+
+
+def _sum(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    if a.dtype.kind in "iub":
+        return np.add.reduce(a, axes, np.int64, None, keepdim)
+    return np.add.reduce(dense(a), axes, None, None, keepdim)
+
+
+def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return _reduced(a.shape, *params), _counting(a.dtype)
+
+
+def _mean(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    if a.dtype.kind in "iub":
+        raise TypeError
+    return np.add.reduce(dense(a), axes, None, None, keepdim) / a.dtype.type(_count(a.shape, axes))
+
+
+def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind in "iub":
+        raise AutogradError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {a.dtype}"
+        )
+    return _reduced(a.shape, *params), a.dtype
+
+
+def _mean_backward(ctx: Any, g: Any) -> Any:
+    return _spread(g / max_of(_count(ctx.inputs[0][0], ctx.params[0]), 1), ctx)
+
+
+max_of = max
+"""Python's own `max`; the name means the reduction from here on."""
+
+
+def _prod(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    if a.dtype.kind in "iub":
+        return np.multiply.reduce(a, axes, np.int64, None, keepdim)
+    return np.multiply.reduce(dense(a), axes, None, None, keepdim)
+
+
+def _prod_backward(ctx: Any, g: Any) -> Any:
+    (a,) = ctx.saved_tensors
+    axes, _ = ctx.params
+    shape = ctx.inputs[0][0]
+    if axes is None:
+        others = reshape(_product_of_others(reshape(a, (-1,))), shape)
+    else:
+        others = movedim(_product_of_others(movedim(a, axes[0], -1)), -1, axes[0])
+    return _spread(g, ctx) * conj(others)
+
+
+def _product_of_others(a: Any) -> Any:
+    """Return, per element of the last dimension, the product of the others there: right also where some are zero.
+
+    A tree of products: pairs are multiplied, their own others found, and handed back to each half of the pair.
+    """
+    extent = a.shape[-1]
+    if extent <= 1:
+        return zeros_as(a) + 1
+    left, right = a[..., : extent // 2 * 2 : 2], a[..., 1::2]
+    from .joining import cat, stack
+
+    pairs = left * right
+    last = a[..., extent - 1 :] if extent % 2 else None
+    others = _product_of_others(pairs if last is None else cat([pairs, last], -1))
+    of_pairs = others if last is None else others[..., :-1]
+    out = reshape(stack([of_pairs * right, of_pairs * left], -1), (*a.shape[:-1], extent // 2 * 2))
+    return out if last is None else cat([out, others[..., -1:]], -1)
+
+
+_SUM = define("sum", ("a",), quiet(_sum), _sum_infer, lambda ctx, g: _spread(g, ctx), saves="none")
+_MEAN = define("mean", ("a",), quiet(_mean), _mean_infer, _mean_backward, saves="none")
+_PROD = define("prod", ("a",), quiet(_prod), _sum_infer, _prod_backward)
+
+
+def _converted(input: Any, dtype: Any) -> Any:
+    return input if dtype is None or input.dtype == dtypes.as_dtype(dtype) else to_dtype(input, dtype)
+
+
+def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the sum over `dim`, all dimensions by default; integers are summed as int64."""
+    return call(_SUM, (_converted(input, dtype),), _static(input, dim, keepdim))
+
+
+def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the mean over `dim`, all dimensions by default."""
+    return call(_MEAN, (_converted(input, dtype),), _static(input, dim, keepdim))
+
+
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the product over one dimension, or of all elements."""
+    return call(_PROD, (_converted(input, dtype),), _static(input, dim, keepdim))
+
+
+# ---- variance ---------------------------------------------------------------------------------------------------------------
+
+
+def _var(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
+    if a.dtype.kind in "iub":
+        raise TypeError
+    a = dense(a)
+    centred = a - np.add.reduce(a, axes, None, None, True) / a.dtype.type(max_of(_count(a.shape, axes), 1))
+    squares = (centred * centred.conj()).real if a.dtype.kind == "c" else centred * centred
+    total = np.add.reduce(squares, axes, None, None, keepdim)
+    return total / total.dtype.type(max_of(_count(a.shape, axes) - correction, 0))
+
+
+def _std(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
+    return np.sqrt(_var(a, axes, keepdim, correction))
+
+
+def _var_infer(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind in "iub":
+        raise AutogradError("std and var only support floating point and complex dtypes")
+    return _reduced(a.shape, *params[:2]), real_of(a.dtype)
+
+
+@quiet
+def _var_backward(ctx: Any, g: Any) -> Any:
+    (a,) = ctx.saved_tensors
+    axes, _, correction = ctx.params
+    scale = 2 / free if (free := _count(ctx.inputs[0][0], axes) - correction) > 0 else math.inf
+    return _restored(g, ctx) * scale * (a - mean(a, axes, True))
+
+
+@quiet
+def _std_backward(ctx: Any, g: Any) -> Any:
+    a, out = ctx.saved_tensors
+    axes, _, correction = ctx.params
+    free = _count(ctx.inputs[0][0], axes) - correction
+    scaled = keep(g / (out * free), out != 0)
+    return _restored(scaled, ctx) * (a - mean(a, axes, True))
+
+
+_VAR = define("var", ("a",), quiet(_var), _var_infer, _var_backward)
+_STD = define("std", ("a",), quiet(_std), _var_infer, _std_backward, saves=("a", "output"))
+
+
+def _corrected(input: Any, dim: Any, unbiased: bool | None, correction: float | None, keepdim: bool) -> tuple[Any, ...]:
+    if isinstance(dim, bool):  # PyTorch's older form: var(input, unbiased)
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return *_static(input, dim, keepdim), correction
+
+
+def var(
+    input: Any,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    """Return the variance over `dim`, divided by the count less `correction` (1 by default)."""
+    return call(_VAR, (input,), _corrected(input, dim, unbiased, correction, keepdim))
+
+
+def std(
+    input: Any,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    """Return the standard deviation over `dim`; see `var`."""
+    return call(_STD, (input,), _corrected(input, dim, unbiased, correction, keepdim))
+
+
+# ---- extremes ---------------------------------------------------------------------------------------------------------------
+
+
+def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
+    """Return the kernel and shape rule of a reduction that has no value for nothing."""
+
+    def extreme(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+        return kernel(a, axes, None, None, keepdim)
+
+    def infer(params: tuple[Any, ...], a: Any) -> Any:
+        axes, keepdim = params
+        if not _count(a.shape, axes):
+            if axes is None:
+                raise AutogradError(
+                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                    "Specify the reduction dim with the 'dim' argument."
+                )
+            empty = next(axis for axis in axes if not a.shape[axis])
+            raise IndexError(f"{name}(): Expected reduction dim {empty} to have non-zero size.")
+        return _reduced(a.shape, axes, keepdim), a.dtype
+
+    return extreme, infer
+
+
+def _extreme_backward(ctx: Any, g: Any) -> Any:
+    """Ties share the gradient evenly."""
+    a, out = ctx.saved_tensors
+    ties = a == _restored(out, ctx)
+    shares = to_dtype(sum(ties, ctx.params[0], True), ctx.inputs[0][1])
+    return keep(_restored(g, ctx) / shares, ties)
+
+
+def _with_places(name: str, search: Any) -> tuple[Any, Any]:
+    """Return the kernel and shape rule of a reduction along one axis that also says where."""
+
+    def with_places(a: Any, axis: int, keepdim: bool) -> Any:
+        if not a.ndim:
+            return a.copy(), np.zeros((), np.int64)
+        places = search(a, axis, None, keepdims=True)
+        values = np.take_along_axis(a, places, axis)
+        return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))
+
+    def infer(params: tuple[Any, ...], a: Any) -> Any:
+        axis, keepdim = params
+        if a.ndim and not a.shape[axis]:
+            raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+        shape = _reduced(a.shape, (axis,), keepdim) if a.ndim else ()
+        return [(shape, a.dtype), (shape, dtypes.int64)]
+
+    return with_places, infer
+
+
+def _with_places_backward(ctx: Any, grads: Any) -> Any:
+    (places,) = ctx.saved_tensors
+    axis, keepdim = ctx.params
+    g, shape = grads[0], ctx.inputs[0][0]
+    if g is None or not shape:
+        return g
+    if not keepdim:
+        g, places = unsqueeze(g, axis), unsqueeze(places, axis)
+    return scatter_zeros(g, axis, places, shape)
+
+
+def _place(name: str, search: Any) -> tuple[Any, Any]:
+    """Return the kernel and shape rule of argmax and argmin."""
+
+    def place(a: Any, axis: int | None, keepdim: bool) -> Any:
+        return search(a, axis, None, keepdims=keepdim) if a.ndim else np.zeros((), np.int64)
+
+    def infer(params: tuple[Any, ...], a: Any) -> Any:
+        axis, keepdim = params
+        if not _count(a.shape, None if axis is None or not a.ndim else (axis,)):
+            raise IndexError(
+                f"{name}(): Expected reduction dim {axis if axis is not None else 'to be specified for an empty tensor'}"
+            )
+        return _reduced(a.shape, None if axis is None else (axis,), keepdim), dtypes.int64
+
+    return place, infer
+
+
+_AMAX = define("amax", ("a",), *_extreme("amax", np.maximum.reduce), _extreme_backward, saves=("a", "output"))
+_AMIN = define("amin", ("a",), *_extreme("amin", np.minimum.reduce), _extreme_backward, saves=("a", "output"))
+_MAX = define("max", ("a",), *_with_places("max", np.argmax), _with_places_backward, saves="output1", outputs=2)
+_MIN = define("min", ("a",), *_with_places("min", np.argmin), _with_places_backward, saves="output1", outputs=2)
+_ARGMAX = define("argmax", ("a",), *_place("argmax", np.argmax))
+_ARGMIN = define("argmin", ("a",), *_place("argmin", np.argmin))
+
+
+def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """Return the greatest element over `dim`; equal ones share the gradient."""
+    return call(_AMAX, (input,), _static(input, dim, keepdim))
+
+
+def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """Return the smallest element over `dim`; equal ones share the gradient."""
+    return call(_AMIN, (input,), _static(input, dim, keepdim))
+
+
+def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the greatest element; with `dim` the greatest along it and where; with a tensor, the greater of the two."""
+    if dim is None:
+        return call(_AMAX, (input,), (None, False))
+    if hasattr(dim, "shape"):
+        from .arithmetic import maximum
+
+        return maximum(input, dim)
+    return ValuesIndices(*call(_MAX, (input,), (axis_of(dim, input.ndim), keepdim)))
+
+
+def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the smallest element; with `dim` the smallest along it and where; with a tensor, the smaller of the two."""
+    if dim is None:
+        return call(_AMIN, (input,), (None, False))
+    if hasattr(dim, "shape"):
+        from .arithmetic import minimum
+
+        return minimum(input, dim)
+    return ValuesIndices(*call(_MIN, (input,), (axis_of(dim, input.ndim), keepdim)))
+
+
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the index of the greatest element: along `dim`, or in the flattened tensor."""
+    return call(_ARGMAX, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
+
+
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the index of the smallest element: along `dim`, or in the flattened tensor."""
+    return call(_ARGMIN, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
+
+
+# ---- truth ------------------------------------------------------------------------------------------------------------------
+
+
+def _truth_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return _reduced(a.shape, *params), dtypes.bool
+
+
+_ALL = define("all", ("a",), lambda a, axes, keepdim: np.all(a, axes, None, keepdim), _truth_infer)
+_ANY = define("any", ("a",), lambda a, axes, keepdim: np.any(a, axes, None, keepdim), _truth_infer)
+
+
+def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+    """Return whether all elements over `dim` are nonzero."""
+    return call(_ALL, (input,), _static(input, dim, keepdim))
+
+
+def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+    """Return whether any element over `dim` is nonzero."""
+    return call(_ANY, (input,), _static(input, dim, keepdim))
+
+
+# ---- log of sums, running sums, norms ---------------------------------------------------------------------------------------------
+
+
+def _logsumexp(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    a = dense(a)
+    top = np.maximum.reduce(a, axes, None, None, True, -np.inf)
+    top = np.where(np.isfinite(top), top, a.dtype.type(0))
+    out = np.log(np.add.reduce(np.exp(a - top), axes, None, None, True)) + top
+    return out if keepdim else out.reshape(_reduced(a.shape, axes, False))
+
+
+@quiet
+def _logsumexp_backward(ctx: Any, g: Any) -> Any:
+    a, out = ctx.saved_tensors
+    finite = keep(out, out != -math.inf)
+    return _restored(g, ctx) * exp(a - _restored(finite, ctx))
+
+
+def _cumsum(a: Any, axis: int) -> Any:
+    if not a.ndim:
+        return a.astype(_counting(a.dtype))
+    return np.add.accumulate(dense(a), axis, _counting(a.dtype))
+
+
+_LOGSUMEXP = define(
+    "logsumexp", ("a",), quiet(_logsumexp), _sum_infer, _logsumexp_backward, saves=("a", "output"), promotes="float"
+)
+_CUMSUM = define(
+    "cumsum",
+    ("a",),
+    quiet(_cumsum),
+    lambda params, a: (a.shape, _counting(a.dtype)),
+    lambda ctx, g: flip(cumsum(flip(g, ctx.params[0]), ctx.params[0]), ctx.params[0]) if g.shape else g,
+    saves="none",
+)
+
+
+def _norm(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    if a.dtype.kind in "iub":
+        raise TypeError
+    a = dense(a)
+    squares = (a * a.conj()).real if a.dtype.kind == "c" else a * a
+    return np.sqrt(np.add.reduce(squares, axes, None, None, keepdim))
+
+
+def _norm_infer(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind in "iub":
+        raise AutogradError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {a.dtype}")
+    return _reduced(a.shape, *params), real_of(a.dtype)
+
+
+@quiet
+def _norm_backward(ctx: Any, g: Any) -> Any:
+    """The gradient at zero is zero."""
+    a, out = ctx.saved_tensors
+    out = _restored(out, ctx)
+    return keep(_restored(g, ctx) * (a / out), out != 0)
+
+
+_NORM = define("norm", ("a",), quiet(_norm), _norm_infer, _norm_backward, saves=("a", "output"))
+
+
+def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
+    """Return `log(sum(exp(input)))` over `dim`, without overflow."""
+    return call(_LOGSUMEXP, (input,), _static(input, dim, keepdim))
+
+
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Return the running sum along `dim`."""
+    return call(_CUMSUM, (_converted(input, dtype),), (axis_of(dim, input.ndim),))
+
+
+def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm."""
+    input = _converted(input, dtype)
+    if p in ("fro", 2, None):
+        return call(_NORM, (input,), _static(input, dim, keepdim))
+    from .unary import abs
+
+    magnitudes = abs(input)
+    if p == math.inf:
+        return amax(magnitudes, () if dim is None else dim, keepdim)
+    if p == -math.inf:
+        return amin(magnitudes, () if dim is None else dim, keepdim)
+    if p == 0:
+        return sum(to_dtype(input != 0, real_of(input.dtype)), dim, keepdim)
+    if p == 1:
+        return sum(magnitudes, dim, keepdim)
+    return sum(magnitudes**p, dim, keepdim) ** (1.0 / p)

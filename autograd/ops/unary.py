@@ -1,0 +1,365 @@
+"""Elementwise functions of one operand: a table of kernels and rules, then the functions.
+
+Rules of this file: a rule keeps the operand or the output, whichever alone is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..dispatch import call
+from .compare import keep
+from .define import conj, define, infer_elementwise, infer_same, quiet, real_of
+
+LN2, LN10 = math.log(2.0), math.log(10.0)
+
+# ---- kernels and shape rules that NumPy has not -----------------------------------------------------------------------------
+
+
+def _infer_neg(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind == "b":
+        raise AutogradError(
+            "Negation, the `-` operator, on a bool tensor is not supported. "
+            "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return a.shape, a.dtype
+
+
+def _infer_real(params: tuple[Any, ...], a: Any) -> Any:
+    return a.shape, real_of(a.dtype)
+
+
+def _rounded(kernel: Any) -> Any:
+    """Return a kernel that leaves integers and bools as they are."""
+
+    def rounded(a: Any) -> Any:
+        return a.copy() if a.dtype.kind in "iub" else kernel(a)
+
+    return rounded
+
+
+def _rsqrt(a: Any) -> Any:
+    return 1 / np.sqrt(a)
+
+
+def _reciprocal(a: Any) -> Any:
+    return 1 / a
+
+
+def _sigmoid(a: Any) -> Any:
+    return 1 / (1 + np.exp(-a))
+
+
+def _relu(a: Any) -> Any:
+    return np.maximum(a, 0)
+
+
+def _sign(a: Any) -> Any:
+    return a.copy() if a.dtype.kind == "b" else np.sign(a)
+
+
+def _zeros(a: Any) -> Any:
+    return np.zeros(a.shape, a.dtype)
+
+
+# ---- rules --------------------------------------------------------------------------------------------------------------
+
+
+def _linear(of: Any) -> Any:
+    """Return the rule `g * conj(of(residual))`."""
+
+    @quiet
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * conj(of(ctx.saved_tensors[0]))
+
+    return backward
+
+
+def _over(of: Any) -> Any:
+    """Return the rule `g / conj(of(residual))`."""
+
+    @quiet
+    def backward(ctx: Any, g: Any) -> Any:
+        return g / conj(of(ctx.saved_tensors[0]))
+
+    return backward
+
+
+def _to_zero(ctx: Any, g: Any) -> Any:
+    return zeros_as(g)
+
+
+def _abs_backward(ctx: Any, g: Any) -> Any:
+    return g * sign(ctx.saved_tensors[0])
+
+
+def _relu_backward(ctx: Any, g: Any) -> Any:
+    return keep(g, ctx.saved_tensors[0] > 0)
+
+
+def _sigmoid_backward(ctx: Any, g: Any) -> Any:
+    (out,) = ctx.saved_tensors
+    return g * conj((1 - out) * out)
+
+
+def _tanh_backward(ctx: Any, g: Any) -> Any:
+    (out,) = ctx.saved_tensors
+    return g * conj(1 - out * out)
+
+
+def _unary(name: str, kernel: Any, backward: Any, saves: str = "a", *, infer: Any = None, promotes: Any = None) -> Any:
+    return define(name, ("a",), kernel, infer or infer_elementwise(name), backward, saves=saves, promotes=promotes)
+
+
+def _smooth(name: str, kernel: Any, backward: Any, saves: str = "a") -> Any:
+    """Define a function that is computed in floating point, whatever it is given."""
+    return _unary(name, quiet(kernel), backward, saves, promotes="float")
+
+
+_NEG = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg)
+_ABS = _unary("abs", np.absolute, _abs_backward, infer=_infer_real)
+_SIGN = _unary("sign", _sign, _to_zero, "none", infer=infer_same)
+_FLOOR = _unary("floor", _rounded(np.floor), _to_zero, "none", infer=infer_same)
+_CEIL = _unary("ceil", _rounded(np.ceil), _to_zero, "none", infer=infer_same)
+_TRUNC = _unary("trunc", _rounded(np.trunc), _to_zero, "none", infer=infer_same)
+_ZEROS_AS = _unary("zeros_as", _zeros, _to_zero, "none", infer=infer_same)
+_SQUARE = _unary("square", quiet(np.square), _linear(lambda a: a * 2))
+_RECIPROCAL = _smooth("reciprocal", _reciprocal, _linear(lambda out: -out * out), "output")
+_SQRT = _smooth("sqrt", np.sqrt, _over(lambda out: out * 2), "output")
+_RSQRT = _smooth("rsqrt", _rsqrt, _linear(lambda out: out**3 * -0.5), "output")
+_EXP = _smooth("exp", np.exp, _linear(lambda out: out), "output")
+_EXPM1 = _smooth("expm1", np.expm1, _linear(lambda out: out + 1), "output")
+_LOG = _smooth("log", np.log, _over(lambda a: a))
+_LOG1P = _smooth("log1p", np.log1p, _over(lambda a: a + 1))
+_LOG2 = _smooth("log2", np.log2, _over(lambda a: a * LN2))
+_LOG10 = _smooth("log10", np.log10, _over(lambda a: a * LN10))
+_SIN = _smooth("sin", np.sin, _linear(lambda a: cos(a)))
+_COS = _smooth("cos", np.cos, _linear(lambda a: -sin(a)))
+_TAN = _smooth("tan", np.tan, _linear(lambda out: out * out + 1), "output")
+_ASIN = _smooth("asin", np.arcsin, _linear(lambda a: rsqrt(1 - a * a)))
+_ACOS = _smooth("acos", np.arccos, _linear(lambda a: -rsqrt(1 - a * a)))
+_ATAN = _smooth("atan", np.arctan, _over(lambda a: a * a + 1))
+_SINH = _smooth("sinh", np.sinh, _linear(lambda a: cosh(a)))
+_COSH = _smooth("cosh", np.cosh, _linear(lambda a: sinh(a)))
+_TANH = _smooth("tanh", np.tanh, quiet(_tanh_backward), "output")
+_ASINH = _smooth("asinh", np.arcsinh, _linear(lambda a: rsqrt(a * a + 1)))
+_ACOSH = _smooth("acosh", np.arccosh, _linear(lambda a: rsqrt(a * a - 1)))
+_ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
+_SIGMOID = _smooth("sigmoid", _sigmoid, quiet(_sigmoid_backward), "output")
+_RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same)
+
+# ---- complex numbers ----------------------------------------------------------------------------------------------------
+
+
+def _imag(a: Any) -> Any:
+    return a.imag
+
+
+def _imag_infer(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind != "c":
+        raise AutogradError("imag is not implemented for tensors with non-complex dtypes.")
+    return a.shape, real_of(a.dtype)
+
+
+def _conj(a: Any) -> Any:
+    return np.conjugate(a)
+
+
+_REAL = define("real", ("a",), lambda a: a.real, _infer_real, lambda ctx, g: g, saves="none", view=True)
+_IMAG = define("imag", ("a",), _imag, _imag_infer, lambda ctx, g: g * 1j, saves="none", view=True)
+_CONJ = define("conj", ("a",), _conj, infer_same, lambda ctx, g: conj(g), saves="none")
+
+
+def real(input: Any) -> Any:
+    """Return the real part; what is real as it is."""
+    return call(_REAL, (input,)) if input.dtype.kind == "c" else input
+
+
+def imag(input: Any) -> Any:
+    """Return the imaginary part of a complex tensor."""
+    if input.dtype.kind != "c":
+        _imag_infer((), input)
+    return call(_IMAG, (input,))
+
+
+def conj_of(input: Any) -> Any:
+    """Return the complex conjugate; what is real as it is."""
+    return call(_CONJ, (input,)) if input.dtype.kind == "c" else input
+
+
+# ---- rounding with digits -----------------------------------------------------------------------------------------------
+
+
+def _round(a: Any, decimals: int) -> Any:
+    return a.copy() if a.dtype.kind in "iub" else np.round(a, decimals)
+
+
+_ROUND = _unary("round", _round, _to_zero, "none", infer=infer_same)
+
+
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """Return `input` rounded to the nearest, halves to even."""
+    return call(_ROUND, (input,), (int(decimals),))
+
+
+# ---- the functions --------------------------------------------------------------------------------------------------------
+
+
+def neg(input: Any) -> Any:
+    """Return `-input`."""
+    return call(_NEG, (input,))
+
+
+def abs(input: Any) -> Any:
+    """Return the absolute value."""
+    return call(_ABS, (input,))
+
+
+def sign(input: Any) -> Any:
+    """Return the sign: -1, 0 or 1 (for complex, on the unit circle)."""
+    return call(_SIGN, (input,))
+
+
+def floor(input: Any) -> Any:
+    """Return the greatest integers not above."""
+    return call(_FLOOR, (input,))
+
+
+def ceil(input: Any) -> Any:
+    """Return the smallest integers not below."""
+    return call(_CEIL, (input,))
+
+
+def trunc(input: Any) -> Any:
+    """Return `input` rounded towards zero."""
+    return call(_TRUNC, (input,))
+
+
+def zeros_as(input: Any) -> Any:
+    """Return zeros of `input`'s shape and dtype, with a gradient of zero."""
+    return call(_ZEROS_AS, (input,))
+
+
+def square(input: Any) -> Any:
+    """Return `input * input`."""
+    return call(_SQUARE, (input,))
+
+
+def reciprocal(input: Any) -> Any:
+    """Return `1 / input`."""
+    return call(_RECIPROCAL, (input,))
+
+
+def sqrt(input: Any) -> Any:
+    """Return the square root."""
+    return call(_SQRT, (input,))
+
+
+def rsqrt(input: Any) -> Any:
+    """Return `1 / sqrt(input)`."""
+    return call(_RSQRT, (input,))
+
+
+def exp(input: Any) -> Any:
+    """Return e to the power of `input`."""
+    return call(_EXP, (input,))
+
+
+def expm1(input: Any) -> Any:
+    """Return `exp(input) - 1`, precise near zero."""
+    return call(_EXPM1, (input,))
+
+
+def log(input: Any) -> Any:
+    """Return the natural logarithm."""
+    return call(_LOG, (input,))
+
+
+def log1p(input: Any) -> Any:
+    """Return `log(1 + input)`, precise near zero."""
+    return call(_LOG1P, (input,))
+
+
+def log2(input: Any) -> Any:
+    """Return the logarithm to base 2."""
+    return call(_LOG2, (input,))
+
+
+def log10(input: Any) -> Any:
+    """Return the logarithm to base 10."""
+    return call(_LOG10, (input,))
+
+
+def sin(input: Any) -> Any:
+    """Return the sine."""
+    return call(_SIN, (input,))
+
+
+def cos(input: Any) -> Any:
+    """Return the cosine."""
+    return call(_COS, (input,))
+
+
+def tan(input: Any) -> Any:
+    """Return the tangent."""
+    return call(_TAN, (input,))
+
+
+def asin(input: Any) -> Any:
+    """Return the inverse sine."""
+    return call(_ASIN, (input,))
+
+
+def acos(input: Any) -> Any:
+    """Return the inverse cosine."""
+    return call(_ACOS, (input,))
+
+
+def atan(input: Any) -> Any:
+    """Return the inverse tangent."""
+    return call(_ATAN, (input,))
+
+
+def sinh(input: Any) -> Any:
+    """Return the hyperbolic sine."""
+    return call(_SINH, (input,))
+
+
+def cosh(input: Any) -> Any:
+    """Return the hyperbolic cosine."""
+    return call(_COSH, (input,))
+
+
+def tanh(input: Any) -> Any:
+    """Return the hyperbolic tangent."""
+    return call(_TANH, (input,))
+
+
+def asinh(input: Any) -> Any:
+    """Return the inverse hyperbolic sine."""
+    return call(_ASINH, (input,))
+
+
+def acosh(input: Any) -> Any:
+    """Return the inverse hyperbolic cosine."""
+    return call(_ACOSH, (input,))
+
+
+def atanh(input: Any) -> Any:
+    """Return the inverse hyperbolic tangent."""
+    return call(_ATANH, (input,))
+
+
+def sigmoid(input: Any) -> Any:
+    """Return `1 / (1 + exp(-input))`."""
+    return call(_SIGMOID, (input,))
+
+
+def relu(input: Any) -> Any:
+    """Return `max(input, 0)`; its derivative at 0 is 0."""
+    return call(_RELU, (input,))
