@@ -211,6 +211,11 @@ def _compile_function(step: Step, program: Program, host: Host) -> Execute:
         if context_slot >= 0:
             slots[context_slot] = Context(context) if recording else None
         values = [o._data if isinstance(o, Tensor) else o for o in outputs]
+        if not open_ended and len(values) != len(targets):
+            raise GraphError(
+                f"{cls.__name__} returned {len(values)} outputs, but its infer said {len(targets)}: "
+                "infer must describe every output"
+            )
         if open_ended:
             slots.extend(values)
         else:

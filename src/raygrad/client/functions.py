@@ -23,6 +23,7 @@ from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, NotShippable, SessionError
 from raygrad.proto.graph import KIND_OBJECT, ROLE_FUNCTION, VJP, Spec
+from raygrad.proto.program import Learned
 from raygrad.workers.contexts import Context
 
 from .records import CONTEXT, Constant, NodeRecord, SpecEntry, spec_of_array
@@ -50,11 +51,12 @@ class Known(NamedTuple):
 class Learning:
     """What a record of a run is to teach: filled in by the session when the record arrives."""
 
-    __slots__ = ("key", "learned", "node", "undefined")
+    __slots__ = ("inferred", "key", "learned", "undefined")
 
-    def __init__(self, key: Any, node: int = -1) -> None:
+    def __init__(self, key: Any, inferred: Known | None = None) -> None:
         self.key = key
-        self.node = node
+        self.inferred = inferred
+        """What the Function's `infer` said, to be replaced by what its run shows."""
         self.learned: Any = None
         self.undefined: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
@@ -106,6 +108,8 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                 user_site(),
             )
             record.effects = bool(getattr(cls, "effects", False))
+            if known.expected is None:
+                record.learn = Learning(where, known)
             recorder.add_record(record)
             values = [record.output(i + 1) for i in range(len(known.outputs))]
         result = _wrapped(recorder, cls, fn, record, known, args, inputs, values, recording)
@@ -169,7 +173,20 @@ def _resolve(
     record.saved |= 1
     recorder.session.submit(open_ended=True)
     recorder.session.wait_for(record, lambda: learning.learned is not None)
-    learned = learning.learned
+    known = shown(recorder, learning.learned)
+    if all(entry.dtype is not None for entry in known.outputs):  # objects are fetched at each apply: never remembered
+        recorder.session.known[where] = known
+    record.outputs = (CONTEXT, *known.outputs)
+    values = [record.output(i + 1) for i in range(len(known.outputs))]
+    recorder.session.hold(record)
+    if context is not None:
+        record.live |= 1
+        values.append(context)
+    return known, record, values
+
+
+def shown(recorder: SessionRecorder, learned: Learned) -> Known:
+    """Return what a run of a Function showed, from its record."""
     *described, (_, as_tuple) = learned.outputs
     entries: list[SpecEntry] = []
     kinds: list[tuple[Any, ...]] = []
@@ -183,7 +200,7 @@ def _resolve(
             entries.append(recorder.entry(spec_of_array(tuple(shape), dtype, layout)))
             kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin)))
     expected = (tuple(kinds), tuple(learned.saved_inputs), tuple(learned.saved_outputs), int(as_tuple))
-    known = Known(
+    return Known(
         expected,
         tuple(entries),
         tuple(kind[0] == "array" and bool(kind[3]) for kind in kinds),
@@ -192,15 +209,6 @@ def _resolve(
         tuple(learned.saved_outputs),
         bool(as_tuple),
     )
-    if all(kind[0] == "array" for kind in kinds):  # objects must be fetched at each apply: never remembered
-        recorder.session.known[where] = known
-    record.outputs = (CONTEXT, *entries)
-    values = [record.output(i + 1) for i in range(len(entries))]
-    recorder.session.hold(record)
-    if context is not None:
-        record.live |= 1
-        values.append(context)
-    return known, record, values
 
 
 def _wrapped(

@@ -165,11 +165,14 @@ class SessionRecorder(Recorder):
         with self.lock:
             sources: list[Any] = []
             key: list[Any] = [op.name, params]
+            defined: bool | None = True
             for operand in operands:
                 if type(operand) is Pending:
                     if operand.record.recorder is not self:
                         self._refuse_mixing(operand)
                     key.append(operand.spec)
+                    if operand.defined is not True:  # an op of an undefined gradient is undefined
+                        defined = None
                     record = operand.record
                     if type(record) is NodeRecord:
                         sources.append((record, operand.index, operand if record.run >= 0 else None))
@@ -196,7 +199,7 @@ class SessionRecorder(Recorder):
             made = NodeRecord(self, ROLE_OP, op.name, (), sources, outputs, params, user_site())
             made.template = template
             self.add_record(made)
-            return [made.output(0)] if len(outputs) == 1 else [made.output(i) for i in range(len(outputs))]
+            return [made.output(i, defined) for i in range(len(outputs))]
 
     def _infer(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[SpecEntry]:
         """Return the specs of an op's outputs, by its shape rule; where it has none, by reading the operands."""

@@ -31,7 +31,7 @@ class SpecEntry:
         self.spec = spec
         self.dtype = np.dtype(spec.dtype) if spec.dtype else None
         self.stamp = -1
-        """The submission for which `local` is valid."""
+        """The graph for which `local` is valid."""
         self.local = -1
 
 

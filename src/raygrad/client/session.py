@@ -17,8 +17,8 @@ import numpy as np
 
 from raygrad.autograd.modes import state
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import DroppedError, RaygradError, SessionError, WorkerLost
-from raygrad.proto.program import Failure
+from raygrad.errors import DroppedError, GraphError, RaygradError, SessionError, WorkerLost
+from raygrad.proto.program import Failure, Learned
 from raygrad.proto.program import Record as RunRecord
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.machine import Machine
@@ -29,6 +29,7 @@ from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
 
 from .backends import open_executor
 from .cells import roll_back
+from .functions import Learning, shown
 from .recorder import SessionRecorder
 from .records import NodeRecord
 from .runs import Run
@@ -97,7 +98,8 @@ class Session:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        state.recorder = self._ambient_before.pop()
+        if self._ambient_before:
+            state.recorder = self._ambient_before.pop()
         self.close(discard=error is not None)
 
     def start(self) -> Session:
@@ -115,8 +117,8 @@ class Session:
         """
         if self._recorder.closed:
             return
-        if state.recorder is self._recorder:
-            state.recorder = self._ambient_before.pop() if self._ambient_before else None
+        if state.recorder is self._recorder and self._ambient_before:
+            state.recorder = self._ambient_before.pop()
         try:
             if not discard:
                 self._finish()
@@ -296,7 +298,7 @@ class Session:
             run.records.append(record)
         if submitted is not None:
             for learned in record.learned:
-                submitted.learns[learned.index].learn.learned = learned
+                self._learned(submitted.learns[learned.index].learn, learned)
             for index, undefined, flows in record.undefined:
                 learner = submitted.learns.get(index)
                 if learner is not None:
@@ -308,6 +310,21 @@ class Session:
                 run._emits.append((node, ordinal, name, opened))
             for handler in self._handlers.get(name, ()):
                 handler(opened)
+
+    def _learned(self, learning: Learning, learned: Learned) -> None:
+        """A Function that was not known has run (H3); what its `infer` said must hold."""
+        learning.learned = learned
+        if learning.inferred is None:
+            return
+        found = shown(self._recorder, learned)
+        said = [(entry.spec.shape, entry.spec.dtype) for entry in learning.inferred.outputs]
+        was = [(entry.spec.shape, entry.spec.dtype) for entry in found.outputs]
+        if said == was:
+            self.known[learning.key] = found
+        else:
+            self._errors.append(
+                GraphError(f"a Function's infer said that its outputs are {said}, but its forward returned {was}")
+            )
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""

@@ -6,6 +6,7 @@ hook or emit needs are left out (H21).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -16,6 +17,10 @@ from raygrad.workers.driver import Given, Kept, Submission
 from .cells import Write
 from .records import CONTEXT, NodeRecord, SpecEntry
 from .sites import Site
+
+
+_stamps = itertools.count(1)
+"""Marks the spec entries of one graph; over all sessions, which share the entries of constants and contexts."""
 
 
 class Submitted:
@@ -60,9 +65,11 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
     given: list[Any] = []
     external_specs: list[int] = []
 
+    stamp = next(_stamps)
+
     def spec_index(entry: SpecEntry) -> int:
-        if entry.stamp != run:
-            entry.stamp = run
+        if entry.stamp != stamp:
+            entry.stamp = stamp
             entry.local = len(specs)
             specs.append(entry.spec)
         return entry.local
