@@ -1,0 +1,94 @@
+"""Adam (Kingma and Ba, 2015), with AMSGrad (Reddi et al., 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from raygrad.autograd import ops
+from raygrad.autograd.tensor import Tensor
+
+from .optimizer import Group, Optimizer, ParameterState, check_rate, zeros_like
+
+
+class Adam(Optimizer):
+    """Moves each element by the ratio of its running mean gradient to its running root mean square.
+
+    The number of steps is a tensor, as the moments are: in a session it falls back with them when a step fails.
+
+    Args:
+        params: real tensors, or dicts with "params" and options of their own.
+        lr: the learning rate.
+        betas: how much of the two running means is kept at each step.
+        eps: keeps the denominator from zero.
+        weight_decay: adds `weight_decay * param` to the gradient.
+        amsgrad: uses the largest mean square seen so far.
+        maximize: climbs instead.
+
+    Raises:
+        ValueError: a negative rate, a beta outside [0, 1), or complex parameters.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_rate("learning rate", lr)
+        check_rate("epsilon value", eps)
+        for index, beta in enumerate(betas):
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+        check_rate("weight_decay value", weight_decay)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+            },
+        )
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group; see `Optimizer.add_param_group`. Complex parameters are refused: the mean square is real."""
+        super().add_param_group(param_group)
+        for param in self.param_groups[-1]["params"]:
+            if param.dtype.kind == "c":
+                raise ValueError("Adam moves real parameters; hold the real and imaginary parts of a complex one apart")
+
+    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+        beta1, beta2 = group["betas"]
+        if "step" not in kept:
+            self.keep(kept, "step", Tensor.made(np.zeros((), np.float64)))
+            self.keep(kept, "exp_avg", zeros_like(param))
+            self.keep(kept, "exp_avg_sq", zeros_like(param))
+            if group["amsgrad"]:
+                self.keep(kept, "max_exp_avg_sq", zeros_like(param))
+        step: Tensor = kept["step"]
+        mean: Tensor = kept["exp_avg"]
+        square: Tensor = kept["exp_avg_sq"]
+        direction = -grad if group["maximize"] else grad
+        if group["weight_decay"] != 0:
+            direction = direction.add(param, alpha=group["weight_decay"])
+        self.assign(step, step + 1)
+        self.assign(mean, (mean * beta1).add(direction, alpha=1 - beta1))
+        self.assign(square, (square * beta2).add(direction * direction, alpha=1 - beta2))
+        if group["amsgrad"]:
+            peak: Tensor = kept["max_exp_avg_sq"]
+            self.assign(peak, ops.maximum(peak, square))
+            square = peak
+        # both means start at zero; dividing by 1 - beta ** step takes that out of them
+        rate = group["lr"] / (1 - beta1**step)
+        size = square.sqrt() / (1 - beta2**step).sqrt() + group["eps"]
+        self.assign(param, param - mean / size * rate)

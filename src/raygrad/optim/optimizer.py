@@ -1,0 +1,232 @@
+"""What all optimisers share: parameter groups, the state of each parameter, saving and loading, one step.
+
+Rules of this file: no arithmetic, and nothing that knows whether values are arrays or pending. Numbers such as the
+learning rate are operands of the update, never parameters of an op: a decayed learning rate makes no new plan (H9).
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from raygrad.autograd.modes import enable_grad, no_grad, state
+from raygrad.autograd.recording import Pending, Recorder
+from raygrad.autograd.tensor import Tensor
+
+Group = dict[str, Any]
+"""A parameter group: "params", a list of tensors, and one entry per option."""
+
+
+class ParameterState(dict[str, Any]):
+    """What an optimiser keeps for one parameter, by name; its entries are cells, which a failed run takes back (H8).
+
+    A cell is an attribute to whoever rolls it back, so every entry is an attribute too, and None means that there is
+    no such entry.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.get(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if value is None:
+            self.pop(name, None)
+        else:
+            self[name] = value
+
+
+class Optimizer(ABC):
+    """Moves parameters along their gradients.
+
+    Subclasses give `update`, which moves one parameter.
+
+    Attributes:
+        param_groups: the groups, which may be read and changed between steps: `group["lr"] *= 0.5`.
+        state: what is kept per parameter.
+        defaults: the options of groups that do not set their own.
+
+    Raises:
+        TypeError: `params` is one tensor, or holds something that is not a tensor.
+        ValueError: no parameters, one that is not a leaf, or one in two groups.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got one Tensor"
+            )
+        self.defaults = dict(defaults)
+        self.state: dict[Tensor, ParameterState] = {}
+        self.param_groups: list[Group] = []
+        given = list(params)
+        if not given:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group: "params" and options that differ from the defaults.
+
+        Raises:
+            TypeError: not a dict; parameters in a set, whose order changes from run to run; something not a tensor.
+            ValueError: a parameter that is not a leaf, or is in another group already.
+        """
+        if not isinstance(param_group, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        given = param_group["params"]
+        if isinstance(given, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+                "will change between runs. Please use a list instead."
+            )
+        params: list[Tensor] = [given] if isinstance(given, Tensor) else list(given)
+        for param in params:
+            if not isinstance(param, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
+            if not (param.is_leaf or param.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        if len(set(params)) != len(params):
+            warnings.warn("optimizer contains a parameter group with duplicate parameters", stacklevel=3)
+        if not {known for group in self.param_groups for known in group["params"]}.isdisjoint(params):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append({**self.defaults, **param_group, "params": params})
+
+    # ---- a step -----------------------------------------------------------------------------------------------------
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of all parameters, or fill them with zeros."""
+        for _, param in self._parameters():
+            if set_to_none:
+                param.grad = None
+            elif param.grad is not None:
+                param.grad = zeros_like(param)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every parameter that has a gradient. In a session this submits the step and does not wait for it.
+
+        Args:
+            closure: evaluates the model again and returns the loss, which `step` returns.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group, param in self._parameters():
+                grad = param.grad
+                if grad is not None:
+                    self.update(group, param, grad, self.state.setdefault(param, ParameterState()))
+        recorder = self._recorder()
+        if recorder is not None:
+            recorder.submit()
+        return loss
+
+    @abstractmethod
+    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+        """Move one parameter in place, with what was `kept` for it; called with recording of gradients off."""
+
+    def keep(self, kept: ParameterState, name: str, value: Tensor) -> Tensor:
+        """Make `value` an entry of a parameter's state, and return it."""
+        recorder = self._recorder()
+        if recorder is None:
+            kept[name] = value
+        else:
+            recorder.write(kept, name, value)
+        return value
+
+    def assign(self, tensor: Tensor, value: Tensor) -> None:
+        """Give a parameter, or an entry of its state, its next value, in place.
+
+        In a session that is a new version of the cell. Views taken of a parameter (`x @ weight.T`) are of the version
+        before; an in-place operation would refuse because of them. Memory that cannot be written, as that of a value
+        that came out of a session, is left as it is.
+        """
+        recorder = self._recorder()
+        data = value._data if value.dtype == tensor.dtype else value.to(tensor.dtype)._data
+        if recorder is not None:
+            recorder.write(tensor, "_data", data)
+        elif type(tensor._data) is not Pending and tensor._data.flags.writeable:
+            np.copyto(tensor._data, data)
+        else:
+            tensor._data = data
+        tensor.counter()[0] += 1
+
+    def _parameters(self) -> Iterator[tuple[Group, Tensor]]:
+        for group in self.param_groups:
+            for param in group["params"]:
+                yield group, param
+
+    def _recorder(self) -> Recorder | None:
+        """Return the recorder of the session that this step belongs to, if any: the ambient one, or the parameters'."""
+        if state.recorder is not None:
+            return state.recorder
+        for _, param in self._parameters():
+            for tensor in (param, param._grad):
+                data = None if tensor is None else tensor._data
+                if type(data) is Pending and not data.record.recorder.closed:
+                    return data.record.recorder
+        return None
+
+    # ---- saving and loading -----------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state and the options, with parameters named by their number: what `load_state_dict` takes."""
+        numbers = {param: number for number, (_, param) in enumerate(self._parameters())}
+        return {
+            "state": {numbers[param]: dict(kept) for param, kept in self.state.items() if param in numbers},
+            "param_groups": [{**g, "params": [numbers[param] for param in g["params"]]} for g in self.param_groups],
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned, of this optimiser or of one over like parameters in the same order.
+
+        Raises:
+            ValueError: the groups do not correspond.
+        """
+        groups: list[Group] = state_dict["param_groups"]
+        if len(groups) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(groups, self.param_groups, strict=True)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        by_number: dict[int, Tensor] = {}
+        for saved, group in zip(groups, self.param_groups, strict=True):
+            by_number.update(zip(saved["params"], group["params"], strict=True))
+            group.update({name: copy.deepcopy(value) for name, value in saved.items() if name != "params"})
+        self.state.clear()
+        with no_grad():
+            for number, entries in state_dict["state"].items():
+                param = by_number[number]
+                kept = self.state[param] = ParameterState()
+                for name, value in entries.items():
+                    if not isinstance(value, Tensor):
+                        kept[name] = copy.deepcopy(value)
+                        continue
+                    # a counter keeps its own precision; what follows the parameter takes its dtype
+                    dtype = param.dtype if value.ndim or name != "step" else value.dtype
+                    self.keep(kept, name, (value.to(dtype) if value.dtype != dtype else value.detach()).clone())
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            lines.extend(f"    {name}: {group[name]}" for name in sorted(group) if name != "params")
+        return "\n".join([*lines, ")"])
+
+
+def zeros_like(param: Tensor) -> Tensor:
+    """Return zeros of a parameter's shape and dtype."""
+    return Tensor.made(np.zeros(param.shape, param.dtype))
+
+
+def check_rate(what: str, value: float) -> None:
+    """Raise ValueError unless an option is a number that is not negative."""
+    if not value >= 0.0:
+        raise ValueError(f"Invalid {what}: {value}")
