@@ -13,7 +13,7 @@ from raygrad.errors import AutogradError
 
 from .derive import Meta
 from .layout import dense
-from .node import FREED, Node, stale_message
+from .node import FREED, Edge, Node, stale_message, stale_value
 from .recording import Data, Recorder
 from .tensor import Tensor
 from .user_backward import densified, run_backward
@@ -107,14 +107,15 @@ class FunctionNode(Node):
             return ()
         if self._saved is None:
             raise AutogradError(FREED)
-        return tuple([None if slot is None else self._unpack(slot, number) for number, slot in enumerate(self._saved)])
+        return tuple([None if slot is None else self._unpack(slot) for slot in self._saved])
 
     # ---- the node -------------------------------------------------------------------------------------------------
 
-    def _unpack(self, slot: Saved, number: int) -> Tensor:
+    def _unpack(self, slot: Saved) -> Tensor:
         kind, position, tensor, counter, version = slot
         if counter is not None and counter[0] != version:
-            what = f"saved tensor {number} of {self._title()} ({tensor.dtype}, shape {tuple(tensor.shape)})"
+            made_by: Edge = (self, position) if kind is OUTPUT else (tensor.grad_fn, tensor.output_nr)
+            what = stale_value(tensor, made_by, self)
             raise AutogradError(stale_message(what, counter[0], version))
         return Tensor.made(tensor, self, position) if kind is OUTPUT else tensor
 

@@ -172,8 +172,8 @@ def _seeds(roots: Sequence[Tensor], grads: Sequence[Any], create_graph: bool) ->
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
             if grad.shape != root.shape:
                 raise AutogradError(
-                    f"Mismatch in shape: grad_output[{index}] has a shape of {list(grad.shape)} and output[{index}] has "
-                    f"a shape of {list(root.shape)}."
+                    f"Mismatch in shape: grad_output[{index}] has a shape of {list(grad.shape)} and output[{index}] "
+                    f"has a shape of {list(root.shape)}."
                 )
             if (grad.dtype.kind == "c") != (root.dtype.kind == "c"):
                 raise AutogradError(

@@ -17,7 +17,7 @@ from raygrad.errors import AutogradError
 from .derive import Meta, OpContext, vjp_arrays, vjp_tensors
 from .hooks import HookDict, RemovableHandle
 from .modes import state
-from .recording import Data, Record, Recorder
+from .recording import Data, Pending, Record, Recorder
 
 if TYPE_CHECKING:
     from .registry import Derivative, Op
@@ -193,7 +193,11 @@ class OpNode(Node):
     def _check_versions(self) -> None:
         for slot, entry in enumerate(self.versions):
             if entry is not None and entry[0][0] != entry[1]:
-                raise AutogradError(stale_message(f"saved value {slot} of {self.name()}", entry[0][0], entry[1]))
+                assert self.rule is not None
+                assert self.saved is not None
+                position, data = self.rule.saves[slot], self.saved[slot]
+                what = stale_value(data, self._edges[position] if position >= 0 else (self, -1 - position), self)
+                raise AutogradError(stale_message(what, entry[0][0], entry[1]))
 
     def _saved_tensors(self, saved: list[Data]) -> list[Any]:
         """Return the residuals as tensors with their place in the graph."""
@@ -218,6 +222,15 @@ class OpNode(Node):
             else:
                 out.append(Tensor.made(data, edge[0], edge[1]))
         return out
+
+
+def stale_value(data: Data, made_by: Edge | None, keeper: Node) -> str:
+    """Return how the message for a stale saved value names it (CX-13)."""
+    what = f"[{data.dtype} {list(data.shape)}], "
+    producer = None if made_by is None else made_by[0]
+    if producer is not None and not isinstance(producer, AccumulateGrad) and made_by is not None:
+        what += f"which is output {made_by[1]} of {producer._title()}, "
+    return what + f"saved by {keeper._title()},"
 
 
 def stale_message(what: str, current: int, expected: int) -> str:
@@ -251,22 +264,23 @@ def accumulate(variable: Tensor, grad: Data, create_graph: bool, recorder: Recor
     The first gradient takes the leaf's axis order (EN-32) and memory of its own (BW-16).
     """
     from . import ops
-    from .tensor import Tensor
 
     old = variable._grad
     if create_graph:
-        new = Tensor.made(grad._data, grad.grad_fn, grad.output_nr) if old is None else old + grad
+        # a clone: neither the caller's gradient nor another leaf's may share its memory (pending ones are immutable)
+        fresh = grad if type(grad._data) is Pending else grad.clone()
+        new = variable.made(fresh._data, fresh.grad_fn, fresh.output_nr) if old is None else old + grad
         _set_grad(variable, new, recorder)
         return
     order = variable.axis_order()
     if recorder is not None:
         laid = ops.in_order_data(grad, order, recorder)
         if old is None:
-            _set_grad(variable, Tensor.made(laid), recorder)
+            _set_grad(variable, variable.made(laid), recorder)
         else:
             recorder.write(old, "_data", recorder.add(old._data, laid))
     elif old is None:
-        _set_grad(variable, Tensor.made(ops.copy_in_order(grad, order)), None)
+        _set_grad(variable, variable.made(ops.copy_in_order(grad, order)), None)
     else:
         old.add_in_place(grad)
 

@@ -68,7 +68,7 @@ class Pass:
         state.passes += 1
         try:
             with _UNRECORDED if self.recorder is None else self.recorder.during_pass():
-                if state.passes % _NESTED_PER_THREAD or self.recorder is not None:  # a recorder is locked by this thread
+                if state.passes % _NESTED_PER_THREAD or self.recorder is not None:  # this thread has it locked
                     self._traverse(waiting)
                 else:
                     _on_fresh_stack(lambda: self._traverse(waiting))
