@@ -14,6 +14,7 @@ from raygrad.errors import AutogradError
 from .derive import Meta
 from .layout import dense
 from .node import FREED, Edge, Node, stale_message, stale_value
+from .packed import run_packed
 from .recording import Data, Recorder
 from .tensor import Tensor
 from .user_backward import densified, run_backward
@@ -134,7 +135,13 @@ class FunctionNode(Node):
 
     def _run_here(self, grads: list[Data | None], create_graph: bool) -> Sequence[Data | None]:
         if create_graph:
-            return run_backward(self, [None if g is None else densified(g) for g in grads], True)
+            if self._saved is None:  # freed: reading it will say so
+                return run_backward(self, [None if g is None else densified(g) for g in grads], True)
+            for slot in self._saved:
+                if slot is not None:
+                    self._unpack(slot)  # raises when something saved was changed in place
+            dense_grads = [None if g is None else densified(g) for g in grads]
+            return run_packed(self, dense_grads, lambda node, leaves: run_backward(node, leaves, True))
         wrapped = [None if g is None else Tensor.made(g if g.flags.c_contiguous else dense(g)) for g in grads]
         return [None if g is None else g._data for g in run_backward(self, wrapped, False)]
 

@@ -14,9 +14,10 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from raygrad.autograd.derive import OpContext, vjp_arrays
-from raygrad.autograd.engine import call_hook, grad
+from raygrad.autograd.engine import call_hook
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
 from raygrad.autograd.layout import dense, is_array
+from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.registry import get_op
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import GraphError
@@ -315,11 +316,15 @@ class _Levels:
         self._context = context
         self._arguments = arguments
         self._outputs = outputs
+        self._intermediate = Intermediate(context.name(), ())
 
     def first(self, items: Sequence[Any], create_graph: bool) -> list[Any]:
         """Return one gradient per argument from (cotangents, arguments, outputs)."""
         a, b = self._outputs, self._outputs + self._arguments
-        node = self._context.replay(items[a:b], items[b:])
+        if create_graph:
+            node, self._intermediate = on_tape(self._context, items[a:b], items[b:])
+        else:
+            node = self._context.replay(items[a:b], items[b:])
         return run_backward(node, items[:a], create_graph)
 
     def at(self, depth: int, items: Sequence[Any], create_graph: bool) -> list[Any]:
@@ -329,25 +334,7 @@ class _Levels:
         count = self._results(depth - 1)
         cotangents, below = items[:count], items[count:]
         results = self.at(depth - 1, below, True)
-        pairs = [
-            (r, c)
-            for r, c in zip(results, cotangents, strict=True)
-            if r is not None and r._requires_grad and c is not None
-        ]
-        targets = [item for item in below if item is not None and item._requires_grad]
-        if not pairs or not targets:
-            return [None] * len(below)
-        grads = iter(
-            grad(
-                [r for r, _ in pairs],
-                targets,
-                [c for _, c in pairs],
-                create_graph=create_graph,
-                retain_graph=True,
-                allow_unused=True,
-            )
-        )
-        return [next(grads) if item is not None and item._requires_grad else None for item in below]
+        return differentiated(results, below, cotangents, self._intermediate, create_graph)
 
     def _results(self, depth: int) -> int:
         """Return the number of results of level `depth`: one per argument, then one per input of the level below."""

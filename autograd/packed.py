@@ -1,0 +1,176 @@
+"""A user's backward as one node of a graph that is differentiated again (H7).
+
+Rules of this file: the local tape over which a backward runs under `create_graph`, and the node that stands for it.
+Eager passes use it so that derivatives of derivatives are summed in the order in which a session sums them, where the
+backward runs on a worker; values saved by forward that are neither inputs nor outputs raise where a derivative would
+silently lack the terms through them (BW-18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from raygrad.errors import AutogradError
+
+from .derive import Meta
+from .node import FREED, NO_EDGE, Node, next_sequence
+from .recording import Data, Recorder
+from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .context import FunctionNode
+
+Items = Sequence[Tensor | None]
+
+
+class Intermediate:
+    """Values that forward saved and that are neither inputs nor outputs, as leaves of a local tape."""
+
+    def __init__(self, name: str, leaves: Sequence[tuple[int, Tensor]]) -> None:
+        self.name = name
+        self.leaves = [leaf for _, leaf in leaves]
+        self._slots = [slot for slot, _ in leaves]
+
+    def check(self, grads: Items) -> None:
+        """Raise if a derivative flows into one of them.
+
+        Raises:
+            AutogradError: it does; names the saved slot and the remedies.
+        """
+        for slot, grad in zip(self._slots, grads, strict=True):
+            if grad is not None:
+                raise AutogradError(
+                    f"the derivative of {self.name} depends on the value saved in slot {slot}, which is neither an input nor "
+                    "an output of the Function, so the terms through it would be missing: recompute it in backward from a "
+                    "saved input, or return it as an output; a constant (a mask, say) is kept as an attribute of ctx"
+                )
+
+
+def on_tape(context: FunctionNode, inputs: Items, outputs: Items) -> tuple[FunctionNode, Intermediate]:
+    """Return a context whose saved inputs and outputs are the given tensors and whose other saved values are leaves."""
+    node = context.replay(inputs, outputs)
+    tagged: list[tuple[int, Tensor]] = []
+    saved = list(node._saved or ())
+    for number, (slot, before) in enumerate(zip(saved, context._saved or (), strict=True)):
+        if slot is not None and before is not None and before.kind == "value" and slot.value.dtype.kind in "fc":
+            leaf = leaf_of(slot.value, True)
+            tagged.append((number, leaf))
+            saved[number] = slot._replace(value=leaf, counter=None)
+    if node._saved is not None:
+        node._saved = saved
+    return node, Intermediate(context.name(), tagged)
+
+
+def leaf_of(tensor: Tensor, requires_grad: bool) -> Tensor:
+    """Return a leaf over a tensor's data."""
+    leaf = Tensor.made(tensor._data)
+    leaf._version = tensor._version
+    leaf._requires_grad = requires_grad
+    return leaf
+
+
+def differentiated(
+    outputs: Items, leaves: Items, cotangents: Items, intermediate: Intermediate, create_graph: bool
+) -> list[Tensor | None]:
+    """Return the gradients of `outputs` with respect to `leaves`, on a local tape; None where there is none.
+
+    Raises:
+        AutogradError: a derivative flows into a saved intermediate value.
+    """
+    from .engine import grad
+
+    pairs = [
+        (o, c) for o, c in zip(outputs, cotangents, strict=True) if o is not None and o._requires_grad and c is not None
+    ]
+    targets = [leaf for leaf in leaves if leaf is not None and leaf._requires_grad]
+    if not pairs or not (targets or intermediate.leaves):
+        return [None] * len(leaves)
+    found = list(
+        grad(
+            [o for o, _ in pairs],
+            [*targets, *intermediate.leaves],
+            [c for _, c in pairs],
+            create_graph=create_graph,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    )
+    intermediate.check(found[len(targets) :])
+    given = iter(found)
+    return [next(given) if leaf is not None and leaf._requires_grad else None for leaf in leaves]
+
+
+class PackedBackward(Node):
+    """A user's backward, or a derivative of one, that ran on a local tape: a node over its inputs and results."""
+
+    def __init__(
+        self, name: str, items: Items, leaves: Items, results: Items, intermediate: Intermediate
+    ) -> None:
+        self._name = name
+        self._items = list(items)
+        self._leaves = list(leaves)
+        self._results = list(results)
+        self._intermediate = intermediate
+        self._freed = False
+        self._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
+        self._metas = [None if t is None else (t.shape, t.dtype) for t in results]
+        self._sequence = next_sequence()
+
+    def name(self) -> str:
+        """Return the name of the backward that it stands for."""
+        return self._name
+
+    def outputs(self) -> list[Tensor | None]:
+        """Return the results as tensors whose producer this node is; those that need no derivative without one."""
+        out: list[Tensor | None] = []
+        for number, result in enumerate(self._results):
+            if result is None:
+                out.append(None)
+            elif result._requires_grad:
+                out.append(Tensor.made(result._data, self, number))
+            else:
+                out.append(Tensor.made(result._data))
+        return out
+
+    def _input_metas(self) -> Sequence[Meta | None]:
+        return [None if t is None else (t.shape, t.dtype) for t in self._items]
+
+    def _release(self) -> None:
+        self._freed = True
+        self._items, self._leaves, self._results = [], [], []
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if self._freed:
+            raise AutogradError(FREED)
+        if not create_graph:
+            wrapped = [None if g is None else Tensor.made(g) for g in grads]
+            found = differentiated(self._results, self._leaves, wrapped, self._intermediate, False)
+            return [None if g is None else g._data for g in found]
+        cotangents = [None if g is None else leaf_of(g, g._requires_grad) for g in grads]
+        found = differentiated(self._results, self._leaves, cotangents, self._intermediate, True)
+        above = PackedBackward(
+            self._name + "Backward", [*grads, *self._items], [*cotangents, *self._leaves], found, self._intermediate
+        )
+        return above.outputs()
+
+
+def run_packed(
+    context: FunctionNode, grads: Items, run: Callable[[FunctionNode, Items], Items]
+) -> list[Tensor | None]:
+    """Run a Function's backward on a local tape and return its gradients, each with the packed node as its producer."""
+    inputs: list[Tensor | None] = [None] * len(context._inputs)
+    outputs: list[Tensor | None] = [None] * len(context._metas)
+    for slot in context._saved or ():
+        if slot is not None and slot.kind == "input":
+            inputs[slot.position] = slot.value
+        elif slot is not None and slot.kind == "output":
+            outputs[slot.position] = Tensor.made(slot.value, context, slot.position)
+    for name, (kind, position) in (context._references or {}).items():
+        (inputs if kind == "input" else outputs)[position] = context.__dict__[name]
+    items = [*grads, *inputs, *outputs]
+    leaves = [None if t is None else leaf_of(t, t._requires_grad) for t in items]
+    a, b = len(grads), len(grads) + len(inputs)
+    node, intermediate = on_tape(context, leaves[a:b], leaves[b:])
+    results = run(node, leaves[:a])
+    return PackedBackward(context.name() + "Backward", items, leaves, results, intermediate).outputs()
