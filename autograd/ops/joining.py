@@ -22,17 +22,29 @@ def _along(axis: int, part: Any) -> tuple[Any, ...]:
 # ---- together -------------------------------------------------------------------------------------------------------------
 
 
+def _counts(shapes: Sequence[Any]) -> list[bool]:
+    """Return which operands count: PyTorch skips empty vectors whatever the dimensions of the others."""
+    skipping = any(len(shape) != 1 for shape in shapes)
+    return [not (skipping and shape == (0,)) for shape in shapes]
+
+
 def _cat(*arrays_and_axis: Any) -> Any:
     *arrays, axis = arrays_and_axis
+    if any(array.shape == (0,) for array in arrays):
+        counts = _counts([array.shape for array in arrays])
+        arrays = [array for array, counting in zip(arrays, counts, strict=True) if counting]
     return np.concatenate(arrays, axis=axis)
 
 
 def _cat_infer(params: tuple[Any, ...], *tensors: Any) -> Any:
     (axis,) = params
-    first = tensors[0].shape
+    counts = _counts([tensor.shape for tensor in tensors])
+    first = tensors[counts.index(True)].shape
     total = 0
     for number, tensor in enumerate(tensors):
         shape = tensor.shape
+        if not counts[number]:
+            continue
         if len(shape) != len(first):
             raise ShapeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
         for d, (expected, got) in enumerate(zip(first, shape, strict=True)):
@@ -49,7 +61,11 @@ def _cat_backward(ctx: Any, g: Any) -> Any:
     (axis,) = ctx.params
     grads: list[Any] = []
     start = 0
-    for meta, need in zip(ctx.inputs, ctx.needs_input_grad, strict=True):
+    counts = _counts([meta[0] for meta in ctx.inputs])
+    for meta, need, counting in zip(ctx.inputs, ctx.needs_input_grad, counts, strict=True):
+        if not counting:
+            grads.append(reshape(g, (-1,))[:0] if need else None)
+            continue
         stop = start + meta[0][axis]
         grads.append(g[_along(axis, slice(start, stop))] if need else None)
         start = stop
@@ -98,10 +114,9 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     for number, tensor in enumerate(given):
         if not tensor.ndim:
             raise ShapeError(f"zero-dimensional tensor (at position {number}) cannot be concatenated")
-    real = [tensor for tensor in given if tensor.shape != (0,)]  # PyTorch skips empty vectors whatever the others are
-    if real and len(real) != len(given) and real[0].ndim != 1:
-        given = tuple(real)
-    return call(_CAT, given, (axis_of(dim, given[0].ndim),))
+    counts = _counts([tensor.shape for tensor in given])
+    ndim = given[counts.index(True)].ndim if True in counts else 1
+    return call(_CAT, given, (axis_of(dim, ndim),))
 
 
 concat = concatenate = cat
