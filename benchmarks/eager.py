@@ -1,0 +1,158 @@
+"""What one node costs without a session: forward and backward of long chains over four numbers."""
+
+# pyright: reportMissingImports=false, reportIncompatibleMethodOverride=false
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from measure import Result, Subject, compare, elsewhere, per_unit
+
+import raygrad as rg
+
+LENGTH = 500
+START = np.linspace(0.1, 0.9, 4)
+
+# ---- a custom Function: sin, its input saved for backward ----------------------------------------------------------
+
+
+class SinArrays(rg.autograd.Function):
+    """In NumPy."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return rg.from_numpy(np.sin(x.numpy()))
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return rg.from_numpy(grad.numpy() * np.cos(x.numpy()))
+
+
+class SinTensors(rg.autograd.Function):
+    """In operations of raygrad."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return rg.sin(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * rg.cos(x)
+
+
+class TorchSinTensors(torch.autograd.Function):
+    """In operations of torch."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.sin(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * torch.cos(x)
+
+
+class TorchSinArrays(torch.autograd.Function):
+    """In NumPy, under torch."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.from_numpy(np.sin(x.numpy()))
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return torch.from_numpy(grad.numpy() * np.cos(x.numpy()))
+
+
+def custom_chain(lib, function):
+    """Forward through the chain and back."""
+    x = lib.tensor(START, requires_grad=True)
+    y = x
+    for _ in range(LENGTH):
+        y = function.apply(y)
+    y.backward(lib.ones(4, dtype=lib.float64))
+    return x.grad
+
+
+# ---- built-in operations -------------------------------------------------------------------------------------------
+
+
+def builtin_chain(lib):
+    """Two operations a link: one with a number, one without."""
+    x = lib.tensor(START, requires_grad=True)
+    y = x
+    for _ in range(LENGTH // 2):
+        y = (y * 1.01).sin()
+    y.backward(lib.ones(4, dtype=lib.float64))
+    return x.grad
+
+
+# ---- HIPS autograd, in a process of its own ------------------------------------------------------------------------
+
+
+@contextmanager
+def hips() -> Generator[dict[str, Subject]]:
+    """Yield subjects that ask `hips.py`; it has to start outside this repository, where `autograd` is a room."""
+    script = Path(__file__).with_name("hips.py").resolve()
+    with elsewhere():
+        child = subprocess.Popen(
+            [sys.executable, str(script), str(LENGTH)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    asks, answers = child.stdin, child.stdout
+
+    def ask(what: str) -> float:
+        asks.write(what + "\n")
+        asks.flush()
+        return json.loads(answers.readline())
+
+    try:
+        yield {what: Subject("HIPS autograd", lambda what=what: ask(what)) for what in ("custom", "builtin")}
+    finally:
+        asks.close()  # it ends when nobody asks any more
+        child.wait(timeout=10)
+        answers.close()
+
+
+def results(quick: bool) -> list[Result]:
+    """Measure everything of this file."""
+    torch.set_num_threads(1)
+    rounds = 7 if quick else 25
+    with hips() as other:
+        custom = [
+            Subject("torch", per_unit(lambda: custom_chain(torch, TorchSinTensors), LENGTH)),
+            Subject("torch, NumPy inside", per_unit(lambda: custom_chain(torch, TorchSinArrays), LENGTH)),
+            other["custom"],
+            Subject(
+                "raygrad, NumPy inside",
+                per_unit(lambda: custom_chain(rg, SinArrays), LENGTH),
+                "torch",
+                "<= 1.0 x torch",
+            ),
+            Subject("raygrad", per_unit(lambda: custom_chain(rg, SinTensors), LENGTH), "torch"),
+        ]
+        builtin = [
+            Subject("torch", per_unit(lambda: builtin_chain(torch), LENGTH)),
+            other["builtin"],
+            Subject("raygrad", per_unit(lambda: builtin_chain(rg), LENGTH), "torch", "<= 1.2 x torch"),
+        ]
+        return [
+            *compare("eager custom Function, 4 float64, forward + backward | node", custom, rounds),
+            *compare("eager built-in operations (mul, sin), 4 float64, forward + backward | node", builtin, rounds),
+        ]
