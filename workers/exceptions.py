@@ -31,12 +31,18 @@ def _pack_one(error: BaseException) -> bytes | None:
     """Return one exception with all of its attributes, or those that can be pickled; None if it cannot be rebuilt."""
     for state in (dict(error.__dict__), {name: one for name, one in error.__dict__.items() if _fits(one)}):
         try:
-            data = pickle_value((type(error), error.args, state))
+            data = pickle_value((type(error), _signature(error), error.args, state))
             _rebuilt(data)
         except Exception:  # whatever the user's class raises when it is taken apart or rebuilt: try with less
             continue
         return data
     return None
+
+
+def _signature(error: BaseException) -> tuple[Any, ...]:
+    """Return what its type has to be called with, by its own account: OSError keeps file names out of `args`."""
+    reduced = error.__reduce__()
+    return reduced[1] if isinstance(reduced, tuple) and reduced[0] is type(error) else error.args
 
 
 def _fits(value: Any) -> bool:
@@ -49,10 +55,10 @@ def _fits(value: Any) -> bool:
 
 def _rebuilt(data: bytes) -> BaseException:
     """Return an exception from its type, args and attributes; its `__init__` runs only if it takes these args."""
-    kind, args, state = cast("tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]", unpickle_value(data))
+    kind, signature, args, state = cast("tuple[type[BaseException], Any, Any, dict[str, Any]]", unpickle_value(data))
     error: BaseException | None
     try:
-        error = kind(*args)
+        error = kind(*signature)
     except Exception:  # its signature is its own affair
         error = None
     if error is None or type(error) is not kind or error.args != args:

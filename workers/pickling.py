@@ -21,7 +21,7 @@ from collections import OrderedDict, deque
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, cast
 
 import cloudpickle
@@ -76,10 +76,8 @@ def _imports_alike(module: str) -> bool:
 
 def import_name(obj: Any) -> tuple[str, str] | None:
     """Return (module, qualname) if every worker finds this very definition there."""
-    if not isinstance(obj, FunctionType | BuiltinFunctionType | type):
-        return None
-    module, qualname = obj.__module__, obj.__qualname__
-    if not isinstance(module, str) or not _imports_alike(module):  # pyright: ignore[reportUnnecessaryIsInstance]
+    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(qualname, str) or not _imports_alike(module):
         return None
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
@@ -154,6 +152,7 @@ class _Pickler(cloudpickle.Pickler):
         if type(reduced) is not tuple or len(reduced) != 6:  # pyright: ignore[reportUnknownArgumentType]
             return reduced  # pyright: ignore[reportUnknownVariableType]
         maker, args, state, _, _, setter = cast("tuple[Any, ...]", reduced)
+        state[0].pop("__slotnames__", None)  # noted by Python when an instance is first pickled
         if isinstance(cls, FunctionMeta):
             state[0].pop("_backward_cls", None)  # made anew by the metaclass
         args = (*args[:-2], None, None)  # cloudpickle's own name for the class is random: not even equal when made anew

@@ -9,6 +9,7 @@ restarts nothing. A Ray that was running before is never shut down.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import socket
 import threading
@@ -117,13 +118,13 @@ def _connect(address: str, cpus: int, object_store_memory: int | None) -> None:
             )  # Ray's coming default, without its warning
             if wanted:
                 _check_reachable(wanted)
-                ray.init(address=wanted, logging_level="ERROR", namespace=_namespace())
+                ray.init(address=wanted, logging_level=logging.ERROR, namespace=_namespace())
             else:
                 ray.init(
                     address="local",
                     num_cpus=cpus,
                     include_dashboard=False,
-                    logging_level="ERROR",
+                    logging_level=logging.ERROR,
                     namespace=_namespace(),
                     object_store_memory=object_store_memory,
                 )

@@ -165,7 +165,11 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler) -> bool:
     subject = obj.__self__ if isinstance(obj, MethodType) else obj
     if not isinstance(subject, FunctionType | type | ModuleType | partial):
         state = getattr(subject, "__dict__", {})
-        found.extend(f"{type(subject).__name__}.{key}" for key, value in state.items() if isinstance(value, MUTABLE))
+        found.extend(
+            f"{type(subject).__name__}.{key}"
+            for key, value in state.items()
+            if isinstance(value, MUTABLE) and not key.startswith("__")
+        )
     if not found:
         return False
     try:

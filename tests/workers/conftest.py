@@ -1,0 +1,122 @@
+"""What the tests of executors share: small graphs over built-in ops and Functions, and a listener that keeps a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, Node, Spec, structural_hash
+from raygrad.proto.program import Record
+from raygrad.scheduler.machine import Machine
+from raygrad.scheduler.planner import Planner
+from raygrad.workers.base import Executor
+from raygrad.workers.driver import Driver, External, Given, Submission
+from raygrad.workers.shipping import ship
+
+CONTEXT, ARRAY = 0, 1
+
+
+class Graphs:
+    """Builds a graph; each method returns the id of the value that it makes."""
+
+    def __init__(self, externals: int = 1, shape: tuple[int, ...] = (4,)) -> None:
+        self.specs = (Spec("context"), Spec("array", shape, "float64", "cpu", (tuple(range(len(shape))), ())))
+        self.externals = (ARRAY,) * externals
+        self.nodes: list[Node] = []
+        self.kept: list[tuple[int, int]] = []
+        self.values = externals
+
+    def _add(self, node: Node) -> int:
+        self.nodes.append(node)
+        self.values += len(node.outputs)
+        return self.values - 1
+
+    def mul(self, a: int, b: int, pin: int = -1) -> int:
+        return self._add(Node("op", "mul", (), (a, b), (ARRAY,), (), pin))
+
+    def call(self, fn: str, *inputs: int, pin: int = -1, open_ended: bool = False) -> int:
+        """Apply a user Function of one output; returns the output (the context comes before it)."""
+        outputs = (CONTEXT,) if open_ended else (CONTEXT, ARRAY)
+        return self._add(
+            Node("function", "@" + fn, (), inputs, outputs, (len(inputs), (0,) * len(inputs), 0, None), pin)
+        )
+
+    def keep(self, *values: int, in_store: bool = False) -> None:
+        self.kept.extend((value, KEEP_IN_STORE if in_store else KEEP_ON_WORKER) for value in values)
+
+    def graph(self, open_ended: bool = False) -> Graph:
+        return Graph(self.specs, self.externals, tuple(self.nodes), tuple(self.kept), open_ended)
+
+
+class Log:
+    """A listener that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+        self.records: list[Record] = []
+        self.failures: dict[int, tuple[Record | None, str]] = {}
+
+    def record(self, record: Record) -> None:
+        self.told.append(("record", record.run, record.segment))
+        self.records.append(record)
+
+    def finished(self, run: int) -> None:
+        self.told.append(("finished", run))
+
+    def failed(self, run: int, record: Record | None, reason: str) -> None:
+        self.told.append(("failed", run))
+        self.failures[run] = (record, reason)
+
+    def over(self, run: int) -> bool:
+        """Whether the run has ended, well or not."""
+        return ("finished", run) in self.told or ("failed", run) in self.told
+
+
+class Session:
+    """The least of a session: a driver over an executor, with runs numbered from 1."""
+
+    def __init__(self, executor: Executor, window: int = 16) -> None:
+        self.log = Log()
+        self.executor = executor
+        self.driver = Driver(executor, Planner(executor.cluster), Machine(window=window), self.log)
+        self.run = 0
+
+    def submit(self, graph: Graph, *externals: External | np.ndarray[Any, Any]) -> int:
+        """Submit a graph, and return its run number."""
+        self.run += 1
+        given = tuple(Given(one) if isinstance(one, np.ndarray) else one for one in externals)
+        encoded = graph.encode()
+        self.driver.submit(Submission(self.run, graph, encoded, structural_hash(encoded), given))
+        return self.run
+
+    def learn(self, obj: Any, *, in_process: bool = False) -> str:
+        """Make user code known to the executor; return its name."""
+        shipped = ship(obj, in_process=in_process)
+        self.executor.learn(shipped.fingerprint, shipped.shipment)
+        return shipped.fingerprint
+
+    def wait(self, run: int, seconds: float = 30.0) -> None:
+        """Wait until a run is over."""
+        self.driver.wait(lambda: self.log.over(run), self.driver._clock() + seconds)
+
+
+@pytest.fixture(scope="session")
+def graphs() -> type[Graphs]:
+    return Graphs
+
+
+@pytest.fixture
+def open_session() -> Generator[Callable[..., Session]]:
+    """Return a function that opens a `Session` over an executor; it is closed at the end of the test."""
+    opened: list[Session] = []
+
+    def open_one(executor: Executor, **options: Any) -> Session:
+        opened.append(Session(executor, **options))
+        return opened[-1]
+
+    yield open_one
+    for session in opened:
+        session.driver.close()

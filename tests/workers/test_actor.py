@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from raygrad.autograd.function import Function
+from raygrad.proto.program import Call, Item, Pinned, Program
+from raygrad.proto.values import pack_values, unpack_values
+from raygrad.scheduler.plan import Cluster
+from raygrad.scheduler.planner import Planner
+from raygrad.workers import actor as module
+from raygrad.workers.actor import WorkerActor
+from raygrad.workers.host import POISON
+from raygrad.workers.shipping import ship
+from raygrad.workers.threads import release_blas
+from raygrad.workers.wire import compact, decode_record, encode_call, encode_program, pieces
+
+
+class Leaves(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        sys.exit(3)
+
+
+@pytest.fixture
+def actor(monkeypatch: Any) -> Any:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(name, "9")
+    yield WorkerActor("worker 5", 1)
+    release_blas(1)
+
+
+def program_of(g: Any) -> Program:
+    return Planner(Cluster.of(1)).plan(g.graph(), (-1,) * len(g.externals), b"key").programs[0]
+
+
+def call(*externals: Any) -> Any:
+    return compact(encode_call(Call(1, 0, 0, b"key", externals)))
+
+
+def test_a_call_returns_its_record_and_its_objects(actor: Any, graphs: Any):
+    g = graphs(2)
+    g.keep(g.mul(0, 1), in_store=True)
+    actor.load(b"key", compact(encode_program(program_of(g))), {})
+    answer, packed = actor.run(call(Item(0, 0), np.full(4, 2.0)), 1, (1, False), pack_values([np.arange(4.0)]), None)
+    record = decode_record(pieces(answer))
+    assert (record.status, record.worker, record.pid) == ("done", "worker 5", os.getpid())
+    assert unpack_values(packed)[0].tolist() == [0, 2, 4, 6]
+
+
+def test_a_token_comes_between_record_and_objects_and_a_lone_record_alone(actor: Any, graphs: Any):
+    g = graphs()
+    g.keep(g.mul(0, 0))
+    actor.load(b"key", encode_program(program_of(g)), {})
+    answer, token = actor.run(call(np.ones(4)), 0, (0, True))
+    assert token is None
+    assert decode_record(pieces(answer)).status == "done"
+    assert isinstance(actor.run(call(np.ones(4)), 0, (0, False)), bytes)
+
+
+def test_code_that_leaves_the_process_fails_its_segment_only(actor: Any, graphs: Any):
+    shipped = ship(Leaves)
+    g = graphs()
+    g.keep(g.call(shipped.fingerprint, 0), in_store=True)
+    actor.load(b"key", encode_program(program_of(g)), {shipped.fingerprint: shipped.shipment})
+    answer, packed = actor.run(call(np.ones(4)), 0, (1, False))
+    record = decode_record(pieces(answer))
+    assert record.failure is not None
+    assert (record.status, record.failure.type) == ("failed", "SystemExit")
+    assert packed is POISON
+
+
+def test_a_pinned_value_is_fetched_until_it_is_unpinned(actor: Any, graphs: Any):
+    g = graphs()
+    out = g.mul(0, 0)
+    g.keep(out)
+    actor.load(b"key", encode_program(program_of(g)), {})
+    actor.run(call(np.ones(4)), 0, (0, False))
+    (ok, size), packed = actor.fetch(1, out)
+    assert ok
+    assert size >= 32
+    assert unpack_values(packed)[0].tolist() == [1.0] * 4
+    actor.unpin((Pinned(1, out),))
+    assert actor.fetch(1, out) == ((False, 0), POISON)
+
+
+def test_a_worker_says_who_and_where_it_is_and_limits_its_blas(actor: Any):
+    assert actor.hello(lambda: "here") == (os.getpid(), "here")
+    assert {os.environ[f"{library}_NUM_THREADS"] for library in ("OMP", "OPENBLAS", "MKL")} == {"1"}
+
+
+def test_the_repository_is_taken_off_the_path_of_a_worker(monkeypatch: Any, tmp_path: Path):
+    (tmp_path / "proto").mkdir()
+    (tmp_path / "proto" / "graph.py").touch()
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "workers" / "actor.py"))
+    monkeypatch.setattr(sys, "path", ["/elsewhere", str(tmp_path), "/last"])
+    module._leave_the_repository()
+    assert sys.path == ["/elsewhere", "/last"]

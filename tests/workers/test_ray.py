@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from raygrad.autograd.function import Function
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import BackendUnavailable, ExecutionError, WorkerLost
+from raygrad.proto.program import INLINE_RESULT_BYTES
+from raygrad.workers import ray as module
+from raygrad.workers.driver import Given, Kept
+from raygrad.workers.host import POISON
+from raygrad.workers.ray import RayExecutor, store_statistics
+from raygrad.workers.shipping import unpack_exception
+
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs raygrad[ray]")
+pytestmark = [pytest.mark.ray, needs_ray]
+
+BIG = (INLINE_RESULT_BYTES // 8 + 1,)
+LARGE = (200_000,)
+"""A shape whose arrays are too large to live in their owner's memory: they are in the store."""
+
+
+class Diverged(ArithmeticError):
+    pass
+
+
+class Pid(Function):
+    """Returns the process that it ran in."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return Tensor(np.full(4, float(os.getpid())))
+
+
+class Raises(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        raise Diverged("at step 3")
+
+
+class Leaves(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        sys.exit(3)
+
+
+class Sleeps(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        time.sleep(float(x.numpy()[0]))
+        return Tensor(x.numpy() + 1)
+
+
+class Imports(Function):
+    """Tells how many rooms of raygrad are found under their bare names: `proto` may be another project's."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        import importlib.util
+        from pathlib import Path
+
+        import raygrad.proto
+
+        root = Path(raygrad.proto.__file__).resolve().parents[1]
+        specs = [importlib.util.find_spec(name) for name in ("autograd", "proto", "scheduler", "workers")]
+        origins = [Path(spec.origin).resolve() for spec in specs if spec is not None and spec.origin is not None]
+        return Tensor(np.full(4, float(sum(origin.parents[1] == root for origin in origins))))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _elsewhere(tmp_path_factory: Any) -> Generator[None]:
+    """Leave the repository's root: Ray puts the driver's folder on every worker's path."""
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("cwd"))
+    yield
+    os.chdir(before)
+
+
+@pytest.fixture(scope="module")
+def ray_running() -> Generator[None]:
+    """A Ray of this module's own, so that each test's executor attaches instead of starting one."""
+    import ray
+
+    ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=False,
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+        object_store_memory=100_000_000,
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def session(ray_running: None, open_session: Callable[..., Any]) -> Any:
+    return open_session(RayExecutor("ray", 2))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def emptied(bytes_allowed: int = 0) -> bool:
+    """Wait until Ray's statistics show an empty store: they lag by some tenths of a second."""
+    deadline = time.monotonic() + 5
+    while store_statistics()["bytes_used"] > bytes_allowed and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return store_statistics()["bytes_used"] <= bytes_allowed
+
+
+# ---- running --------------------------------------------------------------------------------------------------------
+
+
+def test_segments_run_in_processes_of_their_own_and_hand_values_to_each_other(session: Any, graphs: Any):
+    name = session.learn(Pid)
+    g = graphs()
+    first, second = g.call(name, 0, pin=0), g.call(name, 0, pin=1)
+    product = g.mul(first, second, pin=0)
+    g.keep(first, second, product)
+    run = session.submit(g.graph(), np.ones(4))
+    pids = [int(session.driver.read(run, value)[0]) for value in (first, second)]
+    assert tuple(pids) == session.executor.pids()
+    assert os.getpid() not in pids
+    assert session.driver.read(run, product)[0] == float(pids[0]) * pids[1]
+    assert len(set(session.executor.node_ids())) == 1
+
+
+def test_values_of_all_sizes_come_back_and_nothing_stays_in_the_store(session: Any, graphs: Any):
+    for shape in ((4,), BIG, LARGE):
+        g = graphs(shape=shape)
+        pinned, stored = g.mul(0, 0, pin=1), g.mul(0, 0, pin=0)
+        crossed = g.mul(pinned, stored, pin=0)
+        g.keep(pinned, crossed)
+        g.keep(stored, in_store=True)
+        run = session.submit(g.graph(), np.full(shape, 3.0))
+        values = [session.driver.read(run, value) for value in (pinned, stored, crossed)]
+        assert [value[-1] for value in values] == [9.0, 9.0, 81.0]
+        if shape == LARGE:
+            assert store_statistics()["bytes_used"] >= 8 * LARGE[0]
+        session.driver.drop([(run, value) for value in (pinned, stored, crossed)])
+        session.driver.poll()
+        assert emptied(), "what the client has read must not hold its place in the store"
+        assert session.executor.stored_bytes() == 0
+    assert session.executor._objects == {}
+    assert session.executor._tokens == {}
+
+
+def test_a_later_run_reads_kept_values_of_either_worker(session: Any, graphs: Any):
+    g = graphs(shape=BIG)
+    kept = [g.mul(0, 0, pin=0), g.mul(0, 0, pin=1)]
+    g.keep(*kept)
+    first = session.submit(g.graph(), np.full(BIG, 2.0))
+    h = graphs(2, shape=BIG)
+    out = h.mul(0, 1, pin=0)
+    h.keep(out)
+    second = session.submit(h.graph(), Kept(first, kept[0]), Kept(first, kept[1]))
+    assert session.driver.read(second, out)[0] == 16.0
+
+
+def test_a_late_argument_does_not_hold_up_independent_calls(session: Any, graphs: Any):
+    """H13: an actor that runs in order would keep the second run waiting for the first one's argument."""
+    g = graphs()
+    late = g.call(session.learn(Sleeps), 0, pin=1)
+    g.keep(g.mul(late, late, pin=0))
+    slow = session.submit(g.graph(), np.full(4, 3.0))
+    h = graphs()
+    out = h.mul(0, 0, pin=0)
+    h.keep(out)
+    quick = session.submit(h.graph(), np.full(4, 2.0))
+    assert session.driver.read(quick, out).tolist() == [4.0] * 4
+    assert not session.log.over(slow)
+    session.wait(slow)
+
+
+def test_calls_of_one_worker_that_depend_by_pins_keep_their_order(session: Any, graphs: Any):
+    name = session.learn(Sleeps)
+    g = graphs()
+    slow = g.call(name, 0, pin=0)
+    g.keep(slow)
+    first = session.submit(g.graph(), np.full(4, 0.3))
+    h = graphs()
+    out = h.mul(0, 0)
+    h.keep(out)
+    second = session.submit(h.graph(), Kept(first, slow))
+    assert session.driver.read(second, out).tolist() == [1.3 * 1.3] * 4
+
+
+def test_a_plan_is_shipped_once(session: Any, graphs: Any):
+    g = graphs()
+    out = g.call(session.learn(Pid), 0, pin=0)
+    g.keep(out)
+    for _ in range(3):
+        session.wait(session.submit(g.graph(), np.ones(4)))
+    worker = session.executor._workers[0]
+    assert len(worker.programs) == 1
+    assert list(worker.programs.values()) == [None]
+    assert len(worker.code) == 1
+
+
+def test_a_large_constant_is_put_into_the_store_once_while_it_lives(session: Any, graphs: Any):
+    g = graphs(shape=LARGE)
+    out = g.mul(0, 0)
+    g.keep(out)
+    constant = np.full(LARGE, 2.0)
+    constant.flags.writeable = False
+    for _ in range(3):
+        run = session.submit(g.graph(), constant)
+        assert session.driver.read(run, out)[0] == 4.0
+        session.driver.drop([(run, out)])
+    assert session.executor.constant_bytes == constant.nbytes
+    session.driver.poll()
+    assert emptied(constant.nbytes + 4096)
+    del constant
+    assert session.executor.constant_bytes == 0
+    assert emptied()
+
+
+def test_rooms_cannot_be_imported_under_their_bare_names(session: Any, graphs: Any):
+    g = graphs()
+    out = g.call(session.learn(Imports), 0)
+    g.keep(out)
+    assert session.driver.read(session.submit(g.graph(), np.ones(4)), out)[0] == 0.0
+
+
+# ---- failures -------------------------------------------------------------------------------------------------------
+
+
+def test_an_exception_of_the_user_s_own_class_comes_back_as_that_class(session: Any, graphs: Any):
+    g = graphs()
+    bad = g.call(session.learn(Raises), 0, pin=1)
+    kept = g.mul(bad, bad, pin=0)
+    g.keep(kept)
+    run = session.submit(g.graph(), np.ones(4))
+    session.wait(run)
+    record, reason = session.log.failures[run]
+    error = unpack_exception(record.failure.exception)
+    assert type(error) is Diverged
+    assert (error.args, record.failure.node, reason) == (("at step 3",), "Raises", "raised")
+    assert session.driver.read(run, kept) is POISON
+
+
+def test_code_that_calls_exit_fails_its_run_and_leaves_the_worker(session: Any, graphs: Any):
+    g = graphs()
+    g.keep(g.call(session.learn(Leaves), 0, pin=1))
+    run = session.submit(g.graph(), np.ones(4))
+    session.wait(run)
+    assert session.log.failures[run][0].failure.type == "SystemExit"
+    h = graphs()
+    out = h.mul(0, 0, pin=1)
+    h.keep(out)
+    assert session.driver.read(session.submit(h.graph(), np.ones(4)), out)[0] == 1.0
+
+
+def test_a_value_that_cannot_travel_fails_its_run(session: Any, graphs: Any):
+    g = graphs()
+    g.keep(g.mul(0, 0))
+    run = session.submit(g.graph(), Given(one for one in ()))
+    session.wait(run)
+    assert "generator" in session.log.failures[run][0].failure.message
+
+
+def test_a_killed_worker_ends_its_runs_within_ten_seconds_and_never_hangs(session: Any, graphs: Any):
+    name = session.learn(Sleeps)
+    g = graphs(shape=BIG)
+    kept = g.mul(0, 0, pin=1)
+    g.keep(kept)
+    before = session.submit(g.graph(), np.ones(BIG))
+    session.wait(before)
+    h = graphs()
+    long = h.call(name, 0, pin=1)
+    h.keep(h.mul(long, long, pin=0))
+    running = session.submit(h.graph(), np.full(4, 60.0))
+    queued = session.submit(h.graph(), np.full(4, 60.0))
+    k = graphs()
+    other = k.mul(0, 0, pin=0)
+    k.keep(other)
+    session.driver.poll(0.3)
+    os.kill(session.executor.pids()[1], signal.SIGKILL)
+    started = time.monotonic()
+    for run in (running, queued):
+        session.wait(run, 10.0)
+        record, reason = session.log.failures[run]
+        assert record is None
+        assert reason.startswith("worker lost: worker 1")
+    assert time.monotonic() - started < 10
+    with pytest.raises(WorkerLost, match="worker 1"):
+        session.driver.read(before, kept, session.driver._clock() + 10)
+    assert session.driver.read(session.submit(k.graph(), np.full(4, 3.0)), other).tolist() == [9.0] * 4
+    assert not session.executor.busy
+
+
+def test_what_a_dead_worker_had_returned_survives_it(session: Any, graphs: Any):
+    g = graphs(shape=LARGE)
+    stored = g.mul(0, 0, pin=1)
+    g.keep(stored, in_store=True)
+    run = session.submit(g.graph(), np.full(LARGE, 2.0))
+    session.wait(run)
+    os.kill(session.executor.pids()[1], signal.SIGKILL)
+    assert session.driver.read(run, stored)[0] == 4.0
+
+
+# ---- starting and closing -------------------------------------------------------------------------------------------
+
+
+def test_close_ends_the_worker_processes_and_leaves_a_ray_that_was_running(
+    ray_running: None, open_session: Callable[..., Any]
+):
+    import ray
+
+    executor = RayExecutor("ray", 2)
+    pids = executor.pids()
+    executor.close()
+    executor.close()
+    assert all(map(is_gone, pids))
+    assert ray.is_initialized()
+    with pytest.raises(ExecutionError, match="closed"):
+        executor.fetch(0, 1, 1, None)
+
+
+def test_the_address_of_the_connected_ray_may_be_named_another_may_not(ray_running: None):
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    executor = RayExecutor(f"ray:{address}", 1)
+    executor.close()
+    with pytest.raises(ValueError, match="connected to the Ray at"):
+        RayExecutor("ray:127.0.0.1:1", 1)
+
+
+def test_more_workers_than_fit_are_an_error_that_names_what_is_free(ray_running: None, monkeypatch: Any):
+    monkeypatch.setattr(module, "START_DEADLINE", 1.0)
+    with pytest.raises(ExecutionError, match="workers came up within"):
+        RayExecutor("ray", 2, worker_options={"num_cpus": 3})
+
+
+def test_options_reach_ray(ray_running: None, graphs: Any, open_session: Callable[..., Any]):
+    class Reads(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return Tensor(np.full(4, float(os.environ["RAYGRAD_TEST"])))
+
+    environment = {"env_vars": {"RAYGRAD_TEST": "7"}}
+    session = open_session(RayExecutor("ray", 1, runtime_env=environment, worker_options={"num_cpus": 0.5}))
+    g = graphs()
+    out = g.call(session.learn(Reads), 0)
+    g.keep(out)
+    assert session.driver.read(session.submit(g.graph(), np.ones(4)), out)[0] == 7.0
+
+
+def test_a_ray_started_for_an_executor_is_gone_after_it(tmp_path: Path):
+    """In a process of its own, which is not connected to any Ray, and leaves nothing behind."""
+    script = tmp_path / "alone.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import os
+            os.environ.pop("RAY_ADDRESS", None)
+            from raygrad.workers import ray as module
+            from raygrad.workers.ray import RayExecutor
+            module._running_ray = lambda: ""  # whatever else runs on this machine
+            one = RayExecutor("ray", 1, object_store_memory=100_000_000)
+            two = RayExecutor("ray", 1)
+            import ray
+            one.close()
+            assert ray.is_initialized()
+            print(two.pids()[0], os.getpid())
+            two.close()
+            assert not ray.is_initialized()
+            """
+        )
+    )
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=110, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    worker, driver = map(int, done.stdout.split())
+    assert worker != driver
+    assert is_gone(worker)
+
+
+def test_an_address_where_no_ray_answers_is_an_error():
+    with pytest.raises(ExecutionError, match=r"no Ray answers at 127\.0\.0\.1:1 "):
+        module._check_reachable("127.0.0.1:1")
+    with pytest.raises(ExecutionError, match="Ray Client"):
+        module._check_reachable("ray://127.0.0.1:10001")
+
+
+def test_a_running_ray_is_found_by_its_environment_variable(monkeypatch: Any):
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert module._running_ray() == "10.0.0.1:6379"
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    assert module._running_ray() == ""
+
+
+def test_without_ray_the_error_names_the_extra(monkeypatch: Any):
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(module.importlib, "import_module", missing)
+    with pytest.raises(BackendUnavailable, match=r"raygrad\[ray\]"):
+        RayExecutor("ray", 1)
