@@ -151,6 +151,13 @@ class FunctionNode(Node):
     def _input_metas(self) -> Sequence[Meta | None]:
         return self._inputs
 
+    def freed(self) -> FunctionNode:
+        """Return a copy whose saved tensors are gone, as after a backward that did not retain them."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy._saved = None
+        return copy
+
     def _attributes(self) -> dict[str, Any]:
         """Return the attributes that the user set on ctx."""
         return {name: value for name, value in self.__dict__.items() if name not in _OWN}

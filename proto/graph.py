@@ -27,7 +27,7 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
                          then captured tensors and arrays;
                          params: (length of I(d), number of arguments, number of outputs,
                          wanted positions of O(d), positions of I(d) that require grad, 1 if the result is itself
-                         to be differentiated);
+                         to be differentiated, 1 if what it saved was freed before: reading it raises);
                          outputs: one gradient per wanted position.
 ``hook`` (user code by fingerprint)
     params: (kind, a, b): "tensor" (1, 0), "pre" (cotangents, 0), "post" (gradients of inputs, cotangents);

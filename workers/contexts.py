@@ -14,10 +14,13 @@ import cloudpickle
 import numpy as np
 
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, Function, FunctionNode, Saved
+from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.values import Blob
+
+from .shipping import pickle_value, unpickle_value
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -63,6 +66,7 @@ class Context:
         return {
             "saved": [_pack_slot(slot) for slot in node._saved or ()],
             "freed": node._saved is None,
+            "hooks": [_pack_hooks(hooks) for hooks in (node._pre_hooks, node._post_hooks)],
             "attributes": {
                 name: _pack_attribute(node, name, value)
                 for name, value in node._attributes().items()
@@ -99,6 +103,7 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
         None if m is None else WANTED if w else UNWANTED for m, w in zip(node._inputs, packed["wanted"], strict=True)
     ]
     node._running_forward = False
+    node._pre_hooks, node._post_hooks = [_unpack_hooks(hooks) for hooks in packed["hooks"]]
     return node
 
 
@@ -115,6 +120,15 @@ def _unpack_slot(slot: Any) -> Saved | None:
     if kind == VALUE:
         return Saved(VALUE, -1, Tensor.made(array), None, 0)
     return Saved(INPUT if kind == INPUT else OUTPUT, position, None, None, 0)
+
+
+def _pack_hooks(hooks: HookDict | None) -> Any:
+    """Return the hooks that forward registered on its ctx."""
+    return None if not hooks else Blob(pickle_value(list(hooks.values())))
+
+
+def _unpack_hooks(packed: Any) -> HookDict | None:
+    return None if packed is None else dict(enumerate(unpickle_value(bytes(packed.data))))
 
 
 def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:

@@ -255,23 +255,23 @@ def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any],
     references = (context._references or {}).values()
     inputs = {s.position for s in slots if s is not None and s.kind is INPUT} | {p for k, p in references if k is INPUT}
     outs = {s.position for s in slots if s is not None and s.kind is OUTPUT} | {p for k, p in references if k is OUTPUT}
-    return (tuple(kinds), tuple(sorted(inputs)), tuple(sorted(outs)), int(as_tuple))
+    return (tuple(kinds), tuple(sorted(inputs)), tuple(sorted(outs)), int(as_tuple), int(bool(slots)))
 
 
 def learned(index: int, shown: tuple[Any, ...], outputs: Sequence[Any]) -> Learned:
     """Return the entry of a record for a Function that was not known before."""
-    kinds, inputs, outs, as_tuple = shown
+    kinds, inputs, outs, as_tuple, saves = shown
     specs: list[tuple[str, Any]] = []
     for kind, output in zip(kinds, outputs, strict=True):
         if kind[0] == "object":
             specs.append(("object", None))
         else:
             specs.append(("array", (*kind[1:], layout_of(output._data))))
-    return Learned(index, (*specs, ("tuple", as_tuple)), inputs, outs)
+    return Learned(index, (*specs, ("tuple", as_tuple), ("saves", saves)), inputs, outs)
 
 
 def _compile_function_vjp(step: Step, host: Host) -> Execute:
-    length, arguments, outputs, wanted, requires, differentiate = step.node.params[:6]
+    length, arguments, outputs, wanted, requires, differentiate, freed = step.node.params[:7]
     depth = len(step.node.transforms)
     context_slot = step.node.inputs[0]
     items, captured = step.node.inputs[1 : 1 + length], step.node.inputs[1 + length :]  # type: ignore[operator]
@@ -281,6 +281,8 @@ def _compile_function_vjp(step: Step, host: Host) -> Execute:
     def vjp(slots: Slots) -> None:
         cls = host.code(step.node.fn, [slots[s] for s in captured])
         live = slots[context_slot].live(cls)
+        if freed:
+            live = live.freed()
         tensors = [
             None if slot == UNDEFINED or slots[slot] is None else given(slots[slot], position in flagged)
             for position, slot in enumerate(items)
@@ -321,11 +323,17 @@ class _Levels:
     def first(self, items: Sequence[Any], create_graph: bool) -> list[Any]:
         """Return one gradient per argument from (cotangents, arguments, outputs)."""
         a, b = self._outputs, self._outputs + self._arguments
-        if create_graph:
+        if create_graph and self._context._saved is not None:
             node, self._intermediate = on_tape(self._context, items[a:b], items[b:])
         else:
             node = self._context.replay(items[a:b], items[b:])
-        return run_backward(node, items[:a], create_graph)
+        grads = list(items[:a])
+        for hook in (node._pre_hooks or {}).values():  # those that forward registered on its ctx (ND-13)
+            grads = call_hook("pre", hook, grads)
+        results = run_backward(node, grads, create_graph)
+        for hook in (node._post_hooks or {}).values():
+            results = call_hook("post", hook, results, grads)
+        return results
 
     def at(self, depth: int, items: Sequence[Any], create_graph: bool) -> list[Any]:
         """Return one gradient per element of level depth-1's inputs."""

@@ -46,6 +46,8 @@ class Known(NamedTuple):
     """None: not known; every input may have been saved."""
     saved_outputs: tuple[int, ...] | None
     as_tuple: bool
+    saves: bool
+    """Whether it saves tensors at all: else there is nothing to free, and another backward may run (CX-11)."""
 
 
 class Learning:
@@ -158,7 +160,7 @@ def _inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Kno
             f"got {said!r}"
         ) from error
     flows = tuple(is_differentiable(entry.dtype) for entry in entries)  # type: ignore[arg-type]
-    return Known(None, entries, flows, (-1,) * len(entries), None, None, many)
+    return Known(None, entries, flows, (-1,) * len(entries), None, None, many, True)
 
 
 def _resolve(
@@ -187,7 +189,7 @@ def _resolve(
 
 def shown(recorder: SessionRecorder, learned: Learned) -> Known:
     """Return what a run of a Function showed, from its record."""
-    *described, (_, as_tuple) = learned.outputs
+    *described, (_, as_tuple), (_, saves) = learned.outputs
     entries: list[SpecEntry] = []
     kinds: list[tuple[Any, ...]] = []
     for kind, body in described:
@@ -199,7 +201,13 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
             layout = None if layout is None else (tuple(layout[0]), tuple(layout[1]))
             entries.append(recorder.entry(spec_of_array(tuple(shape), dtype, layout)))
             kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin)))
-    expected = (tuple(kinds), tuple(learned.saved_inputs), tuple(learned.saved_outputs), int(as_tuple))
+    expected = (
+        tuple(kinds),
+        tuple(learned.saved_inputs),
+        tuple(learned.saved_outputs),
+        int(as_tuple),
+        int(saves),
+    )
     return Known(
         expected,
         tuple(entries),
@@ -208,6 +216,7 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
         tuple(learned.saved_inputs),
         tuple(learned.saved_outputs),
         bool(as_tuple),
+        bool(saves),
     )
 
 
@@ -241,6 +250,7 @@ def _wrapped(
         ]
         node._saved_inputs = {i: inputs[i] for i in saved_in if inputs[i] is not None}  # type: ignore[misc]
         node._saved_outputs = {j: values[j] for j in saved_out}
+        node._saves = known.saves
         node._versions = {
             i: (a.counter(), a.counter()[0])
             for i, a in enumerate(args)
@@ -278,6 +288,8 @@ class RecordedFunction(FunctionNode):
     _saved_inputs: dict[int, Pending]
     _saved_outputs: dict[int, Pending]
     _versions: dict[int, tuple[list[int], int]]
+    _saves: bool
+    _freed: bool = False
 
     @staticmethod
     def of(
@@ -297,9 +309,11 @@ class RecordedFunction(FunctionNode):
         return node
 
     def _release(self) -> None:
-        self._context = None
-        self._saved_inputs = {}
-        self._saved_outputs = {}
+        self._freed = True
+        if self._saves:
+            self._context = None
+            self._saved_inputs = {}
+            self._saved_outputs = {}
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if self._context is None:
@@ -320,7 +334,7 @@ class RecordedFunction(FunctionNode):
         metas = [self._inputs[i] for i in wanted]
         shift = len(self._metas)
         requires = [shift + i for i in wanted] + [shift + len(self._inputs) + j for j in self._saved_outputs]
-        results, _ = record_vjp(self, self._context, 1, items, requires, wanted, metas, False)
+        results, _ = record_vjp(self, self._context, 1, items, requires, wanted, metas, False, self._freed)
         out: list[Data | None] = [None] * len(self._edges)
         for position, value in zip(wanted, results, strict=True):
             out[position] = value
@@ -437,6 +451,7 @@ def record_vjp(
     wanted: Sequence[int],
     metas: Sequence[Meta | None],
     differentiate: bool,
+    freed: bool = False,
 ) -> tuple[list[Pending | None], frozenset[int]]:
     """Record level `depth` of a Function's derivatives.
 
@@ -451,7 +466,8 @@ def record_vjp(
         present = tuple(None if i is None else (i.shape, i.dtype.char) for i in items)
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate)
         outputs = [recorder.plain(meta) for meta in metas]  # type: ignore[arg-type]
-        meta = (len(items), len(base._inputs), len(base._metas), tuple(wanted), tuple(requires), int(differentiate))
+        flags = (int(differentiate), int(freed))
+        meta = (len(items), len(base._inputs), len(base._metas), tuple(wanted), tuple(requires), *flags)
         made = NodeRecord(recorder, ROLE_FUNCTION, base._fn, (VJP,) * depth, sources, outputs, meta, base._site)
         made.effects = True
         made.near = recorder.source(context)
@@ -509,7 +525,7 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
         sources = [context, *(recorder.source(item) for item in items), *recorder.captured(shipped)]
         outputs = [recorder.plain(node._inputs[i]) for i in wanted]
         requires = tuple(len(node._metas) + i for i in wanted)
-        meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, 0)
+        meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, 0, 0)
         made = NodeRecord(
             recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()
         )
