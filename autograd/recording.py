@@ -45,7 +45,7 @@ class Pending:
     record is told. `defined` is False for a gradient known to be undefined, None where only running will tell (H5).
     """
 
-    __slots__ = ("__weakref__", "defined", "dtype", "index", "record", "shape", "spec")
+    __slots__ = ("__weakref__", "assumed", "defined", "dtype", "index", "record", "shape", "spec")
 
     def __init__(
         self,
@@ -62,6 +62,8 @@ class Pending:
         self.dtype = dtype
         self.spec = spec
         self.defined = defined
+        self.assumed = False
+        """Not known to be defined, but it was in every earlier run: good enough for an optimiser, which checks it."""
 
     def __del__(self) -> None:
         self.record.released(self.index)
@@ -143,6 +145,10 @@ class Recorder(ABC):
     @abstractmethod
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
         """Wait for a value; None when it proves undefined. A sync point."""
+
+    @abstractmethod
+    def require(self, value: Pending) -> Pending:
+        """Record the check that a gradient assumed to be defined is so."""
 
     @abstractmethod
     def write(self, cell: Any, attribute: str, value: Any) -> None:

@@ -178,6 +178,14 @@ class Tensor(TensorMethods):
             )
         return grad
 
+    def grad_for_update(self) -> Tensor | None:
+        """Return `.grad` for an optimiser: without waiting where earlier runs showed that it is defined (H5); the run
+        fails, and every parameter stays as it was, where it then is not."""
+        grad = self._grad
+        if grad is not None and type(grad._data) is Pending and grad._data.defined is None and grad._data.assumed:
+            return Tensor.made(grad._data.record.recorder.require(grad._data))
+        return self.grad
+
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:

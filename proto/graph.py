@@ -27,13 +27,16 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
                          then captured tensors and arrays;
                          params: (length of I(d), number of arguments, number of outputs,
                          wanted positions of O(d), positions of I(d) that require grad, 1 if the result is itself
-                         to be differentiated, 1 if what it saved was freed before: reading it raises);
+                         to be differentiated, 1 if what it saved was freed before: reading it raises,
+                         (undefined outputs, outputs that require grad) that earlier runs showed and the client
+                         went by, or None);
                          outputs: one gradient per wanted position.
 ``hook`` (user code by fingerprint)
     params: (kind, a, b): "tensor" (1, 0), "pre" (cotangents, 0), "post" (gradients of inputs, cotangents);
     inputs: a + b gradients, then captured tensors and arrays; outputs: the a gradients, replaced or not.
 ``sum`` (an addition that skips undefined addends; H5, H19)
-    inputs: two addends; outputs: their sum.
+    inputs: two addends; outputs: their sum. With fn "defined", one input, which must prove defined: the run fails if
+    not, since somebody went by what earlier runs showed.
 """
 
 from __future__ import annotations

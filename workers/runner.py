@@ -66,7 +66,7 @@ def _compile(step: Step, program: Program, host: Host) -> Execute:
     if node.role == ROLE_HOOK:
         return _compile_hook(step, host)
     if node.role == ROLE_SUM:
-        return _compile_sum(step)
+        return _compile_defined(step) if node.fn == "defined" else _compile_sum(step)
     raise GraphError(f"a node of unknown role '{node.role}'")
 
 
@@ -150,6 +150,21 @@ def _compile_op_vjp(step: Step, specs: Sequence[Spec]) -> Execute:
             slots[target] = results[position]
 
     return vjp
+
+
+def _compile_defined(step: Step) -> Execute:
+    (source,) = step.node.inputs
+    (target,) = step.outputs
+
+    def defined(slots: Slots) -> None:
+        if slots[source] is None:
+            raise GraphError(
+                "a gradient that was defined in earlier runs is undefined in this one, and an optimiser had gone by "
+                "that: return zeros from the backward that left it out, or test `.grad is None` before each step"
+            )
+        slots[target] = slots[source]
+
+    return defined
 
 
 def _compile_sum(step: Step) -> Execute:
@@ -271,7 +286,7 @@ def learned(index: int, shown: tuple[Any, ...], outputs: Sequence[Any]) -> Learn
 
 
 def _compile_function_vjp(step: Step, host: Host) -> Execute:
-    length, arguments, outputs, wanted, requires, differentiate, freed = step.node.params[:7]
+    length, arguments, outputs, wanted, requires, differentiate, freed, expected = step.node.params[:8]
     depth = len(step.node.transforms)
     context_slot = step.node.inputs[0]
     items, captured = step.node.inputs[1 : 1 + length], step.node.inputs[1 + length :]  # type: ignore[operator]
@@ -297,13 +312,14 @@ def _compile_function_vjp(step: Step, host: Host) -> Execute:
         for target, value in zip(step.outputs, kept, strict=True):
             if target >= 0:
                 slots[target] = None if value is None else value._data
-        host.report.undefined.append(
-            (
-                step.index,
-                tuple(i for i, value in enumerate(kept) if value is None),
-                tuple(i for i, value in enumerate(kept) if value is not None and value._requires_grad),
+        undefined = tuple([i for i, value in enumerate(kept) if value is None])
+        flows = tuple([i for i, value in enumerate(kept) if value is not None and value._requires_grad])
+        if expected is not None and (undefined, flows) != expected:
+            raise GraphError(
+                f"the backward of {cls.__name__} under create_graph left other gradients undefined, or differentiable in "
+                f"other ways, than in its earlier runs with equal specs: expected {expected}, got {(undefined, flows)}"
             )
-        )
+        host.report.undefined.append((step.index, undefined, flows))
 
     return vjp
 

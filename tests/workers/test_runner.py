@@ -99,7 +99,7 @@ def host_with(*code: Any) -> tuple[WorkerHost, list[str]]:
 def test_a_function_and_its_vjp_share_a_live_context() -> None:
     host, (fn,) = host_with(Scale)
     forward = Node(ROLE_FUNCTION, fn, (), (0, 1), (1, 0), (2, (1, -1), 1, None))
-    backward = Node(ROLE_FUNCTION, fn, (VJP,), (2, 0, 0, UNDEFINED, UNDEFINED), (0,), (4, 2, 1, (0,), (1,), 0, 0), near=2)
+    backward = Node(ROLE_FUNCTION, fn, (VJP,), (2, 0, 0, UNDEFINED, UNDEFINED), (0,), (4, 2, 1, (0,), (1,), 0, 0, None), near=2)
     graph = Graph((VECTOR, CONTEXT, CONST), (0, 2), (forward, backward), ((3, KEEP_ON_WORKER), (4, KEEP_ON_WORKER)))
     record, values = run(graph, [np.array([1.0, 2.0]), 5.0], host)
     assert record.failure is None
@@ -160,9 +160,9 @@ def test_h7_the_third_derivative_comes_from_one_backward() -> None:
     level1 = (1, 0, -1)  # cotangent, x, (y not saved)
     level2 = (1, *level1)
     level3 = (UNDEFINED, 1, UNDEFINED, *level2)
-    first = Node(ROLE_FUNCTION, fn, (VJP,), (2, *level1), (0,), (3, 1, 1, (0,), (1,), 0, 0), near=2)
-    second = Node(ROLE_FUNCTION, fn, (VJP,) * 2, (2, *level2), (0,), (4, 1, 1, (1,), (2,), 0, 0), near=2)
-    third = Node(ROLE_FUNCTION, fn, (VJP,) * 3, (2, *level3), (0,), (7, 1, 1, (2,), (3, 5), 0, 0), near=2)
+    first = Node(ROLE_FUNCTION, fn, (VJP,), (2, *level1), (0,), (3, 1, 1, (0,), (1,), 0, 0, None), near=2)
+    second = Node(ROLE_FUNCTION, fn, (VJP,) * 2, (2, *level2), (0,), (4, 1, 1, (1,), (2,), 0, 0, None), near=2)
+    third = Node(ROLE_FUNCTION, fn, (VJP,) * 3, (2, *level3), (0,), (7, 1, 1, (2,), (3, 5), 0, 0, None), near=2)
     graph = Graph(
         (VECTOR, CONTEXT), (0, 0), (forward, first, second, third), tuple((v, KEEP_ON_WORKER) for v in (4, 5, 6))
     )

@@ -466,30 +466,33 @@ def record_vjp(
         present = tuple(None if i is None else (i.shape, i.dtype.char) for i in items)
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate)
         outputs = [recorder.plain(meta) for meta in metas]  # type: ignore[arg-type]
-        flags = (int(differentiate), int(freed))
+        known = recorder.session.undefined.get(key)
+        flags = (int(differentiate), int(freed), known if differentiate else None)
         meta = (len(items), len(base._inputs), len(base._metas), tuple(wanted), tuple(requires), *flags)
         made = NodeRecord(recorder, ROLE_FUNCTION, base._fn, (VJP,) * depth, sources, outputs, meta, base._site)
         made.effects = True
         made.near = recorder.source(context)
         recorder.add_record(made)
-        known = recorder.session.undefined.get(key)
         learning = None
-        if known is None:
+        if known is None or not differentiate:
             learning = made.learn = Learning(key)
         results: list[Pending | None] = [
-            made.output(i, None if known is None else i not in known[0]) for i in range(len(outputs))
+            made.output(i, None, known is not None and i not in known[0]) for i in range(len(outputs))
         ]
         if differentiate and known is None:
             assert learning is not None
             recorder.session.submit()
             recorder.session.wait_for(made, lambda: learning.undefined is not None)
             known = learning.undefined
-            for i, result in enumerate(results):
-                if result is not None:
-                    result.defined = i not in known[0]  # type: ignore[index]
-        if known is not None:
-            results = [None if i in known[0] else result for i, result in enumerate(results)]
-        return results, frozenset(known[1]) if known is not None else frozenset()
+        if not differentiate:
+            return results, frozenset()
+        assert known is not None
+        for i, result in enumerate(results):
+            if i in known[0]:
+                results[i] = None
+            elif result is not None:
+                result.defined = True
+        return results, frozenset(known[1])
 
 
 def _at_edge(value: Pending, edge: Edge | None) -> Tensor:
@@ -525,7 +528,7 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
         sources = [context, *(recorder.source(item) for item in items), *recorder.captured(shipped)]
         outputs = [recorder.plain(node._inputs[i]) for i in wanted]
         requires = tuple(len(node._metas) + i for i in wanted)
-        meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, 0, 0)
+        meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, 0, 0, None)
         made = NodeRecord(
             recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()
         )

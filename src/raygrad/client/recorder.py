@@ -166,13 +166,14 @@ class SessionRecorder(Recorder):
             sources: list[Any] = []
             key: list[Any] = [op.name, params]
             defined: bool | None = True
+            assumed = True
             for operand in operands:
                 if type(operand) is Pending:
                     if operand.record.recorder is not self:
                         self._refuse_mixing(operand)
                     key.append(operand.spec)
                     if operand.defined is not True:  # an op of an undefined gradient is undefined
-                        defined = None
+                        defined, assumed = None, assumed and operand.assumed
                     record = operand.record
                     if type(record) is NodeRecord:
                         sources.append((record, operand.index, operand if record.run >= 0 else None))
@@ -199,7 +200,7 @@ class SessionRecorder(Recorder):
             made = NodeRecord(self, ROLE_OP, op.name, (), sources, outputs, params, user_site())
             made.template = template
             self.add_record(made)
-            return [made.output(i, defined) for i in range(len(outputs))]
+            return [made.output(i, defined, assumed) for i in range(len(outputs))]
 
     def _infer(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[SpecEntry]:
         """Return the specs of an op's outputs, by its shape rule; where it has none, by reading the operands."""
@@ -237,14 +238,11 @@ class SessionRecorder(Recorder):
             site = origin.site if type(origin) is NodeRecord else None
             made = NodeRecord(self, ROLE_OP, node.op.name, (VJP,), sources, wanted, meta, site)
             self.add_record(made)
-            defined = None
-            for grad in grads:
-                if grad is not None and (type(grad) is not Pending or grad.defined):
-                    defined = True
+            defined, assumed = _definedness(grads)
             results: list[Pending | None] = []
             position = 0
             for need in needs:
-                results.append(made.output(position, defined) if need else None)
+                results.append(made.output(position, defined, assumed) if need else None)
                 position += need
             return results
 
@@ -258,11 +256,17 @@ class SessionRecorder(Recorder):
     def add(self, left: Data, right: Data) -> Pending:
         with self.lock:
             sources = [self.source(left), self.source(right)]
-            known = [data for data in (left, right) if type(data) is not Pending or data.defined]
             entry = self.plain((left.shape, left.dtype))
             made = NodeRecord(self, ROLE_SUM, "sum", (), sources, (entry,), (), None)
             self.add_record(made)
-            return made.output(0, True if known else None)
+            return made.output(0, *_definedness((left, right)))
+
+    def require(self, value: Pending) -> Pending:
+        with self.lock:
+            made = NodeRecord(self, ROLE_SUM, "defined", (), (self.source(value),), (value.spec,), (), user_site())
+            made.effects = True
+            self.add_record(made)
+            return made.output(0)
 
     # ---- hooks ------------------------------------------------------------------------------------------------------
 
@@ -297,8 +301,8 @@ class SessionRecorder(Recorder):
                 if metas[i] is None and value is None:
                     results.append(None)  # no tensor there: nothing can be put in its place
                 else:
-                    certain = kind == "tensor" and value is not None and (type(value) is not Pending or value.defined)
-                    results.append(made.output(i, True if certain else None))
+                    # a tensor hook cannot take a gradient away; a node hook can
+                    results.append(made.output(i, *(_definedness((value,)) if kind == "tensor" else (None, False))))
             return results
 
     # ---- sync, submission and cells: the session's ------------------------------------------------------------------
@@ -330,6 +334,17 @@ class SessionRecorder(Recorder):
         from .functions import vjp_of_eager
 
         return vjp_of_eager(self, node, grads)
+
+
+def _definedness(grads: Sequence[Data | None]) -> tuple[bool | None, bool]:
+    """Return whether a result of these gradients is defined (None: only running tells), and is assumed to be."""
+    assumed = False
+    for grad in grads:
+        if grad is not None:
+            if type(grad) is not Pending or grad.defined:
+                return True, False
+            assumed = assumed or grad.assumed
+    return None, assumed
 
 
 def _owned_elsewhere(array: np.ndarray[Any, Any]) -> bool:

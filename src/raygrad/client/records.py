@@ -129,11 +129,13 @@ class NodeRecord(Record):
         self.values: dict[int, Any] | None = None
         """Outputs already at the client."""
 
-    def output(self, index: int, defined: bool | None = True) -> Pending:
+    def output(self, index: int, defined: bool | None = True, assumed: bool = False) -> Pending:
         """Return the pending value of an output; call once per output and keep it."""
         entry = self.outputs[index]
         self.live |= 1 << index
-        return Pending(self, index, entry.spec.shape, cast(Any, entry.dtype), entry, defined)
+        made = Pending(self, index, entry.spec.shape, cast(Any, entry.dtype), entry, defined)
+        made.assumed = assumed
+        return made
 
     def released(self, index: int) -> None:
         self.live &= ~(1 << index)

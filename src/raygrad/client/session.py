@@ -303,7 +303,8 @@ class Session:
                 learner = submitted.learns.get(index)
                 if learner is not None:
                     learner.learn.undefined = (undefined, flows)
-                    self.undefined[learner.learn.key] = (undefined, flows)
+                    before = self.undefined.get(learner.learn.key, ((), flows))[0]
+                    self.undefined[learner.learn.key] = (tuple(sorted({*before, *undefined})), flows)
         for node, ordinal, name, value in record.emits:
             opened = unpickle_value(value)
             if run is not None:

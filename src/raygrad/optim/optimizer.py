@@ -104,7 +104,7 @@ class Optimizer(ABC):
         for _, param in self._parameters():
             if set_to_none:
                 param.grad = None
-            elif param.grad is not None:
+            elif param._grad is not None:
                 param.grad = zeros_like(param)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -119,7 +119,7 @@ class Optimizer(ABC):
                 loss = closure()
         with no_grad():
             for group, param in self._parameters():
-                grad = param.grad
+                grad = param.grad_for_update()
                 if grad is not None:
                     self.update(group, param, grad, self.state.setdefault(param, ParameterState()))
         recorder = self._recorder()
