@@ -34,7 +34,7 @@ def _leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
 
 
 def _checked_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if array.dtype.name not in dtypes.known() or not array.dtype.isnative:
+    if not dtypes.is_known(array.dtype):
         raise DtypeError(
             f"can't convert an array of dtype {array.dtype}; the supported dtypes are: {', '.join(dtypes.known())}"
         )

@@ -39,6 +39,14 @@ def known() -> tuple[str, ...]:
     return tuple(_NAMED)
 
 
+_NATIVE = frozenset(_NAMED.values())
+
+
+def is_known(dtype: DType) -> Any:
+    """Tell whether tensors can have `dtype`: one of those known, in this machine's byte order."""
+    return dtype in _NATIVE  # names would be clearer, and cost NumPy ten times as much
+
+
 class _Default:
     dtype: DType = float32
 
