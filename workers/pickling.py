@@ -62,7 +62,7 @@ def _installed() -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _imports_alike(module: str) -> bool:
+def imports_alike(module: str) -> bool:
     """Tell whether a worker surely imports the same source under this name."""
     top = module.partition(".")[0]
     if top in ("__main__", "__mp_main__"):
@@ -77,7 +77,7 @@ def _imports_alike(module: str) -> bool:
 def import_name(obj: Any) -> tuple[str, str] | None:
     """Return (module, qualname) if every worker finds this very definition there."""
     module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(qualname, str) or not _imports_alike(module):
+    if not isinstance(module, str) or not isinstance(qualname, str) or not imports_alike(module):
         return None
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
@@ -127,7 +127,7 @@ class _Pickler(cloudpickle.Pickler):
             self._by_value(obj.__name__)
         elif isinstance(obj, io.IOBase) and obj is not sys.stdout and obj is not sys.stderr:
             raise NotShippable(f"an open file ({type(obj).__name__}) cannot travel to a worker")
-        elif isinstance(obj, functools._lru_cache_wrapper) and not _imports_alike(obj.__module__):
+        elif isinstance(obj, functools._lru_cache_wrapper) and not imports_alike(obj.__module__):
             return _cached, (obj.__wrapped__, obj.cache_parameters())
         return super().reducer_override(given)
 
@@ -139,7 +139,7 @@ class _Pickler(cloudpickle.Pickler):
         return _class_name(cls)
 
     def _by_value(self, module: str | None) -> None:
-        if module is None or _imports_alike(module):
+        if module is None or imports_alike(module):
             return
         loaded = sys.modules.get(module)
         if loaded is not None and module not in cloudpickle.list_registry_pickle_by_value():

@@ -28,6 +28,7 @@ from raygrad.errors import NotShippable
 from .captures import writes_to
 from .exceptions import pack_exception as pack_exception
 from .exceptions import unpack_exception as unpack_exception
+from .likeness import Likeness, Unsure
 from .pickling import MUTABLE, ClassName, CodePickler, class_table, digest, import_name, load, opens_as_worker, refusal
 from .pickling import opening_as_worker as opening_as_worker
 from .pickling import pickle_value as pickle_value
@@ -104,6 +105,30 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
     Raises:
         NotShippable: it captures something that cannot leave this process; names the variable.
     """
+    try:
+        looks = Likeness(obj)
+    except Unsure:
+        return _ship(obj, in_process)
+    known = _shipped.get((in_process, looks.key))
+    if known is None:
+        shipped = _ship(obj, in_process)
+        places = {id(one): place for place, one in enumerate(looks.captured)}
+        if len(places) == len(shipped.captured) and all(id(one) in places for one in shipped.captured):
+            order = tuple([places[id(one)] for one in shipped.captured])
+            _shipped[in_process, looks.key] = (shipped._replace(captured=()), order, looks.held)
+            if len(_shipped) > OPENED_KEPT:
+                _shipped.popitem(last=False)
+        return shipped
+    shipped, order, _ = known
+    return shipped._replace(captured=tuple([looks.captured[place] for place in order])) if order else shipped
+
+
+_shipped: OrderedDict[tuple[bool, Any], tuple[Shipped, tuple[int, ...], Any]] = OrderedDict()
+"""By likeness, what was shipped before, without what it captured; the order of that; what the likeness holds."""
+
+
+def _ship(obj: Any, in_process: bool) -> Shipped:
+    """Ship code that is like none before."""
     name = str(getattr(obj, "__name__", None) or type(obj).__name__)
     home = import_name(obj)
     if home is not None:

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from raygrad.autograd.function import Function
+from raygrad.autograd.tensor import Tensor
+from raygrad.workers import likeness
+from raygrad.workers.likeness import Likeness, Unsure, global_names
+from raygrad.workers.shipping import ship
+
+RATE = 0.5
+
+
+class Scale(Function):
+    factor = 2.0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return Tensor(x.numpy() * Scale.factor * RATE)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return Tensor(np.multiply(grads[0].numpy(), math.sqrt(4)))
+
+
+def made_with(*values: Any) -> Callable[..., Any]:
+    first = values[0]
+
+    def hook(grad: Any) -> Any:
+        return grad, first, values
+
+    return hook
+
+
+def alike(one: Any, other: Any) -> bool:
+    return Likeness(one).key == Likeness(other).key
+
+
+def test_a_function_made_anew_is_alike_its_values_counting_by_value():
+    assert alike(made_with(1, "a"), made_with(1, "a"))
+    assert not alike(made_with(1, "a"), made_with(2, "a"))
+    assert not alike(made_with(1), made_with(1.0))
+    assert not alike(made_with(1), made_with(True))
+    assert not alike(made_with(0.0), made_with(-0.0))
+
+
+def test_what_is_alike_has_one_fingerprint_what_is_not_has_two():
+    makers: list[Callable[[], Any]] = [
+        lambda: made_with(1, "a"),
+        lambda: made_with(2, "a"),
+        lambda: made_with(np.ones(2)),
+        lambda: made_with(Tensor(np.ones(2))),
+        lambda: Scale,
+        lambda: lambda g, a=(1, 2): g,
+        lambda: lambda g, *, a=None: g,
+    ]
+    for maker in makers:
+        assert alike(maker(), maker())
+        assert ship(maker()).fingerprint == ship(maker()).fingerprint
+    assert len({ship(maker()).fingerprint for maker in makers}) == len(makers)
+
+
+def test_captured_arrays_are_listed_once_each_and_do_not_count():
+    array, tensor = np.ones(2), Tensor(np.ones(3))
+    looks = Likeness(made_with(array, tensor, array))
+    assert sorted(map(id, looks.captured)) == sorted([id(array), id(tensor)])
+    assert alike(made_with(array, tensor, array), made_with(np.zeros(5), Tensor(np.ones(1)), np.zeros(1))) is False
+    assert alike(made_with(array), made_with(np.zeros(5)))
+
+
+def test_the_captured_arrays_of_code_known_by_its_looks_come_in_the_order_of_its_pickle():
+    def make() -> tuple[Any, list[Any]]:
+        a, b = np.ones(2), Tensor(np.zeros(3))
+
+        def hook(grad: Any, also: Any = b) -> Any:
+            return a, b, also
+
+        return hook, [a, b]
+
+    (one, _), (two, captured) = make(), make()
+    first, second = ship(one), ship(two)
+    assert first.fingerprint == second.fingerprint
+    assert [type(value) for value in first.captured] == [type(value) for value in second.captured]
+    assert sorted(map(id, second.captured)) == sorted(map(id, captured))
+
+
+def test_a_changed_attribute_global_or_method_of_a_class_is_seen(monkeypatch: Any):
+    before = Likeness(Scale).key
+    assert Likeness(Scale).key == before
+    for change in (
+        lambda patch: patch.setattr(Scale, "factor", 3.0),
+        lambda patch: patch.setitem(globals(), "RATE", 0.25),
+        lambda patch: patch.setattr(Scale, "backward", staticmethod(lambda ctx, g: g)),
+        lambda patch: patch.setattr(Scale, "more", 1, raising=False),
+    ):
+        with monkeypatch.context() as patch:
+            change(patch)
+            assert Likeness(Scale).key != before
+    assert Likeness(Scale).key == before
+
+
+@pytest.mark.parametrize(
+    "value", [[1], {"a": 1}, {1}, object(), np.array(["a"]), functools.partial(max, 1)], ids=lambda v: type(v).__name__
+)
+def test_what_may_change_unseen_is_never_sure(value: Any):
+    with pytest.raises(Unsure):
+        Likeness(made_with(value))
+
+
+def test_installed_functions_classes_and_modules_count_by_identity():
+    assert alike(made_with(np, math.sqrt, np.add, Tensor, np.mean), made_with(np, math.sqrt, np.add, Tensor, np.mean))
+    assert not alike(made_with(math.sqrt), made_with(math.sin))
+
+
+def test_globals_of_inner_functions_belong_to_the_code(monkeypatch: Any):
+    def outer() -> Any:
+        def inner() -> Any:
+            return RATE
+
+        return inner
+
+    assert global_names(outer.__code__) == ("RATE",)
+    monkeypatch.setattr(likeness, "CODES_KEPT", 0)
+    assert global_names(made_with.__code__) == ()
