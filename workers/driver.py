@@ -111,6 +111,8 @@ class _Located(NamedTuple):
     run: int
     value: int
     place: Place
+    worker: int
+    """The worker that made it, or -1: nodes that belong to it run there too (a hook, a vjp)."""
 
 
 @dataclass(slots=True)
@@ -423,7 +425,10 @@ class Driver:
             return external
         run = self._runs.get(external.run)
         place = None if run is None else run.places.get(external.value)
-        return _Located(external.run, external.value, InStore(-1, -1, -1) if place is None else place)
+        if run is None or place is None:
+            return _Located(external.run, external.value, InStore(-1, -1, -1), -1)
+        worker = run.planned.plan.segments[place.segment].worker
+        return _Located(external.run, external.value, place, -1 if worker in self._lost else worker)
 
     def _maker(self, number: int, value: int) -> SegmentId | None:
         """Return the segment that pins a value, or None if its run has ended."""
@@ -502,12 +507,12 @@ class Driver:
 
 
 def _residency(external: Given | _Located) -> int:
-    return external.place.worker if isinstance(external, _Located) and isinstance(external.place, OnWorker) else -1
+    return external.worker if isinstance(external, _Located) else -1
 
 
 def _reference(source: _Located, worker: int, arguments: list[ObjectId], after: list[SegmentId]) -> Pinned | Item:
     """Return how a call on `worker` names a kept value of an earlier run; note what it reads and waits for."""
-    run, value, place = source
+    run, value, place, _ = source
     if isinstance(place, OnWorker):
         if place.worker == worker:
             after.append(SegmentId(run, place.segment))
