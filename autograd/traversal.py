@@ -18,7 +18,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from .derive import Meta, balanced_sum
+from .derive import Meta, balanced_sum, quiet
 from .modes import state
 from .node import AccumulateGrad, Edge, Node, accumulate
 from .recording import Data, Recorder
@@ -38,6 +38,8 @@ frames, and a level takes six beside the user's own (EN-23)."""
 
 
 _UNRECORDED = contextlib.nullcontext()
+
+_plus = quiet(np.add)
 
 
 class Pass:
@@ -131,7 +133,7 @@ class Pass:
             elif type(value) is _Terms:
                 grads[number] = balanced_sum(value, self._add)
         if node._tensor_hooks is not None:
-            for number, hooks in sorted(node._tensor_hooks.items()):
+            for number, hooks in list(node._tensor_hooks.items()):
                 for hook in list(hooks.values()):
                     (grads[number],) = self._hook("tensor", hook, node, [grads[number]], (node._metas[number],))
         if node._retained is not None:
@@ -177,7 +179,7 @@ class Pass:
             return left
         if self.recorder is not None and not self.create_graph:
             return self.recorder.add(left, right)
-        return left + right if self.create_graph else np.asarray(left + right)
+        return left + right if self.create_graph else np.asarray(_plus(left, right))
 
     def _hook(
         self,
