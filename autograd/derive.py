@@ -6,7 +6,7 @@ Rules of this file: no graph, no engine. Workers call `vjp_arrays` for a recorde
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Meta = tuple[tuple[int, ...], Any]
 """(shape, dtype) of an operand or an output."""
+
+
+quiet: Callable[[Callable[..., Any]], Callable[..., Any]] = np.errstate(all="ignore")
+"""Makes a kernel or a rule give infinities and NaNs without NumPy's warnings, as PyTorch does."""
 
 
 class OpContext:
@@ -58,6 +62,7 @@ class ConfiguredContext(OpContext):
         self.saved_tensors = values
 
 
+@quiet
 def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:
     """Return one gradient per operand (None where undefined or unwanted), from bare arrays.
 

@@ -31,6 +31,51 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
 
     Operands that are all arrays give arrays; with a tensor among them, tensors.
     """
+    if state.recorder is not None:
+        return _general(op, operands, params)
+    # The common case, in one pass over the operands: arrays at hand that need not be converted to meet.
+    datas: list[Any] = []
+    first = None
+    needed = odd = False
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            data = operand._data
+            if type(data) is not _ARRAY:
+                return _general(op, operands, params)
+            if first is None:
+                first = data.dtype
+                if op.promotes is not None and first.kind != "f":
+                    return _general(op, operands, params)
+            elif data.dtype is not first and op.promotes is not None and data.dtype != first:
+                return _general(op, operands, params)
+            if operand._requires_grad:
+                needed = True
+            datas.append(data)
+        else:
+            if type(operand) not in _PLAIN:
+                odd = True
+            datas.append(operand)
+    if first is None:
+        return _on_arrays(op, operands, params)
+    if odd and op.promotes is not None:
+        return _general(op, operands, params)
+    out = _on_arrays(op, datas, params)
+    if op.outputs == 1:
+        result = Tensor.made(out)
+        if op.view:
+            _share(result, operands[0])
+        if needed and state.grad:
+            _attach(op, operands, params, datas, (result,))
+        return result
+    return _several(op, operands, params, datas, out, needed)
+
+
+_PLAIN = (float, int, type(None))
+"""What meets floating tensors without changing their dtype."""
+
+
+def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """Apply `op` in any case: recording, operands that must be converted, values of a closed session."""
     recorder = state.recorder
     needed = tensors = False
     for operand in operands:
@@ -54,21 +99,21 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     else:
         datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in operands]
         recorded = recorder.op(op, datas, params)
-        out = recorded[0] if op.outputs == 1 else tuple(recorded)
-    if op.outputs == 1:
-        result = Tensor.made(out)
-        if op.view:
-            _share(result, operands[0])
-        if needed and state.grad:
-            _attach(op, operands, params, datas, (result,))
-        return result
-    results = tuple([Tensor.made(o) for o in out])
+        out = recorded[0] if op.outputs == 1 else recorded
+    return _several(op, operands, params, datas, (out,) if op.outputs == 1 else out, needed)
+
+
+def _several(
+    op: Op, operands: Sequence[Any], params: tuple[Any, ...], datas: Sequence[Any], outs: Sequence[Any], needed: bool
+) -> Any:
+    """Return the outputs as tensors, with their node: a tuple, or the one."""
+    results = tuple([Tensor.made(out) for out in outs])
     if op.view:
         for result in results:
             _share(result, operands[0])
     if needed and state.grad:
         _attach(op, operands, params, datas, results)
-    return results
+    return results[0] if op.outputs == 1 else results
 
 
 def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
@@ -127,21 +172,29 @@ def _attach(
     op: Op, operands: Sequence[Any], params: tuple[Any, ...], datas: Sequence[Any], results: tuple[Tensor, ...]
 ) -> None:
     """Give the results a node, unless none of them can carry a gradient."""
+    metas: list[Any] = []
+    carries = False
     for result in results:
-        if result._data.dtype.kind in "fc":
-            break
-    else:
+        data = result._data
+        dtype = data.dtype
+        metas.append((data.shape, dtype))
+        if dtype.kind in "fc":
+            carries = True
+    if not carries:
         return
     rule = op.sole_rule or op.derivative("cpu", _compute_dtype(datas))
     edges: list[Any] = []
     inputs: list[Any] = []
-    for operand in operands:
-        if isinstance(operand, Tensor):
-            edges.append(operand.edge() if operand._requires_grad else NO_EDGE)
-            inputs.append((operand._data.shape, operand._data.dtype))
-        else:
+    for operand, data in zip(operands, datas):  # noqa: B905 - of equal length by construction; strict costs time here
+        if not isinstance(operand, Tensor):
             edges.append(None)
             inputs.append(None)
+            continue
+        if operand.grad_fn is not None:
+            edges.append((operand.grad_fn, operand.output_nr))
+        else:
+            edges.append(operand.edge() if operand._requires_grad else NO_EDGE)
+        inputs.append((data.shape, data.dtype))
     saved: list[Any] = []
     versions: list[Any] = []
     if rule is not None:
@@ -153,20 +206,22 @@ def _attach(
                 continue
             held = operands[position] if position >= 0 else results[-1 - position]
             if isinstance(held, Tensor):
-                counter = held.counter()
                 data = datas[position] if position >= 0 else held._data
                 if type(data) is Pending:
                     data.record.claimed(data.index)
                 saved.append(data)
+                counter = held._version
+                if counter is None:
+                    counter = held._version = [0]
                 versions.append((counter, counter[0]))
             else:
                 saved.append(held)
                 versions.append(None)
-    node = OpNode(op, rule, params, edges, inputs, saved, versions, [(r._data.shape, r._data.dtype) for r in results])
+    node = OpNode(op, rule, params, edges, inputs, saved, versions, metas)
     if type(results[0]._data) is Pending:
         node._origin = results[0]._data.record
     for number, result in enumerate(results):
-        if result._data.dtype.kind in "fc":
+        if metas[number][1].kind in "fc":
             result._requires_grad = True
             result.grad_fn = node
             result.output_nr = number

@@ -17,6 +17,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import dtypes
+from .derive import quiet
 from .hooks import HookDict, RemovableHandle
 from .methods import TensorMethods
 from .modes import state
@@ -25,6 +26,8 @@ from .recording import Data, Pending, Recorder
 
 if TYPE_CHECKING:
     from .node import Node
+
+_add = quiet(np.add)
 
 
 class Tensor(TensorMethods):
@@ -73,9 +76,11 @@ class Tensor(TensorMethods):
 
     def alias(self) -> Tensor:
         """Return a new tensor of the same memory and version, without history."""
-        other = Tensor.made(self._data)
-        other._version = self.counter()
-        other._shares_memory = self._shares_memory
+        other = object.__new__(Tensor)
+        other._data = self._data
+        other._version = self._version or self.counter()
+        if self._shares_memory:
+            other._shares_memory = True
         return other
 
     # ---- what it is -----------------------------------------------------------------------------------------------
@@ -445,9 +450,9 @@ class Tensor(TensorMethods):
         """Add to the data in place and bump the version: how `.grad` accumulates."""
         data = self.read()
         if data.flags.writeable:
-            np.add(data, grad, out=data)
+            _add(data, grad, out=data)
         else:  # what a session handed out, or an expansion: not ours to write to
-            self._data = np.asarray(data + grad)
+            self._data = np.asarray(_add(data, grad))
         self.counter()[0] += 1
 
 

@@ -78,7 +78,6 @@ def _softplus(a: Any, beta: float, threshold: float) -> Any:
     return np.where(scaled > threshold, a, np.log1p(np.exp(scaled)) / beta)
 
 
-@quiet
 def _softplus_backward(ctx: Any, g: Any) -> Any:
     a, beta, threshold = ctx.saved_tensors
     scaled = a * beta
@@ -98,7 +97,6 @@ def _elu(a: Any, alpha: float) -> Any:
     return np.where(a > 0, a, np.expm1(a) * alpha)
 
 
-@quiet
 def _elu_backward(ctx: Any, g: Any) -> Any:
     a, alpha = ctx.saved_tensors
     return where(a > 0, g, keep(g, a <= 0) * exp(a) * alpha), None
@@ -175,7 +173,6 @@ def _erf(a: Any) -> Any:
     return np.where(size < 1, inner, np.copysign(outer, x)).astype(a.dtype)
 
 
-@quiet
 def _erf_backward(ctx: Any, g: Any) -> Any:
     (a,) = ctx.saved_tensors
     return g * (exp(-(a * a)) * (2 / math.sqrt(math.pi)))

@@ -36,7 +36,6 @@ def _mul_backward(ctx: Any, g: Any) -> Any:
     return g * conj(b) if need_a else None, g * conj(a) if need_b else None
 
 
-@quiet
 def _div_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
@@ -47,19 +46,19 @@ _CROSSED = {"a": "b", "b": "a"}
 """Each factor is needed for the gradient of the other."""
 
 _ADD = define(
-    "add", ("a", "b"), np.add, infer_elementwise("add"), lambda ctx, g: (g, g), saves="none", promotes="arith"
+    "add", ("a", "b"), quiet(np.add), infer_elementwise("add"), lambda ctx, g: (g, g), saves="none", promotes="arith"
 )
 _SUB = define(
     "sub",
     ("a", "b"),
-    np.subtract,
+    quiet(np.subtract),
     _infer_sub,
     lambda ctx, g: (g, -g if ctx.needs_input_grad[1] else None),
     saves="none",
     promotes="arith",
 )
 _MUL = define(
-    "mul", ("a", "b"), np.multiply, infer_elementwise("mul"), _mul_backward, saved_for=_CROSSED, promotes="arith"
+    "mul", ("a", "b"), quiet(np.multiply), infer_elementwise("mul"), _mul_backward, saved_for=_CROSSED, promotes="arith"
 )
 _DIV = define(
     "div",
@@ -132,13 +131,11 @@ def _no_gradient(ctx: Any, g: Any) -> Any:
     return zeros_as(g) if need_a else None, zeros_as(g) if need_b else None
 
 
-@quiet
 def _remainder_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     return g, -g * floor(a / b) if ctx.needs_input_grad[1] else None
 
 
-@quiet
 def _fmod_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     return g, -g * trunc(a / b) if ctx.needs_input_grad[1] else None
@@ -201,7 +198,6 @@ def _pow(a: Any, b: Any) -> Any:
         raise
 
 
-@quiet
 def _pow_backward(ctx: Any, g: Any) -> Any:
     a, b, out = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
@@ -315,7 +311,6 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 # ---- of two, with a derivative in both ----------------------------------------------------------------------------------------
 
 
-@quiet
 def _atan2_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
@@ -323,14 +318,12 @@ def _atan2_backward(ctx: Any, g: Any) -> Any:
     return scaled * b if need_a else None, scaled * -a if need_b else None
 
 
-@quiet
 def _logaddexp_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
     return g / (1 + exp(b - a)) if need_a else None, g / (1 + exp(a - b)) if need_b else None
 
 
-@quiet
 def _hypot_backward(ctx: Any, g: Any) -> Any:
     a, b, out = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad

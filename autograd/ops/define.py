@@ -14,6 +14,7 @@ import numpy as np
 from raygrad.errors import ShapeError
 
 from .. import dtypes
+from ..derive import quiet as quiet
 from ..registry import ANY, AutogradConfig, InferRule, Kernel, Op, declare, register_autograd, register_kernel
 
 Shape = tuple[int, ...]
@@ -41,10 +42,6 @@ def define(
     if backward is not None:
         register_autograd(AutogradConfig(op=name, device=ANY, backward=backward, saves=saves, saved_for=saved_for))
     return op
-
-
-quiet: Callable[[Callable[..., Any]], Callable[..., Any]] = np.errstate(all="ignore")
-"""Makes a kernel or a rule give infinities and NaNs without NumPy's warnings, as PyTorch does."""
 
 
 def conj(value: Any) -> Any:

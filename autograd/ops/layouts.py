@@ -9,7 +9,7 @@ import numpy as np
 from ..dispatch import call
 from ..recording import Data, Pending, Recorder
 from ..tensor import Tensor
-from .define import define
+from .define import define, quiet
 
 
 def _in_order(array: Any, order: tuple[int, ...]) -> Any:
@@ -34,7 +34,7 @@ def _to_dtype_kernel(a: Any, dtype: str) -> Any:
     return (a.real if a.dtype.kind == "c" and target.kind != "c" else a).astype(target)
 
 
-_TO_DTYPE = define("to_dtype", ("a",), _to_dtype_kernel, _to_dtype_infer, lambda ctx, g: g, saves="none")
+_TO_DTYPE = define("to_dtype", ("a",), quiet(_to_dtype_kernel), _to_dtype_infer, lambda ctx, g: g, saves="none")
 _IN_ORDER = define("in_order", ("a",), _in_order, lambda params, a: (a.shape, a.dtype), lambda ctx, g: g, saves="none")
 _FULL = define("full", (), _full, lambda params: (params[0], np.dtype(params[2])))
 

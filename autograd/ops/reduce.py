@@ -191,7 +191,6 @@ def _var_infer(params: tuple[Any, ...], a: Any) -> Any:
     return _reduced(a.shape, *params[:2]), real_of(a.dtype)
 
 
-@quiet
 def _var_backward(ctx: Any, g: Any) -> Any:
     (a,) = ctx.saved_tensors
     axes, _, correction = ctx.params
@@ -199,7 +198,6 @@ def _var_backward(ctx: Any, g: Any) -> Any:
     return _restored(g, ctx) * scale * (a - mean(a, axes, True))
 
 
-@quiet
 def _std_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
     axes, _, correction = ctx.params
@@ -406,7 +404,6 @@ def _logsumexp(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     return out if keepdim else out.reshape(_reduced(a.shape, axes, False))
 
 
-@quiet
 def _logsumexp_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
     finite = keep(out, out != -math.inf)
@@ -446,7 +443,6 @@ def _norm_infer(params: tuple[Any, ...], a: Any) -> Any:
     return _reduced(a.shape, *params), real_of(a.dtype)
 
 
-@quiet
 def _norm_backward(ctx: Any, g: Any) -> Any:
     """The gradient at zero is zero."""
     a, out = ctx.saved_tensors

@@ -73,7 +73,6 @@ def _zeros(a: Any) -> Any:
 def _linear(of: Any) -> Any:
     """Return the rule `g * conj(of(residual))`."""
 
-    @quiet
     def backward(ctx: Any, g: Any) -> Any:
         return g * conj(of(ctx.saved_tensors[0]))
 
@@ -83,7 +82,6 @@ def _linear(of: Any) -> Any:
 def _over(of: Any) -> Any:
     """Return the rule `g / conj(of(residual))`."""
 
-    @quiet
     def backward(ctx: Any, g: Any) -> Any:
         return g / conj(of(ctx.saved_tensors[0]))
 
@@ -123,7 +121,7 @@ def _smooth(name: str, kernel: Any, backward: Any, saves: str = "a") -> Any:
 
 _NEG = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg)
 _ABS = _unary("abs", np.absolute, _abs_backward, infer=_infer_real)
-_SIGN = _unary("sign", _sign, _to_zero, "none", infer=infer_same)
+_SIGN = _unary("sign", quiet(_sign), _to_zero, "none", infer=infer_same)
 _FLOOR = _unary("floor", _rounded(np.floor), _to_zero, "none", infer=infer_same)
 _CEIL = _unary("ceil", _rounded(np.ceil), _to_zero, "none", infer=infer_same)
 _TRUNC = _unary("trunc", _rounded(np.trunc), _to_zero, "none", infer=infer_same)
@@ -146,11 +144,11 @@ _ACOS = _smooth("acos", np.arccos, _linear(lambda a: -rsqrt(1 - a * a)))
 _ATAN = _smooth("atan", np.arctan, _over(lambda a: a * a + 1))
 _SINH = _smooth("sinh", np.sinh, _linear(lambda a: cosh(a)))
 _COSH = _smooth("cosh", np.cosh, _linear(lambda a: sinh(a)))
-_TANH = _smooth("tanh", np.tanh, quiet(_tanh_backward), "output")
+_TANH = _smooth("tanh", np.tanh, _tanh_backward, "output")
 _ASINH = _smooth("asinh", np.arcsinh, _linear(lambda a: rsqrt(a * a + 1)))
 _ACOSH = _smooth("acosh", np.arccosh, _linear(lambda a: rsqrt(a * a - 1)))
 _ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
-_SIGMOID = _smooth("sigmoid", _sigmoid, quiet(_sigmoid_backward), "output")
+_SIGMOID = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output")
 _RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same)
 
 # ---- complex numbers ----------------------------------------------------------------------------------------------------
