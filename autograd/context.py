@@ -108,7 +108,10 @@ class FunctionNode(Node):
             return ()
         if self._saved is None:
             raise AutogradError(FREED)
-        return tuple([None if slot is None else self._unpack(slot) for slot in self._saved])
+        saved: list[Any] = []
+        for slot in self._saved:
+            saved.append(None if slot is None else self._unpack(slot))
+        return tuple(saved)
 
     # ---- the node -------------------------------------------------------------------------------------------------
 
@@ -142,7 +145,9 @@ class FunctionNode(Node):
                     self._unpack(slot)  # raises when something saved was changed in place
             dense_grads = [None if g is None else densified(g) for g in grads]
             return run_packed(self, dense_grads, lambda node, leaves: run_backward(node, leaves, True))
-        wrapped = [None if g is None else Tensor.made(g if g.flags.c_contiguous else dense(g)) for g in grads]
+        wrapped: list[Tensor | None] = []
+        for grad in grads:
+            wrapped.append(None if grad is None else Tensor.made(grad if grad.flags.c_contiguous else dense(grad)))
         return [None if g is None else g._data for g in run_backward(self, wrapped, False)]
 
     def _release(self) -> None:
@@ -190,7 +195,10 @@ _OWN = frozenset(
 
 def keep(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     """Sort what forward saved into inputs, outputs and values of its own; the last are tagged by what they are not."""
-    node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
+    metas: list[Meta | None] = []
+    for output in outputs:
+        metas.append((output._data.shape, output._data.dtype) if isinstance(output, Tensor) else None)
+    node._metas = metas
     saved: list[Saved | None] = []
     for tensor in node.to_save or ():
         if tensor is None:
@@ -201,6 +209,8 @@ def keep(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) ->
         held: Any = tensor._data if kind is OUTPUT else tensor
         saved.append(Saved(kind, position, held, counter, counter[0]))
     node._saved = saved
+    if _OWN.issuperset(node.__dict__):
+        return  # no attribute of the user's: nearly always
     references: dict[str, tuple[str, int]] = {}
     for name, value in node.__dict__.items():
         if isinstance(value, Tensor) and name not in _OWN:

@@ -250,8 +250,9 @@ def wrap_outputs(node: FunctionNode, raw: Any, args: tuple[Any, ...]) -> Any:
 
 def _wrapped(node: FunctionNode, output: Tensor, number: int, args: tuple[Any, ...]) -> Tensor:
     twin = output.alias()
-    if state.grad and _is_among(output, args):
-        twin._base = output if output._base is None else output._base
+    for arg in args:
+        if arg is output and state.grad:
+            twin._base = output if output._base is None else output._base
     if node._edges and output._data.dtype.kind in "fc":
         marked = node.non_differentiable
         if marked is None or not _is_among(output, marked):
