@@ -22,8 +22,26 @@ Meta = tuple[tuple[int, ...], Any]
 """(shape, dtype) of an operand or an output."""
 
 
-quiet: Callable[[Callable[..., Any]], Callable[..., Any]] = np.errstate(all="ignore")
-"""Makes a kernel or a rule give infinities and NaNs without NumPy's warnings, as PyTorch does."""
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+
+
+def quiet(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel or a rule that gives infinities and NaNs without NumPy's warnings, as PyTorch does."""
+    try:
+        from numpy._core.umath import _extobj_contextvar, _make_extobj  # pyright: ignore
+    except ImportError:  # not public, and so perhaps gone: NumPy's own decorator does the same in twice the time
+        return np.errstate(all="ignore")(kernel)
+    ignoring: Any = _make_extobj(all="ignore")
+    enter, leave = _extobj_contextvar.set, _extobj_contextvar.reset  # pyright: ignore
+
+    def silent(*args: Any) -> Any:
+        token = enter(ignoring)  # pyright: ignore
+        try:
+            return kernel(*args)
+        finally:
+            leave(token)  # pyright: ignore
+
+    return silent
 
 
 class OpContext:
@@ -72,8 +90,12 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
     if rule.setup_context is not None:
         ctx = _configured(op, rule, ctx)
     result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
-    given: Sequence[Any] = (result,)
-    if len(inputs) != 1 or not isinstance(result, np.ndarray):
+    given: Sequence[Any]
+    if type(result) is tuple and len(result) == len(inputs):  # pyright: ignore[reportUnknownArgumentType]
+        given = result  # pyright: ignore[reportUnknownVariableType]
+    elif len(inputs) == 1 and type(result) is _ARRAY:
+        given = (result,)
+    else:
         given = _by_operand(op, result, len(inputs))
     out: list[Any] = []
     for i, grad in enumerate(given):
@@ -83,9 +105,9 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
             continue
         if grad.shape != meta[0]:
             grad = sum_to(grad, meta[0])
-        if grad.dtype != meta[1]:
+        if grad.dtype is not meta[1] and grad.dtype != meta[1]:
             grad = _cast(grad, meta[1])
-        out.append(grad if isinstance(grad, np.ndarray) else np.asarray(grad))
+        out.append(grad if type(grad) is _ARRAY else np.asarray(grad))
     return out
 
 

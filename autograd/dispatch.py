@@ -184,23 +184,30 @@ def _attach(
         return
     rule = op.sole_rule or op.derivative("cpu", _compute_dtype(datas))
     edges: list[Any] = []
+    wants: list[bool] = []
     inputs: list[Any] = []
     for operand, data in zip(operands, datas):  # noqa: B905 - of equal length by construction; strict costs time here
         if not isinstance(operand, Tensor):
             edges.append(None)
+            wants.append(False)
             inputs.append(None)
             continue
         if operand.grad_fn is not None:
             edges.append((operand.grad_fn, operand.output_nr))
+            wants.append(True)
+        elif operand._requires_grad:
+            edges.append(operand.edge())
+            wants.append(True)
         else:
-            edges.append(operand.edge() if operand._requires_grad else NO_EDGE)
+            edges.append(NO_EDGE)
+            wants.append(False)
         inputs.append((data.shape, data.dtype))
     saved: list[Any] = []
     versions: list[Any] = []
     if rule is not None:
         gates = rule.gates
         for slot, position in enumerate(rule.saves):
-            if gates and (gate := gates[slot]) is not None and (edges[gate] is None or edges[gate][0] is None):
+            if gates and (gate := gates[slot]) is not None and not wants[gate]:
                 saved.append(None)
                 versions.append(None)
                 continue
@@ -217,7 +224,7 @@ def _attach(
             else:
                 saved.append(held)
                 versions.append(None)
-    node = OpNode(op, rule, params, edges, inputs, saved, versions, metas)
+    node = OpNode(op, rule, params, edges, wants, inputs, saved, versions, metas)
     if type(results[0]._data) is Pending:
         node._origin = results[0]._data.record
     for number, result in enumerate(results):

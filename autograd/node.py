@@ -137,6 +137,7 @@ class OpNode(Node):
         rule: Derivative | None,
         params: tuple[Any, ...],
         edges: list[Edge | None],
+        wants: list[bool],
         inputs: list[Meta | None],
         saved: list[Data],
         versions: list[tuple[list[int], int] | None],
@@ -146,6 +147,8 @@ class OpNode(Node):
         self.rule = rule
         self.params = params
         self._edges = edges
+        self._wants = wants
+        """Per operand, whether its gradient is wanted."""
         self.inputs = inputs
         self.saved: list[Data] | None = saved
         self.versions = versions
@@ -160,7 +163,7 @@ class OpNode(Node):
         """Return, per operand, whether its gradient is wanted."""
         if self._needed is not None:
             return list(self._needed)
-        return [edge is not None and edge[0] is not None for edge in self._edges]
+        return self._wants
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if self.rule is None:
@@ -174,14 +177,16 @@ class OpNode(Node):
                 break
         else:
             return [None] * len(self._edges)
-        if self.versions:
-            self._check_versions()
+        for entry in self.versions:
+            if entry is not None and entry[0][0] != entry[1]:
+                self._check_versions()
+        needs = self._needed or self._wants
         if create_graph:
-            context = OpContext(self._saved_tensors(saved), self.params, self.needs(), self.inputs, self._metas)  # type: ignore[arg-type]
+            context = OpContext(self._saved_tensors(saved), self.params, needs, self.inputs, self._metas)  # type: ignore[arg-type]
             return vjp_tensors(self.op, self.rule, context, grads)
         if recorder is not None:
             return recorder.op_vjp(self, saved, grads)
-        context = OpContext(saved, self.params, self.needs(), self.inputs, self._metas)  # type: ignore[arg-type]
+        context = OpContext(saved, self.params, needs, self.inputs, self._metas)  # type: ignore[arg-type]
         return vjp_arrays(self.op, self.rule, context, grads)
 
     def _release(self) -> None:

@@ -450,7 +450,7 @@ class Tensor(TensorMethods):
         """Add to the data in place and bump the version: how `.grad` accumulates."""
         data = self.read()
         if data.flags.writeable:
-            _add(data, grad, out=data)
+            _add(data, grad, data)
         else:  # what a session handed out, or an expansion: not ours to write to
             self._data = np.asarray(_add(data, grad))
         self.counter()[0] += 1

@@ -161,8 +161,14 @@ def _where_backward(ctx: Any, g: Any) -> Any:
     return None, keep(g, condition) if need_a else None, keep(g, ~condition) if need_b else None
 
 
+_ZEROS: dict[Any, Any] = {}
+
+
 def _keep(a: Any, mask: Any) -> Any:
-    return np.where(mask, a, a.dtype.type(0))
+    zero = _ZEROS.get(a.dtype)
+    if zero is None:  # a 0-dimensional array: np.where takes it faster than a number
+        zero = _ZEROS[a.dtype] = np.zeros((), a.dtype)
+    return np.where(mask, a, zero)
 
 
 def _keep_infer(params: tuple[Any, ...], a: Any, mask: Any) -> Any:
