@@ -115,7 +115,7 @@ class Tensor(TensorMethods):
         """Whether gradients flow to it.
 
         Raises (on setting):
-            RuntimeError: an integer or bool tensor cannot; a non-leaf cannot be switched off.
+            RuntimeError: an integer or bool tensor cannot; that of a non-leaf is its node's.
         """
         return self._requires_grad
 
@@ -123,7 +123,7 @@ class Tensor(TensorMethods):
     def requires_grad(self, value: bool) -> None:
         if value and not dtypes.is_differentiable(self.dtype):
             raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
-        if not value and self.grad_fn is not None:
+        if self.grad_fn is not None:
             raise AutogradError(
                 "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
             )
@@ -131,7 +131,8 @@ class Tensor(TensorMethods):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` and return the tensor."""
-        self.requires_grad = requires_grad
+        if self.grad_fn is None or not requires_grad:
+            self.requires_grad = requires_grad
         return self
 
     def counter(self) -> list[int]:
