@@ -15,10 +15,10 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError
 
 from . import dtypes
-from .ops.define import sizes_of
+from .ops.define import sizes_of, xp
 from .tensor import Tensor
 
-# ---- from data ------------------------------------------------------------------------------------------------------------
+# ---- from data -------------------------------------------------------------------------------------------------------
 
 
 def _checked_device(device: Any) -> None:
@@ -44,12 +44,13 @@ def _checked_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _array_of(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """Return data as an array: numbers and nested lists in PyTorch's default dtypes, arrays in theirs."""
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    array: np.ndarray[Any, Any]
     if isinstance(data, Tensor):
         array = data.read()
-    elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
-        array = (
-            np.asarray(data) if not hasattr(data, "__dlpack__") or hasattr(data, "__array__") else np.from_dlpack(data)
-        )
+    elif hasattr(data, "__array__"):
+        array = np.asarray(data)
+    elif hasattr(data, "__dlpack__"):
+        array = np.from_dlpack(data)
     else:
         try:
             array = np.array(_plain(data))
@@ -124,7 +125,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     return made
 
 
-# ---- filled ---------------------------------------------------------------------------------------------------------------
+# ---- filled ----------------------------------------------------------------------------------------------------------
 
 
 def _float_dtype(dtype: Any) -> Any:
@@ -187,7 +188,7 @@ def full_like(
     return _like(input, fill_value, dtype, requires_grad)
 
 
-# ---- counted --------------------------------------------------------------------------------------------------------------
+# ---- counted ---------------------------------------------------------------------------------------------------------
 
 
 def arange(
@@ -210,7 +211,8 @@ def arange(
         whole = all(isinstance(x, int) for x in (start, end, step))
         dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
     count = math.ceil((end - start) / step)
-    return _leaf((np.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
+    values: Any = xp.arange(count) * step + start
+    return _leaf(values.astype(dtypes.as_dtype(dtype)), requires_grad)
 
 
 def linspace(
@@ -218,7 +220,7 @@ def linspace(
 ) -> Tensor:
     """Return `steps` numbers evenly spaced from `start` to `end`, both included."""
     _checked_device(device)
-    return _leaf(np.linspace(start, end, steps).astype(_float_dtype(dtype)), requires_grad)
+    return _leaf(xp.linspace(start, end, steps, dtype=_float_dtype(dtype)), requires_grad)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -227,7 +229,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     return _leaf(np.eye(n, m, dtype=_float_dtype(dtype)), requires_grad)
 
 
-# ---- at random ------------------------------------------------------------------------------------------------------------
+# ---- at random -------------------------------------------------------------------------------------------------------
 
 DEFAULT_SEED = 0
 

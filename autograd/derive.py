@@ -28,18 +28,18 @@ _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 def quiet(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel or a rule that gives infinities and NaNs without NumPy's warnings, as PyTorch does."""
     try:
-        from numpy._core.umath import _extobj_contextvar, _make_extobj  # pyright: ignore
+        from numpy._core.umath import _extobj_contextvar, _make_extobj
     except ImportError:  # not public, and so perhaps gone: NumPy's own decorator does the same in twice the time
         return np.errstate(all="ignore")(kernel)
     ignoring: Any = _make_extobj(all="ignore")
-    enter, leave = _extobj_contextvar.set, _extobj_contextvar.reset  # pyright: ignore
+    enter, leave = _extobj_contextvar.set, _extobj_contextvar.reset
 
     def silent(*args: Any) -> Any:
-        token = enter(ignoring)  # pyright: ignore
+        token = enter(ignoring)
         try:
             return kernel(*args)
         finally:
-            leave(token)  # pyright: ignore
+            leave(token)
 
     return silent
 
@@ -90,10 +90,11 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
     if rule.setup_context is not None:
         ctx = _configured(op, rule, ctx)
     result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
-    given: Sequence[Any]
-    if type(result) is tuple and len(result) == len(inputs):  # pyright: ignore[reportUnknownArgumentType]
-        given = result  # pyright: ignore[reportUnknownVariableType]
-    elif len(inputs) == 1 and type(result) is _ARRAY:
+    given: Any
+    kind = cast(Any, type)(result)
+    if kind is tuple and len(result) == len(inputs):
+        given = result
+    elif kind is _ARRAY and len(inputs) == 1:
         given = (result,)
     else:
         given = _by_operand(op, result, len(inputs))

@@ -98,8 +98,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
         out = _on_arrays(op, datas, params)
     else:
         datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in operands]
-        recorded = recorder.op(op, datas, params)
-        out = recorded[0] if op.outputs == 1 else recorded
+        return _several(op, operands, params, datas, recorder.op(op, datas, params), needed)
     return _several(op, operands, params, datas, (out,) if op.outputs == 1 else out, needed)
 
 
@@ -151,7 +150,7 @@ def _explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exc
 
 def _compute_dtype(datas: Sequence[Any]) -> Any:
     for data in datas:
-        if isinstance(data, _ARRAY) or type(data) is Pending:
+        if hasattr(data, "dtype"):
             return data.dtype
     return dtypes.get_default_dtype()
 
@@ -255,7 +254,9 @@ def promoted(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     from . import ops
 
-    dims, zeros, numbers = [], [], []
+    dims: list[Any] = []
+    zeros: list[Any] = []
+    numbers: list[Any] = []
     for operand in operands:
         if isinstance(operand, Tensor):
             (dims if operand._data.ndim else zeros).append(operand.dtype)

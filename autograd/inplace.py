@@ -91,17 +91,17 @@ def _check_unshared(tensor: Tensor) -> None:
     if tensor._base is not None or tensor._viewed:
         what = "is a view" if tensor._base is not None else "has views"
         raise AutogradError(
-            f"in a session this tensor (shape {list(tensor.shape)}) cannot be changed in place, because it {what}: values "
-            "are immutable there, and the change would not be seen through the other name. Clone it first, or use the "
-            "out-of-place operation."
+            f"in a session this tensor (shape {list(tensor.shape)}) cannot be changed in place, because it {what}: "
+            "values are immutable there, and the change would not be seen through the other name. Clone it first, or "
+            "use the out-of-place operation."
         )
 
 
 def _check_writeable(data: Any) -> None:
     if not data.flags.writeable:
         raise AutogradError(
-            "this tensor's memory is read-only (an expanded view, or a value of a session): clone it before changing it "
-            "in place"
+            "this tensor's memory is read-only (an expanded view, or a value of a session): clone it before changing "
+            "it in place"
         )
 
 

@@ -1,45 +1,26 @@
 """Operators and methods of tensors that are ops; `tensor.Tensor` inherits them.
 
 Rules of this file: each method calls the op of the same name; `ops` is the catalogue, which puts itself here when it is
-loaded. Operators and changes in place stand in `operators.py`.
+loaded. Methods about shape and dtype stand in `shape_methods.py`, operators and changes in place in `operators.py`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from raygrad.errors import AutogradError
-
-from . import dtypes
-from .operators import Operators
-from .ops.define import axis_of, sizes_of
+from .shape_methods import ShapeMethods
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-Dims = "int | Sequence[int] | None"
-
 ops: Any = None
 
 
-class TensorMethods(Operators):
+class TensorMethods(ShapeMethods):
     """Methods of tensors. Each takes what the function of the same name takes, the tensor being the first."""
 
-    if TYPE_CHECKING:
-
-        @property
-        def shape(self) -> tuple[int, ...]: ...
-        @property
-        def dtype(self) -> np.dtype[Any]: ...
-        @property
-        def ndim(self) -> int: ...
-        def read(self) -> np.ndarray[Any, Any]: ...
-
-    # ---- arithmetic ------------------------------------------------------------------------------------------------------
+    # ---- arithmetic --------------------------------------------------------------------------------------------------
 
     def add(self, other: Any, *, alpha: Any = 1) -> Tensor:
         """Return `input + alpha * other`."""
@@ -109,7 +90,7 @@ class TensorMethods(Operators):
         """Return `input + value * tensor1 / tensor2`."""
         return ops.addcdiv(self, tensor1, tensor2, value=value)
 
-    # ---- functions of one operand ----------------------------------------------------------------------------------------
+    # ---- functions of one operand ------------------------------------------------------------------------------------
 
     def neg(self) -> Tensor:
         """Return `-input`."""
@@ -243,7 +224,7 @@ class TensorMethods(Operators):
         """Return the logarithm of `softmax`, computed without overflow."""
         return ops.log_softmax(self, dim, dtype)
 
-    # ---- comparisons and logic -------------------------------------------------------------------------------------------
+    # ---- comparisons and logic ---------------------------------------------------------------------------------------
 
     def eq(self, other: Any) -> Tensor:
         """Return where `input == other`, elementwise."""
@@ -317,13 +298,13 @@ class TensorMethods(Operators):
         """Return `input` with `value` where `mask` holds."""
         return ops.masked_fill(self, mask, value)
 
-    # ---- reductions ------------------------------------------------------------------------------------------------------
+    # ---- reductions --------------------------------------------------------------------------------------------------
 
-    def sum(self, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    def sum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """Return the sum over `dim`, all dimensions by default; integers are summed as int64."""
         return ops.sum(self, dim, keepdim, dtype=dtype)
 
-    def mean(self, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    def mean(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """Return the mean over `dim`, all dimensions by default."""
         return ops.mean(self, dim, keepdim, dtype=dtype)
 
@@ -332,30 +313,40 @@ class TensorMethods(Operators):
         return ops.prod(self, dim, keepdim, dtype=dtype)
 
     def var(
-        self, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+        self,
+        dim: int | Sequence[int] | None = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
     ) -> Tensor:
         """Return the variance over `dim`, divided by the count less `correction` (1 by default)."""
         return ops.var(self, dim, unbiased, keepdim, correction=correction)
 
     def std(
-        self, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+        self,
+        dim: int | Sequence[int] | None = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
     ) -> Tensor:
         """Return the standard deviation over `dim`; see `var`."""
         return ops.std(self, dim, unbiased, keepdim, correction=correction)
 
     def max(self, dim: Any = None, keepdim: bool = False) -> Any:
-        """Return the greatest element; with `dim` the greatest along it and where; with a tensor, the greater of the two."""
+        """Return the greatest element; with `dim` also where along it; with a tensor, the greater of the two."""
         return ops.max(self, dim, keepdim)
 
     def min(self, dim: Any = None, keepdim: bool = False) -> Any:
-        """Return the smallest element; with `dim` the smallest along it and where; with a tensor, the smaller of the two."""
+        """Return the smallest element; with `dim` also where along it; with a tensor, the smaller of the two."""
         return ops.min(self, dim, keepdim)
 
-    def amax(self, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    def amax(self, dim: int | Sequence[int] | None = (), keepdim: bool = False) -> Tensor:
         """Return the greatest element over `dim`; equal ones share the gradient."""
         return ops.amax(self, dim, keepdim)
 
-    def amin(self, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    def amin(self, dim: int | Sequence[int] | None = (), keepdim: bool = False) -> Tensor:
         """Return the smallest element over `dim`; equal ones share the gradient."""
         return ops.amin(self, dim, keepdim)
 
@@ -367,15 +358,15 @@ class TensorMethods(Operators):
         """Return the index of the smallest element: along `dim`, or in the flattened tensor."""
         return ops.argmin(self, dim, keepdim)
 
-    def all(self, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    def all(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """Return whether all elements over `dim` are nonzero."""
         return ops.all(self, dim, keepdim)
 
-    def any(self, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    def any(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """Return whether any element over `dim` is nonzero."""
         return ops.any(self, dim, keepdim)
 
-    def logsumexp(self, dim: Dims, keepdim: bool = False) -> Tensor:
+    def logsumexp(self, dim: int | Sequence[int] | None, keepdim: bool = False) -> Tensor:
         """Return `log(sum(exp(input)))` over `dim`, without overflow."""
         return ops.logsumexp(self, dim, keepdim)
 
@@ -383,11 +374,13 @@ class TensorMethods(Operators):
         """Return the running sum along `dim`."""
         return ops.cumsum(self, dim, dtype=dtype)
 
-    def norm(self, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    def norm(
+        self, p: Any = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, dtype: Any = None
+    ) -> Tensor:
         """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm."""
         return ops.norm(self, p, dim, keepdim, dtype)
 
-    # ---- products --------------------------------------------------------------------------------------------------------
+    # ---- products ----------------------------------------------------------------------------------------------------
 
     def matmul(self, other: Any) -> Tensor:
         """Return the product of matrices, of vectors, or of batches of matrices."""
@@ -420,334 +413,3 @@ class TensorMethods(Operators):
     def trace(self) -> Tensor:
         """Return the sum of a matrix's diagonal."""
         return ops.trace(self)
-
-    # ---- indices ---------------------------------------------------------------------------------------------------------
-
-    def gather(self, dim: int, index: Any) -> Tensor:
-        """Return `input[i][index[i][j][k]][k]` (for `dim` 1 of three), in the shape of `index`."""
-        return ops.gather(self, dim, index)
-
-    def index_select(self, dim: int, index: Any) -> Tensor:
-        """Return the slices of `input` along `dim` that `index`, a vector, names."""
-        return ops.index_select(self, dim, index)
-
-    def index_add(self, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
-        """Return `input` with the slices of `source` times `alpha` added where `index` names."""
-        return ops.index_add(self, dim, index, source, alpha=alpha)
-
-    def scatter(self, dim: int, index: Any, src: Any) -> Tensor:
-        """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read."""
-        return ops.scatter(self, dim, index, src)
-
-    def scatter_add(self, dim: int, index: Any, src: Any) -> Tensor:
-        """Return `input` with the elements of `src` added at the places that `gather` would read."""
-        return ops.scatter_add(self, dim, index, src)
-
-    def take_along_dim(self, indices: Any, dim: int | None = None) -> Tensor:
-        """Return the elements of `input` at `indices` along `dim`, the two broadcast to each other."""
-        return ops.take_along_dim(self, indices, dim)
-
-    def nonzero(self, *, as_tuple: bool = False) -> Any:
-        """Return the indices of the elements that are not zero, one row each; in a session, waits for their number."""
-        return ops.nonzero(self, as_tuple=as_tuple)
-
-    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-        """Return a view of a diagonal, as the last dimension."""
-        return ops.diagonal(self, offset, dim1, dim2)
-
-    def diag(self, diagonal: int = 0) -> Tensor:
-        """Return the diagonal of a matrix, or the matrix with a vector on its diagonal."""
-        return ops.diag(self, diagonal)
-
-    def tril(self, diagonal: int = 0) -> Tensor:
-        """Return the lower triangle of the last two dimensions, zeros above."""
-        return ops.tril(self, diagonal)
-
-    def triu(self, diagonal: int = 0) -> Tensor:
-        """Return the upper triangle of the last two dimensions, zeros below."""
-        return ops.triu(self, diagonal)
-
-    def select(self, dim: int, index: int) -> Tensor:
-        """Return the slice at `index` of dimension `dim`."""
-        return ops.select(self, dim, index)
-
-    def narrow(self, dim: int, start: int, length: int) -> Tensor:
-        """Return `length` elements of dimension `dim` from `start` on."""
-        return ops.narrow(self, dim, start, length)
-
-    # ---- shape -----------------------------------------------------------------------------------------------------------
-
-    def squeeze(self, dim: int | Sequence[int] | None = None) -> Tensor:
-        """Return `input` without its dimensions of extent one: all, or those among `dim`."""
-        return ops.squeeze(self, dim)
-
-    def unsqueeze(self, dim: int) -> Tensor:
-        """Return `input` with a dimension of extent one put in at `dim`."""
-        return ops.unsqueeze(self, dim)
-
-    def unflatten(self, dim: int, sizes: Sequence[int]) -> Tensor:
-        """Return `input` with dimension `dim` split into `sizes`."""
-        return ops.unflatten(self, dim, sizes)
-
-    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-        """Return `input` with the dimensions `source` moved to `destination`, the others in their order."""
-        return ops.movedim(self, source, destination)
-
-    def expand_as(self, other: Any) -> Tensor:
-        """Return a view expanded to the shape of `other`."""
-        return ops.expand_as(self, other)
-
-    def split(self, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-        """Return the pieces of `input` along `dim`: of one size (the last may be smaller), or of the given sizes."""
-        return ops.split(self, split_size_or_sections, dim)
-
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-        """Return `input` split along `dim` into at most `chunks` pieces."""
-        return ops.chunk(self, chunks, dim)
-
-    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
-        """Return the slices of `input` along `dim`, without that dimension."""
-        return ops.unbind(self, dim)
-
-    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Tensor:
-        """Return `input` with each element (or slice along `dim`) repeated in place."""
-        return ops.repeat_interleave(self, repeats, dim)
-
-    def clone(self) -> Tensor:
-        """Return a copy, with the same axis order in memory."""
-        return ops.clone(self)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """Return the elements in another shape: a view where possible, else a copy."""
-        return ops.reshape(self, sizes_of(shape))
-
-    def reshape_as(self, other: Tensor) -> Tensor:
-        """Return the elements in the shape of `other`."""
-        return ops.reshape(self, other.shape)
-
-    def view(self, *shape: Any) -> Tensor:
-        """Return a view in another shape; raises RuntimeError if only a copy could have it."""
-        return ops.view(self, sizes_of(shape))
-
-    def view_as(self, other: Tensor) -> Tensor:
-        """Return a view in the shape of `other`."""
-        return ops.view(self, other.shape)
-
-    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-        """Return the tensor with the dimensions from `start_dim` to `end_dim` made one."""
-        return ops.flatten(self, start_dim, end_dim)
-
-    def ravel(self) -> Tensor:
-        """Return the tensor with all dimensions made one."""
-        return ops.flatten(self)
-
-    def transpose(self, dim0: int, dim1: int) -> Tensor:
-        """Return a view with two dimensions exchanged."""
-        return ops.transpose(self, dim0, dim1)
-
-    swapaxes = swapdims = transpose
-
-    def permute(self, *dims: Any) -> Tensor:
-        """Return a view with the dimensions in another order."""
-        return ops.permute(self, sizes_of(dims))
-
-    def t(self) -> Tensor:
-        """Return a matrix transposed."""
-        return ops.t(self)
-
-    @property
-    def T(self) -> Tensor:  # noqa: N802 - PyTorch's name
-        """The tensor with its dimensions reversed."""
-        return ops.permute(self, range(self.ndim)[::-1])
-
-    @property
-    def mT(self) -> Tensor:  # noqa: N802
-        """The tensor with its last two dimensions exchanged."""
-        return ops.transpose(self, -2, -1)
-
-    @property
-    def H(self) -> Tensor:  # noqa: N802
-        """A matrix transposed and conjugated."""
-        return ops.conj(ops.t(self))
-
-    def expand(self, *sizes: Any) -> Tensor:
-        """Return a view expanded to `sizes`, without copying; -1 keeps an extent."""
-        return ops.expand(self, sizes_of(sizes))
-
-    def broadcast_to(self, size: Any) -> Tensor:
-        """Return a view expanded to `size`."""
-        return ops.expand(self, size)
-
-    def repeat(self, *repeats: Any) -> Tensor:
-        """Return the tensor repeated along each dimension."""
-        return ops.repeat(self, *repeats)
-
-    def tile(self, *dims: Any) -> Tensor:
-        """Return the tensor repeated along each dimension, as NumPy's tile."""
-        return ops.tile(self, *dims)
-
-    def flip(self, *dims: Any) -> Tensor:
-        """Return a copy with the order of elements along `dims` reversed."""
-        return ops.flip(self, sizes_of(dims))
-
-    def roll(self, shifts: Any, dims: Any = None) -> Tensor:
-        """Return a copy with the elements shifted round."""
-        return ops.roll(self, shifts, dims)
-
-    def contiguous(self) -> Tensor:
-        """Return the tensor dense in C order: itself if it is so already."""
-        return ops.contiguous(self)
-
-    def round(self, *, decimals: int = 0) -> Tensor:
-        """Return the elements rounded to the nearest, halves to even."""
-        return ops.round(self, decimals=decimals)
-
-    def where(self, condition: Any, other: Any) -> Tensor:
-        """Return this tensor where `condition` holds, `other` elsewhere."""
-        return ops.where(condition, self, other)
-
-    # ---- complex numbers -------------------------------------------------------------------------------------------------
-
-    @property
-    def real(self) -> Tensor:
-        """The real part."""
-        return ops.real(self)
-
-    @property
-    def imag(self) -> Tensor:
-        """The imaginary part."""
-        return ops.imag(self)
-
-    def conj(self) -> Tensor:
-        """Return the complex conjugate."""
-        return ops.conj(self)
-
-    # ---- dtypes ----------------------------------------------------------------------------------------------------------
-
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **options: Any) -> Tensor:
-        """Return the tensor in a dtype (or in that of another tensor): itself if it has it already."""
-        for arg in args:
-            if isinstance(arg, str) and arg.partition(":")[0] in ("cpu", "cuda"):
-                device = arg
-            elif not isinstance(arg, bool):
-                dtype = getattr(arg, "dtype", arg) if hasattr(arg, "_data") else arg
-        if device is not None and str(device) != "cpu":
-            raise AutogradError(f"device '{device}' is not available here; known: cpu")
-        wanted = self.dtype if dtype is None else dtypes.as_dtype(dtype)
-        if wanted == self.dtype:
-            return ops.clone(self) if copy else self  # type: ignore[return-value]
-        return ops.to_dtype(self, wanted)
-
-    def type(self, dtype: Any) -> Tensor:
-        """Return the tensor in a dtype."""
-        return self.to(dtype)
-
-    def type_as(self, other: Tensor) -> Tensor:
-        """Return the tensor in the dtype of `other`."""
-        return self.to(other.dtype)
-
-    def cpu(self) -> Tensor:
-        """Return the tensor on the host: itself."""
-        return self  # type: ignore[return-value]
-
-    def float(self) -> Tensor:
-        """Return the tensor as float32."""
-        return self.to(dtypes.float32)
-
-    def double(self) -> Tensor:
-        """Return the tensor as float64."""
-        return self.to(dtypes.float64)
-
-    def half(self) -> Tensor:
-        """Return the tensor as float16."""
-        return self.to(dtypes.float16)
-
-    def long(self) -> Tensor:
-        """Return the tensor as int64."""
-        return self.to(dtypes.int64)
-
-    def int(self) -> Tensor:
-        """Return the tensor as int32."""
-        return self.to(dtypes.int32)
-
-    def short(self) -> Tensor:
-        """Return the tensor as int16."""
-        return self.to(dtypes.int16)
-
-    def bool(self) -> Tensor:
-        """Return the tensor as bool."""
-        return self.to(dtypes.bool)
-
-    def cfloat(self) -> Tensor:
-        """Return the tensor as complex64."""
-        return self.to(dtypes.complex64)
-
-    def cdouble(self) -> Tensor:
-        """Return the tensor as complex128."""
-        return self.to(dtypes.complex128)
-
-    # ---- what it is ------------------------------------------------------------------------------------------------------
-
-    def size(self, dim: int | None = None) -> Any:
-        """Return the shape, or the extent of one dimension."""
-        return self.shape if dim is None else self.shape[axis_of(dim, self.ndim)]
-
-    def dim(self) -> int:
-        """Return the number of dimensions."""
-        return self.ndim
-
-    ndimension = dim
-
-    def numel(self) -> int:
-        """Return the number of elements."""
-        return math.prod(self.shape)
-
-    nelement = numel
-
-    def element_size(self) -> int:
-        """Return the bytes of one element."""
-        return self.dtype.itemsize
-
-    def is_floating_point(self) -> bool:
-        """Tell whether the dtype is floating."""
-        return self.dtype.kind == "f"
-
-    def is_complex(self) -> bool:
-        """Tell whether the dtype is complex."""
-        return self.dtype.kind == "c"
-
-    def is_contiguous(self) -> bool:
-        """Tell whether the data is dense in C order; in a session, waits for it."""
-        return self.read().flags.c_contiguous
-
-    def stride(self, dim: int | None = None) -> Any:
-        """Return the steps in memory along the dimensions, in elements; in a session, waits for the data."""
-        array = self.read()
-        steps = tuple([step // array.itemsize for step in array.strides])
-        return steps if dim is None else steps[dim]
-
-    def equal(self, other: Tensor) -> bool:
-        """Tell whether the other tensor has the same shape and elements."""
-        return self.shape == other.shape and bool(ops.all(ops.eq(self, other)))
-
-    # ---- new ones like it ---------------------------------------------------------------------------------------------
-
-    def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-        """Return a new tensor of this one's dtype, from data."""
-        from .creation import tensor
-
-        return tensor(data, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
-
-    def new_zeros(self, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-        """Return zeros of this tensor's dtype."""
-        return self.new_full(sizes_of(size), 0, dtype=dtype, requires_grad=requires_grad)
-
-    def new_ones(self, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-        """Return ones of this tensor's dtype."""
-        return self.new_full(sizes_of(size), 1, dtype=dtype, requires_grad=requires_grad)
-
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-        """Return a tensor of this one's dtype filled with one number."""
-        from .creation import full
-
-        return full(size, fill_value, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)

@@ -253,11 +253,11 @@ class Operators:
             return NotImplemented
         name = _UFUNCS.get(ufunc)
         if name is None:
-            result = ufunc(*[x.numpy() if isinstance(x, Operators) else x for x in inputs])  # type: ignore[attr-defined]
-            return tuple([_made(r) for r in result]) if isinstance(result, tuple) else _made(result)
+            result: Any = ufunc(*[x.numpy() if isinstance(x, Operators) else x for x in inputs])  # type: ignore[attr-defined]
+            return _made(result) if ufunc.nout == 1 else tuple([_made(part) for part in result])
         return getattr(ops, name)(*[_operand(x) for x in inputs])
 
-    # ---- in place ---------------------------------------------------------------------------------------------------
+    # ---- in place ----------------------------------------------------------------------------------------------------
 
     def add_(self, other: Any, *, alpha: Any = 1) -> Tensor:
         """Add `alpha * other` in place."""
@@ -504,4 +504,4 @@ def _operand(value: Any) -> Any:
     """Return an operand of a NumPy function as an op takes it: arrays as tensors, NumPy's numbers as Python's."""
     if isinstance(value, np.ndarray):
         return _made(value)
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if type(value).__module__ == "numpy" else value

@@ -8,6 +8,7 @@ import sys
 
 from .. import methods as _methods
 from .. import operators as _operators
+from .. import shape_methods as _shape_methods
 from .activations import elu as elu
 from .activations import erf as erf
 from .activations import gelu as gelu
@@ -157,9 +158,9 @@ from .unary import expm1 as expm1
 from .unary import floor as floor
 from .unary import imag as imag
 from .unary import log as log
-from .unary import log10 as log10
 from .unary import log1p as log1p
 from .unary import log2 as log2
+from .unary import log10 as log10
 from .unary import neg as neg
 from .unary import real as real
 from .unary import reciprocal as reciprocal
@@ -250,9 +251,9 @@ __all__ = [
     "lerp",
     "linear",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "log_softmax",
     "logaddexp",
     "logical_and",
@@ -335,4 +336,4 @@ __all__ = [
     "where",
 ]
 
-_methods.ops = _operators.ops = sys.modules[__name__]
+_methods.ops = _shape_methods.ops = _operators.ops = sys.modules[__name__]

@@ -12,12 +12,12 @@ from raygrad.errors import MissingDerivative
 from ..dispatch import call
 from ..layout import dense
 from .compare import keep, where
-from .define import axis_of, define, infer_same, quiet
+from .define import axis_of, define, infer_same, quiet, xp
 from .layouts import to_dtype
 from .reduce import sum
 from .unary import exp, sigmoid
 
-# ---- softmax --------------------------------------------------------------------------------------------------------------
+# ---- softmax ---------------------------------------------------------------------------------------------------------
 
 
 def _shifted(a: Any, axis: int) -> Any:
@@ -26,17 +26,17 @@ def _shifted(a: Any, axis: int) -> Any:
     a = dense(a)
     if not a.ndim:
         return a - a
-    return a - np.maximum.reduce(a, axis, None, None, True, -np.inf)
+    return a - xp.maximum.reduce(a, axis, None, None, True, -np.inf)
 
 
 def _softmax(a: Any, axis: int) -> Any:
-    powers = np.exp(_shifted(a, axis))
-    return powers / np.add.reduce(powers, axis, None, None, True) if a.ndim else powers
+    powers = xp.exp(_shifted(a, axis))
+    return powers / xp.add.reduce(powers, axis, None, None, True) if a.ndim else powers
 
 
 def _log_softmax(a: Any, axis: int) -> Any:
     shifted = _shifted(a, axis)
-    return shifted - np.log(np.add.reduce(np.exp(shifted), axis, None, None, True)) if a.ndim else shifted
+    return shifted - xp.log(xp.add.reduce(xp.exp(shifted), axis, None, None, True)) if a.ndim else shifted
 
 
 def _softmax_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -70,12 +70,12 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return call(_LOG_SOFTMAX, (input if dtype is None else to_dtype(input, dtype),), (axis_of(dim, input.ndim),))
 
 
-# ---- elementwise ----------------------------------------------------------------------------------------------------------
+# ---- elementwise -----------------------------------------------------------------------------------------------------
 
 
 def _softplus(a: Any, beta: float, threshold: float) -> Any:
     scaled = a * beta
-    return np.where(scaled > threshold, a, np.log1p(np.exp(scaled)) / beta)
+    return xp.where(scaled > threshold, a, xp.log1p(xp.exp(scaled)) / beta)
 
 
 def _softplus_backward(ctx: Any, g: Any) -> Any:
@@ -85,7 +85,7 @@ def _softplus_backward(ctx: Any, g: Any) -> Any:
 
 
 def _leaky_relu(a: Any, slope: float) -> Any:
-    return np.where(a > 0, a, a * slope)
+    return xp.where(a > 0, a, a * slope)
 
 
 def _leaky_relu_backward(ctx: Any, g: Any) -> Any:
@@ -94,7 +94,7 @@ def _leaky_relu_backward(ctx: Any, g: Any) -> Any:
 
 
 def _elu(a: Any, alpha: float) -> Any:
-    return np.where(a > 0, a, np.expm1(a) * alpha)
+    return xp.where(a > 0, a, xp.expm1(a) * alpha)
 
 
 def _elu_backward(ctx: Any, g: Any) -> Any:
@@ -135,7 +135,7 @@ def silu(input: Any) -> Any:
     return input * sigmoid(input)
 
 
-# ---- the error function -----------------------------------------------------------------------------------------------------
+# ---- the error function ----------------------------------------------------------------------------------------------
 
 _ERF_P = (
     9.60497373987051638749,
@@ -154,23 +154,24 @@ _ERF_Q = (
 )
 _ERFC_P = (
     2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687, 48.6371970985681366614,
-    196.520832956077098242, 526.445194995477358631, 934.528527171957607540, 1027.55188689515710272, 557.535335369399327526,
+    196.520832956077098242, 526.445194995477358631, 934.528527171957607540, 1027.55188689515710272,
+    557.535335369399327526,
 )  # fmt: skip
 _ERFC_Q = (
     1.0, 13.2281951154744992508, 86.7072140885989742329, 354.937778887819891062, 975.708501743205489753,
     1823.90916687909736289, 2246.33760818710981792, 1656.66309194161350182, 557.535340817727675546,
 )  # fmt: skip
-"""Rational approximations of erf(x)/x in x**2 below 1, and of erfc(x) exp(x**2) between 1 and 8 (Cephes, S. Moshier)."""
+"""Rational approximations of erf(x)/x in x**2 below 1, and of erfc(x) exp(x**2) between 1 and 8 (Cephes by Moshier)."""
 
 
 def _erf(a: Any) -> Any:
     x = a.astype(np.float64)
-    size = np.abs(x)
+    size = xp.abs(x)
     square = x * x
-    inner = x * np.polyval(_ERF_P, square) / np.polyval(_ERF_Q, square)
-    far = np.minimum(size, 8.0)
-    outer = 1 - np.exp(-far * far) * np.polyval(_ERFC_P, far) / np.polyval(_ERFC_Q, far)
-    return np.where(size < 1, inner, np.copysign(outer, x)).astype(a.dtype)
+    inner = x * xp.polyval(_ERF_P, square) / xp.polyval(_ERF_Q, square)
+    far = xp.minimum(size, 8.0)
+    outer = 1 - xp.exp(-far * far) * xp.polyval(_ERFC_P, far) / xp.polyval(_ERFC_Q, far)
+    return xp.where(size < 1, inner, xp.copysign(outer, x)).astype(a.dtype)
 
 
 def _erf_backward(ctx: Any, g: Any) -> Any:

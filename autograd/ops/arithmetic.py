@@ -11,10 +11,10 @@ from raygrad.errors import AutogradError
 
 from ..dispatch import call
 from .compare import keep, where
-from .define import conj, define, infer_elementwise, quiet
+from .define import conj, define, infer_elementwise, quiet, xp
 from .unary import exp, floor, log, trunc, zeros_as
 
-# ---- sums and products ----------------------------------------------------------------------------------------------------
+# ---- sums and products -----------------------------------------------------------------------------------------------
 
 
 def _infer_sub(params: tuple[Any, ...], *operands: Any) -> Any:
@@ -101,7 +101,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     return call(_DIV_TRUNC, (input, other))
 
 
-# ---- division with remainder ------------------------------------------------------------------------------------------------
+# ---- division with remainder -----------------------------------------------------------------------------------------
 
 
 def _checked(kernel: Any) -> Any:
@@ -123,7 +123,7 @@ def _int_trunc(a: Any, b: Any) -> Any:
 def _floor_divide(a: Any, b: Any) -> Any:
     """Floats: the floor of the quotient, corrected as in Python, and infinite where `b` is zero."""
     out = np.floor_divide(a, b)
-    return out if out.dtype.kind in "iub" else np.where(np.equal(b, 0), np.true_divide(a, b), out).astype(out.dtype)
+    return out if out.dtype.kind in "iub" else xp.where(xp.equal(b, 0), xp.true_divide(a, b), out).astype(out.dtype)
 
 
 def _no_gradient(ctx: Any, g: Any) -> Any:
@@ -186,7 +186,7 @@ def fmod(input: Any, other: Any) -> Any:
     return call(_FMOD, (input, other))
 
 
-# ---- powers -------------------------------------------------------------------------------------------------------------
+# ---- powers ----------------------------------------------------------------------------------------------------------
 
 
 def _pow(a: Any, b: Any) -> Any:
@@ -239,7 +239,7 @@ def pow(input: Any, exponent: Any) -> Any:
     return call(_POW, (input, exponent))
 
 
-# ---- the greater, the smaller -----------------------------------------------------------------------------------------------
+# ---- the greater, the smaller ----------------------------------------------------------------------------------------
 
 
 def _maximum_backward(ctx: Any, g: Any) -> Any:
@@ -308,7 +308,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return call(_CLAMP, (input, min, max))
 
 
-# ---- of two, with a derivative in both ----------------------------------------------------------------------------------------
+# ---- of two, with a derivative in both -------------------------------------------------------------------------------
 
 
 def _atan2_backward(ctx: Any, g: Any) -> Any:
@@ -360,7 +360,7 @@ def hypot(input: Any, other: Any) -> Any:
     return call(_HYPOT, (input, other))
 
 
-# ---- made of others ---------------------------------------------------------------------------------------------------------
+# ---- made of others --------------------------------------------------------------------------------------------------
 
 
 def lerp(input: Any, end: Any, weight: Any) -> Any:

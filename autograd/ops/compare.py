@@ -12,9 +12,9 @@ from .. import dtypes
 from ..dispatch import call, promoted
 from ..registry import Op
 from ..tensor import Tensor
-from .define import broadcast_shape, define, infer_comparison, infer_elementwise, shapes_of
+from .define import broadcast_shape, define, infer_comparison, infer_elementwise, shapes_of, xp
 
-# ---- comparisons ------------------------------------------------------------------------------------------------------
+# ---- comparisons -----------------------------------------------------------------------------------------------------
 
 _EQ = define("eq", ("a", "b"), np.equal, infer_comparison("eq"), promotes="arith")
 _NE = define("ne", ("a", "b"), np.not_equal, infer_comparison("ne"), promotes="arith")
@@ -96,7 +96,7 @@ def isfinite(input: Any) -> Any:
     return call(_ISFINITE, (input,))
 
 
-# ---- bits ---------------------------------------------------------------------------------------------------------------
+# ---- bits ------------------------------------------------------------------------------------------------------------
 
 
 def _infer_bitwise(name: str) -> Any:
@@ -137,11 +137,11 @@ def bitwise_not(input: Any) -> Any:
     return call(_BITWISE_NOT, (input,))
 
 
-# ---- choosing -------------------------------------------------------------------------------------------------------------
+# ---- choosing --------------------------------------------------------------------------------------------------------
 
 
 def _where(condition: Any, a: Any, b: Any, dtype: str | None) -> Any:
-    out = np.where(condition, a, b)
+    out = xp.where(condition, a, b)
     return out if dtype is None or out.dtype.name == dtype else out.astype(dtype)
 
 
@@ -168,7 +168,7 @@ def _keep(a: Any, mask: Any) -> Any:
     zero = _ZEROS.get(a.dtype)
     if zero is None:  # a 0-dimensional array: np.where takes it faster than a number
         zero = _ZEROS[a.dtype] = np.zeros((), a.dtype)
-    return np.where(mask, a, zero)
+    return xp.where(mask, a, zero)
 
 
 def _keep_infer(params: tuple[Any, ...], a: Any, mask: Any) -> Any:
@@ -210,7 +210,7 @@ def keep(input: Any, mask: Any) -> Any:
 def _masked_fill(a: Any, mask: Any, value: Any) -> Any:
     if mask.dtype.kind != "b":
         raise TypeError
-    return np.where(mask, value.astype(a.dtype) if hasattr(value, "astype") else a.dtype.type(value), a)
+    return xp.where(mask, value.astype(a.dtype) if hasattr(value, "astype") else a.dtype.type(value), a)
 
 
 def _masked_fill_infer(params: tuple[Any, ...], a: Any, mask: Any, value: Any) -> Any:

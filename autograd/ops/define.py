@@ -1,7 +1,8 @@
 """How a built-in op is written down: one `define` call, through the public registry.
 
 Rules of this file: the helper and the shape rules that many ops share. An op family's file holds the ops themselves:
-the kernel (bare arrays in, bare array out), the shape rule, and the derivative, which must run on arrays and on tensors.
+the kernel (bare arrays in, bare array out), the shape rule, and the derivative, which must run on arrays and on
+tensors.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from ..derive import quiet as quiet
 from ..registry import ANY, AutogradConfig, InferRule, Kernel, Op, declare, register_autograd, register_kernel
 
 Shape = tuple[int, ...]
+
+xp: Any = np
+"""NumPy without its types: kernels take arrays of any dtype, of which its stubs make nothing known."""
 
 
 def define(

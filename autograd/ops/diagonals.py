@@ -11,10 +11,10 @@ from raygrad.errors import AutogradError
 
 from ..dispatch import call
 from ..tensor import Tensor
-from .define import Shape, axis_of, define, infer_same
+from .define import Shape, axis_of, define, infer_same, xp
 from .indexing import put_region, zeros_around
 
-# ---- diagonals, triangles, borders --------------------------------------------------------------------------------------------
+# ---- diagonals, triangles, borders -----------------------------------------------------------------------------------
 
 
 def _diagonal(a: Any, offset: int, first: int, second: int) -> Any:
@@ -30,7 +30,7 @@ def _diagonal_infer(params: tuple[Any, ...], a: Any) -> Any:
 
 def _diagonal_grad(g: Any, offset: int, first: int, second: int, shape: Shape) -> Any:
     out = np.zeros(shape, g.dtype)
-    rows = np.arange(g.shape[-1]) + max(-offset, 0)
+    rows = xp.arange(g.shape[-1]) + max(-offset, 0)
     np.moveaxis(out, (first, second), (-2, -1))[..., rows, rows + offset] = g
     return out
 
@@ -39,12 +39,16 @@ def _diagonal_grad_infer(params: tuple[Any, ...], g: Any) -> Any:
     return params[3], g.dtype
 
 
+def _diagonal_backward(ctx: Any, g: Any) -> Any:
+    return call(_DIAGONAL_GRAD, (g,), (*ctx.params, tuple(ctx.inputs[0][0])))
+
+
 _DIAGONAL = define(
     "diagonal",
     ("a",),
     _diagonal,
     _diagonal_infer,
-    lambda ctx, g: call(_DIAGONAL_GRAD, (g,), (*ctx.params, tuple(ctx.inputs[0][0]))),
+    _diagonal_backward,
     saves="none",
     view=True,
 )
@@ -56,12 +60,18 @@ _DIAGONAL_GRAD = define(
     lambda ctx, g: call(_DIAGONAL, (g,), ctx.params[:3]),
     saves="none",
 )
-_TRIL = define(
-    "tril", ("a",), lambda a, k: np.tril(a, k), infer_same, lambda ctx, g: tril(g, *ctx.params), saves="none"
-)
-_TRIU = define(
-    "triu", ("a",), lambda a, k: np.triu(a, k), infer_same, lambda ctx, g: triu(g, *ctx.params), saves="none"
-)
+
+
+def _tril(a: Any, offset: int) -> Any:
+    return np.tril(a, offset)
+
+
+def _triu(a: Any, offset: int) -> Any:
+    return np.triu(a, offset)
+
+
+_TRIL = define("tril", ("a",), _tril, infer_same, lambda ctx, g: tril(g, *ctx.params), saves="none")
+_TRIU = define("triu", ("a",), _triu, infer_same, lambda ctx, g: triu(g, *ctx.params), saves="none")
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
@@ -93,7 +103,7 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 
 
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
-    """Return `input` with a border of `value`: (left, right) of the last dimension, then of the one before, and so on."""
+    """Return `input` with a border of `value`: (left, right) of the last dimension, then of the one before, and on."""
     if mode != "constant":
         raise NotImplementedError(f"pad: mode '{mode}' is not supported; only 'constant' is")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:

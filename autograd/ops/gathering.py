@@ -9,11 +9,11 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
-from .define import Shape, axis_of, broadcast_shape, define
+from .define import Shape, axis_of, broadcast_shape, define, xp
 from .indexing import INDEX, INDEX_PUT, zeros_around
 from .shape import expand, reshape
 
-# ---- by one index tensor along one dimension ----------------------------------------------------------------------------------
+# ---- by one index tensor along one dimension -------------------------------------------------------------------------
 
 
 def index_select(input: Any, dim: int, index: Any) -> Any:
@@ -37,7 +37,7 @@ def _grid(index: Any, axis: int) -> tuple[Any, ...]:
     for d in range(index.ndim):
         shape = [1] * index.ndim
         shape[d] = -1
-        out.append(index if d == axis else np.arange(index.shape[d]).reshape(shape))
+        out.append(index if d == axis else xp.arange(index.shape[d]).reshape(shape))
     return tuple(out)
 
 
@@ -62,7 +62,8 @@ def _gather_infer(params: tuple[Any, ...], a: Any, index: Any) -> Any:
 def _check_grid(name: str, index: Shape, shape: Shape, axis: int) -> None:
     if len(index) != len(shape):
         raise ShapeError(
-            f"Index tensor must have the same number of dimensions as input tensor ({name}): {len(index)} and {len(shape)}"
+            f"Index tensor must have the same number of dimensions as input tensor ({name}): "
+            f"{len(index)} and {len(shape)}"
         )
     for d, (n, m) in enumerate(zip(index, shape, strict=True)):
         if d != axis and n > m:

@@ -27,7 +27,7 @@ from .shape import expand, reshape, unsqueeze
 Basic = tuple[Any, ...]
 """A normalised basic index: per entry an integer, (start, stop, step), or None for a new dimension."""
 
-# ---- taking an index apart --------------------------------------------------------------------------------------------------
+# ---- taking an index apart -------------------------------------------------------------------------------------------
 
 
 def _is_values(entry: Any) -> bool:
@@ -41,7 +41,7 @@ def take_apart(index: Any, shape: Shape) -> tuple[Basic, dict[int, Any]]:
         IndexError: too many indices, an integer out of bounds, something that is no index.
         ValueError: a step that is not positive.
     """
-    entries: list[Any] = list(index) if isinstance(index, tuple) else [index]
+    entries: list[Any] = [*index] if isinstance(index, tuple) else [index]
     for position, entry in enumerate(entries):
         if _is_values(entry):
             entries[position] = _index_values(entry)
@@ -97,7 +97,7 @@ def _width(entry: Any) -> int:
     return entry.ndim if isinstance(entry, Tensor) and entry.dtype.kind == "b" else 1
 
 
-def _bounds(entry: slice, extent: int) -> tuple[int, int, int]:
+def _bounds(entry: Any, extent: int) -> tuple[int, int, int]:
     step = 1 if entry.step is None else operator.index(entry.step)
     if step == 0:
         raise ValueError("slice step cannot be zero")
@@ -164,7 +164,7 @@ def _rows(advanced: dict[int, Any], shape: Shape) -> tuple[tuple[int, ...], Any]
     return tuple(axes), stack([column if column.shape == common else expand(column, common) for column in columns])
 
 
-# ---- the basic part ---------------------------------------------------------------------------------------------------------
+# ---- the basic part --------------------------------------------------------------------------------------------------
 
 
 def _getitem(a: Any, index: Basic) -> Any:
@@ -234,7 +234,8 @@ def _check_value(given: Shape, region: Shape) -> None:
         own.pop(0)
     if len(own) > len(region) or any(n not in (1, m) for n, m in zip(reversed(own), reversed(region), strict=False)):
         raise ShapeError(
-            f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape {list(region)}"
+            f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape "
+            f"{list(region)}"
         )
 
 
@@ -250,7 +251,7 @@ def put_region(input: Any, value: Any, place: Basic) -> Any:
 
 _SETITEM = define("setitem", ("a", "value", "index"), _setitem, _setitem_infer, _setitem_backward, saves="index")
 
-# ---- the advanced part ------------------------------------------------------------------------------------------------------
+# ---- the advanced part -----------------------------------------------------------------------------------------------
 
 
 def _at(rows: Any, axes: Shape, ndim: int) -> tuple[Any, ...]:
@@ -363,7 +364,7 @@ def getitem(input: Any, index: Any) -> Any:
 
 def with_item(input: Any, index: Any, value: Any) -> Any:
     """Return a copy of `input` in which `input[index]` is `value`, converted to its dtype."""
-    if isinstance(value, np.ndarray | list | tuple):
+    if not isinstance(value, Tensor | bool | int | float | complex):
         value = Tensor.made(np.asarray(value))
     if isinstance(value, Tensor) and value.dtype != input.dtype:
         value = to_dtype(value, input.dtype)
@@ -398,8 +399,8 @@ def _fitting(value: Any, region: Shape) -> Any:
 def write_item(array: Any, index: Any, value: Any) -> None:
     """Write into an array what `with_item` would put there."""
     basic, advanced = take_apart(index, array.shape)
-    region = array[_as_index(basic)] if any(isinstance(e, int) for e in basic) or advanced else None
     if advanced:
+        region = array[_as_index(basic)]
         axes, rows = _rows(advanced, region.shape)
         rows = rows._data
         value = _bare(value, _indexed_shape(region.shape, rows.shape[1:], axes))
@@ -410,8 +411,8 @@ def write_item(array: Any, index: Any, value: Any) -> None:
 
 
 def _bare(value: Any, region: Shape) -> Any:
-    data = value._data if isinstance(value, Tensor) else value
-    if isinstance(data, np.ndarray | list | tuple):
-        data = np.asarray(data)
-        _check_value(data.shape, region)
+    if isinstance(value, bool | int | float | complex):
+        return value
+    data: Any = np.asarray(value._data if isinstance(value, Tensor) else value)
+    _check_value(data.shape, region)
     return data

@@ -19,7 +19,7 @@ def _along(axis: int, part: Any) -> tuple[Any, ...]:
     return (*[slice(None)] * axis, part)
 
 
-# ---- together -------------------------------------------------------------------------------------------------------------
+# ---- together --------------------------------------------------------------------------------------------------------
 
 
 def _counts(shapes: Sequence[Any]) -> list[bool]:
@@ -139,7 +139,7 @@ def hstack(tensors: Sequence[Any]) -> Any:
     return cat(given, 0 if given and given[0].ndim == 1 else 1)
 
 
-# ---- apart ----------------------------------------------------------------------------------------------------------------
+# ---- apart -----------------------------------------------------------------------------------------------------------
 
 
 def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
@@ -201,7 +201,7 @@ def select(input: Any, dim: int, index: int) -> Any:
     return input[_along(axis_of(dim, input.ndim), int(index))]
 
 
-# ---- repeated -------------------------------------------------------------------------------------------------------------
+# ---- repeated --------------------------------------------------------------------------------------------------------
 
 
 def tile(input: Any, *dims: Any) -> Any:

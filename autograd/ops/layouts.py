@@ -9,7 +9,7 @@ import numpy as np
 from ..dispatch import call
 from ..recording import Data, Pending, Recorder
 from ..tensor import Tensor
-from .define import define, quiet
+from .define import define, infer_same, quiet
 
 
 def _in_order(array: Any, order: tuple[int, ...]) -> Any:
@@ -35,8 +35,14 @@ def _to_dtype_kernel(a: Any, dtype: str) -> Any:
 
 
 _TO_DTYPE = define("to_dtype", ("a",), quiet(_to_dtype_kernel), _to_dtype_infer, lambda ctx, g: g, saves="none")
-_IN_ORDER = define("in_order", ("a",), _in_order, lambda params, a: (a.shape, a.dtype), lambda ctx, g: g, saves="none")
-_FULL = define("full", (), _full, lambda params: (params[0], np.dtype(params[2])))
+_IN_ORDER = define("in_order", ("a",), _in_order, infer_same, lambda ctx, g: g, saves="none")
+
+
+def _full_infer(params: tuple[Any, ...]) -> Any:
+    return params[0], np.dtype(params[2])
+
+
+_FULL = define("full", (), _full, _full_infer)
 
 
 def to_dtype(input: Any, dtype: Any) -> Any:

@@ -41,8 +41,8 @@ def _matmul_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
     if left[-1] != inner:
         if len(left) == len(right) == 1:
             raise ShapeError(
-                f"inconsistent tensor size, expected tensor [{left[0]}] and src [{right[0]}] to have the same number of "
-                f"elements, but got {left[0]} and {right[0]} elements respectively"
+                f"inconsistent tensor size, expected tensor [{left[0]}] and src [{right[0]}] to have the same number "
+                f"of elements, but got {left[0]} and {right[0]} elements respectively"
             )
         rows = "x".join(str(extent) for extent in left)
         columns = "x".join(str(extent) for extent in right)

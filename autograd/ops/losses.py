@@ -51,8 +51,8 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     axis = 0 if input.ndim == 1 else 1
     if tuple(target.shape) != (*input.shape[:axis], *input.shape[axis + 1 :]):
         raise ShapeError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 1}): "
-            f"shapes {list(input.shape)} and {list(target.shape)}"
+            f"nll_loss: expected a target for each row of classes: the input's shape is {list(input.shape)}, "
+            f"the target's {list(target.shape)}"
         )
     if target.dtype.kind not in "iu":
         raise AutogradError(f"expected scalar type Long for target but found {target.dtype}")
@@ -108,7 +108,11 @@ def _one_hot(target: Any, classes: int) -> Any:
     return (target[..., None] == np.arange(classes)).astype(np.int64)
 
 
-_ONE_HOT = define("one_hot", ("target",), _one_hot, lambda params, target: ((*target.shape, params[0]), dtypes.int64))
+def _one_hot_infer(params: tuple[Any, ...], target: Any) -> Any:
+    return (*target.shape, params[0]), dtypes.int64
+
+
+_ONE_HOT = define("one_hot", ("target",), _one_hot, _one_hot_infer)
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:

@@ -14,11 +14,13 @@ from .. import dtypes
 from ..dispatch import call
 from ..layout import dense
 from .compare import keep
-from .define import Shape, axes_of, axis_of, conj, define, quiet, real_of
+from .define import Shape, axes_of, axis_of, conj, define, quiet, real_of, xp
 from .gathering import scatter_zeros
 from .layouts import to_dtype
 from .shape import expand, flip, movedim, reshape, unsqueeze
 from .unary import exp, zeros_as
+
+_add, _multiply, _maximum, _minimum = xp.add.reduce, xp.multiply.reduce, xp.maximum.reduce, xp.minimum.reduce
 
 Dims = int | Sequence[int] | None
 
@@ -30,7 +32,7 @@ class ValuesIndices(NamedTuple):
     indices: Any
 
 
-# ---- shapes ---------------------------------------------------------------------------------------------------------------
+# ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
 def _reduced(shape: Shape, axes: Shape | None, keepdim: bool) -> Shape:
@@ -72,13 +74,13 @@ def _counting(dtype: Any) -> Any:
     return np.dtype(np.int64) if dtype.kind in "iub" else dtype
 
 
-# ---- sum, mean, product ---------------------------------------------------------------------------------------------------------
+# ---- sum, mean, product ----------------------------------------------------------------------------------------------
 
 
 def _sum(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
-        return np.add.reduce(a, axes, np.int64, None, keepdim)
-    return np.add.reduce(dense(a), axes, None, None, keepdim)
+        return _add(a, axes, np.int64, None, keepdim)
+    return _add(dense(a), axes, None, None, keepdim)
 
 
 def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -88,7 +90,7 @@ def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
 def _mean(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
-    return np.add.reduce(dense(a), axes, None, None, keepdim) / a.dtype.type(_count(a.shape, axes))
+    return _add(dense(a), axes, None, None, keepdim) / a.dtype.type(_count(a.shape, axes))
 
 
 def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -110,8 +112,8 @@ max_of = max
 
 def _prod(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
-        return np.multiply.reduce(a, axes, np.int64, None, keepdim)
-    return np.multiply.reduce(dense(a), axes, None, None, keepdim)
+        return _multiply(a, axes, np.int64, None, keepdim)
+    return _multiply(dense(a), axes, None, None, keepdim)
 
 
 def _prod_backward(ctx: Any, g: Any) -> Any:
@@ -168,16 +170,16 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     return call(_PROD, (_converted(input, dtype),), _static(input, dim, keepdim))
 
 
-# ---- variance ---------------------------------------------------------------------------------------------------------------
+# ---- variance --------------------------------------------------------------------------------------------------------
 
 
 def _var(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
     a = dense(a)
-    centred = a - np.add.reduce(a, axes, None, None, True) / a.dtype.type(max_of(_count(a.shape, axes), 1))
+    centred = a - _add(a, axes, None, None, True) / a.dtype.type(max_of(_count(a.shape, axes), 1))
     squares = (centred * centred.conj()).real if a.dtype.kind == "c" else centred * centred
-    total = np.add.reduce(squares, axes, None, None, keepdim)
+    total = _add(squares, axes, None, None, keepdim)
     return total / total.dtype.type(max_of(_count(a.shape, axes) - correction, 0))
 
 
@@ -242,7 +244,7 @@ def std(
     return call(_STD, (input,), _corrected(input, dim, unbiased, correction, keepdim))
 
 
-# ---- extremes ---------------------------------------------------------------------------------------------------------------
+# ---- extremes --------------------------------------------------------------------------------------------------------
 
 
 def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
@@ -315,15 +317,15 @@ def _place(name: str, search: Any) -> tuple[Any, Any]:
         axis, keepdim = params
         if not _count(a.shape, None if axis is None or not a.ndim else (axis,)):
             raise IndexError(
-                f"{name}(): Expected reduction dim {axis if axis is not None else 'to be specified for an empty tensor'}"
+                f"{name}(): Expected reduction dim {'to be specified for an empty tensor' if axis is None else axis}"
             )
         return _reduced(a.shape, None if axis is None else (axis,), keepdim), dtypes.int64
 
     return place, infer
 
 
-_AMAX = define("amax", ("a",), *_extreme("amax", np.maximum.reduce), _extreme_backward, saves=("a", "output"))
-_AMIN = define("amin", ("a",), *_extreme("amin", np.minimum.reduce), _extreme_backward, saves=("a", "output"))
+_AMAX = define("amax", ("a",), *_extreme("amax", _maximum), _extreme_backward, saves=("a", "output"))
+_AMIN = define("amin", ("a",), *_extreme("amin", _minimum), _extreme_backward, saves=("a", "output"))
 _MAX = define("max", ("a",), *_with_places("max", np.argmax), _with_places_backward, saves="output1", outputs=2)
 _MIN = define("min", ("a",), *_with_places("min", np.argmin), _with_places_backward, saves="output1", outputs=2)
 _ARGMAX = define("argmax", ("a",), *_place("argmax", np.argmax))
@@ -341,7 +343,7 @@ def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
 
 
 def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the greatest element; with `dim` the greatest along it and where; with a tensor, the greater of the two."""
+    """Return the greatest element; with `dim` also where along it; with a tensor, the greater of the two."""
     if dim is None:
         return call(_AMAX, (input,), (None, False))
     if hasattr(dim, "shape"):
@@ -352,7 +354,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the smallest element; with `dim` the smallest along it and where; with a tensor, the smaller of the two."""
+    """Return the smallest element; with `dim` also where along it; with a tensor, the smaller of the two."""
     if dim is None:
         return call(_AMIN, (input,), (None, False))
     if hasattr(dim, "shape"):
@@ -372,15 +374,23 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return call(_ARGMIN, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
 
 
-# ---- truth ------------------------------------------------------------------------------------------------------------------
+# ---- truth -----------------------------------------------------------------------------------------------------------
 
 
 def _truth_infer(params: tuple[Any, ...], a: Any) -> Any:
     return _reduced(a.shape, *params), dtypes.bool
 
 
-_ALL = define("all", ("a",), lambda a, axes, keepdim: np.all(a, axes, None, keepdim), _truth_infer)
-_ANY = define("any", ("a",), lambda a, axes, keepdim: np.any(a, axes, None, keepdim), _truth_infer)
+def _all(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    return np.all(a, axes, None, keepdim)
+
+
+def _any(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    return np.any(a, axes, None, keepdim)
+
+
+_ALL = define("all", ("a",), _all, _truth_infer)
+_ANY = define("any", ("a",), _any, _truth_infer)
 
 
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
@@ -393,14 +403,14 @@ def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     return call(_ANY, (input,), _static(input, dim, keepdim))
 
 
-# ---- log of sums, running sums, norms ---------------------------------------------------------------------------------------------
+# ---- log of sums, running sums, norms --------------------------------------------------------------------------------
 
 
 def _logsumexp(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     a = dense(a)
-    top = np.maximum.reduce(a, axes, None, None, True, -np.inf)
-    top = np.where(np.isfinite(top), top, a.dtype.type(0))
-    out = np.log(np.add.reduce(np.exp(a - top), axes, None, None, True)) + top
+    top = _maximum(a, axes, None, None, True, -np.inf)
+    top = xp.where(xp.isfinite(top), top, a.dtype.type(0))
+    out = xp.log(_add(xp.exp(a - top), axes, None, None, True)) + top
     return out if keepdim else out.reshape(_reduced(a.shape, axes, False))
 
 
@@ -416,6 +426,15 @@ def _cumsum(a: Any, axis: int) -> Any:
     return np.add.accumulate(dense(a), axis, _counting(a.dtype))
 
 
+def _cumsum_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return a.shape, _counting(a.dtype)
+
+
+def _cumsum_backward(ctx: Any, g: Any) -> Any:
+    (axis,) = ctx.params
+    return flip(cumsum(flip(g, axis), axis), axis) if g.shape else g
+
+
 _LOGSUMEXP = define(
     "logsumexp", ("a",), quiet(_logsumexp), _sum_infer, _logsumexp_backward, saves=("a", "output"), promotes="float"
 )
@@ -423,8 +442,8 @@ _CUMSUM = define(
     "cumsum",
     ("a",),
     quiet(_cumsum),
-    lambda params, a: (a.shape, _counting(a.dtype)),
-    lambda ctx, g: flip(cumsum(flip(g, ctx.params[0]), ctx.params[0]), ctx.params[0]) if g.shape else g,
+    _cumsum_infer,
+    _cumsum_backward,
     saves="none",
 )
 
@@ -434,7 +453,7 @@ def _norm(a: Any, axes: Shape | None, keepdim: bool) -> Any:
         raise TypeError
     a = dense(a)
     squares = (a * a.conj()).real if a.dtype.kind == "c" else a * a
-    return np.sqrt(np.add.reduce(squares, axes, None, None, keepdim))
+    return np.sqrt(_add(squares, axes, None, None, keepdim))
 
 
 def _norm_infer(params: tuple[Any, ...], a: Any) -> Any:

@@ -13,7 +13,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ..dispatch import call
 from .define import Shape, axes_of, axis_of, define, infer_same
 
-# ---- reshape ------------------------------------------------------------------------------------------------------------
+# ---- reshape ---------------------------------------------------------------------------------------------------------
 
 
 def resolved(shape: Sequence[int], size: int) -> Shape:
@@ -103,7 +103,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     return reshape(input, (*input.shape[:axis], *resolved(sizes, input.shape[axis]), *input.shape[axis + 1 :]))
 
 
-# ---- dimensions of extent one ---------------------------------------------------------------------------------------------
+# ---- dimensions of extent one ----------------------------------------------------------------------------------------
 
 
 def _squeeze(a: Any, axes: Shape) -> Any:
@@ -139,7 +139,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
     return call(_UNSQUEEZE, (input,), (axis_of(dim, input.ndim + 1),))
 
 
-# ---- the order of dimensions ------------------------------------------------------------------------------------------------
+# ---- the order of dimensions -----------------------------------------------------------------------------------------
 
 
 def _transpose(a: Any, first: int, second: int) -> Any:
@@ -231,7 +231,7 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
 
 moveaxis = movedim
 
-# ---- expansion ------------------------------------------------------------------------------------------------------------
+# ---- expansion -------------------------------------------------------------------------------------------------------
 
 
 def _expand(a: Any, shape: Shape) -> Any:
@@ -298,7 +298,7 @@ def expand_as(input: Any, other: Any) -> Any:
 
 broadcast_to = expand
 
-# ---- copies ---------------------------------------------------------------------------------------------------------------
+# ---- copies ----------------------------------------------------------------------------------------------------------
 
 
 def _clone(a: Any) -> Any:

@@ -6,6 +6,7 @@ Rules of this file: a rule keeps the operand or the output, whichever alone is e
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call
+from ..registry import Op
 from .compare import keep
-from .define import conj, define, infer_elementwise, infer_same, quiet, real_of
+from .define import conj, define, infer_elementwise, infer_same, quiet, real_of, xp
+
+Rule = Callable[[Any, Any], Any]
 
 LN2, LN10 = math.log(2.0), math.log(10.0)
 
-# ---- kernels and shape rules that NumPy has not -----------------------------------------------------------------------------
+# ---- kernels and shape rules that NumPy has not ----------------------------------------------------------------------
 
 
 def _infer_neg(params: tuple[Any, ...], a: Any) -> Any:
@@ -67,10 +71,10 @@ def _zeros(a: Any) -> Any:
     return np.zeros(a.shape, a.dtype)
 
 
-# ---- rules --------------------------------------------------------------------------------------------------------------
+# ---- rules -----------------------------------------------------------------------------------------------------------
 
 
-def _linear(of: Any) -> Any:
+def _linear(of: Callable[[Any], Any]) -> Rule:
     """Return the rule `g * conj(of(residual))`."""
 
     def backward(ctx: Any, g: Any) -> Any:
@@ -79,7 +83,7 @@ def _linear(of: Any) -> Any:
     return backward
 
 
-def _over(of: Any) -> Any:
+def _over(of: Callable[[Any], Any]) -> Rule:
     """Return the rule `g / conj(of(residual))`."""
 
     def backward(ctx: Any, g: Any) -> Any:
@@ -110,11 +114,13 @@ def _tanh_backward(ctx: Any, g: Any) -> Any:
     return g * conj(1 - out * out)
 
 
-def _unary(name: str, kernel: Any, backward: Any, saves: str = "a", *, infer: Any = None, promotes: Any = None) -> Any:
+def _unary(
+    name: str, kernel: Any, backward: Rule, saves: str = "a", *, infer: Any = None, promotes: str | None = None
+) -> Op:
     return define(name, ("a",), kernel, infer or infer_elementwise(name), backward, saves=saves, promotes=promotes)
 
 
-def _smooth(name: str, kernel: Any, backward: Any, saves: str = "a") -> Any:
+def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a") -> Op:
     """Define a function that is computed in floating point, whatever it is given."""
     return _unary(name, quiet(kernel), backward, saves, promotes="float")
 
@@ -151,7 +157,11 @@ _ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
 _SIGMOID = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output")
 _RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same)
 
-# ---- complex numbers ----------------------------------------------------------------------------------------------------
+# ---- complex numbers -------------------------------------------------------------------------------------------------
+
+
+def _real(a: Any) -> Any:
+    return a.real
 
 
 def _imag(a: Any) -> Any:
@@ -168,7 +178,7 @@ def _conj(a: Any) -> Any:
     return np.conjugate(a)
 
 
-_REAL = define("real", ("a",), lambda a: a.real, _infer_real, lambda ctx, g: g, saves="none", view=True)
+_REAL = define("real", ("a",), _real, _infer_real, lambda ctx, g: g, saves="none", view=True)
 _IMAG = define("imag", ("a",), _imag, _imag_infer, lambda ctx, g: g * 1j, saves="none", view=True)
 _CONJ = define("conj", ("a",), _conj, infer_same, lambda ctx, g: conj(g), saves="none")
 
@@ -190,11 +200,11 @@ def conj_of(input: Any) -> Any:
     return call(_CONJ, (input,)) if input.dtype.kind == "c" else input
 
 
-# ---- rounding with digits -----------------------------------------------------------------------------------------------
+# ---- rounding with digits --------------------------------------------------------------------------------------------
 
 
 def _round(a: Any, decimals: int) -> Any:
-    return a.copy() if a.dtype.kind in "iub" else np.round(a, decimals)
+    return a.copy() if a.dtype.kind in "iub" else xp.round(a, decimals)
 
 
 _ROUND = _unary("round", _round, _to_zero, "none", infer=infer_same)
@@ -205,7 +215,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     return call(_ROUND, (input,), (int(decimals),))
 
 
-# ---- the functions --------------------------------------------------------------------------------------------------------
+# ---- the functions ---------------------------------------------------------------------------------------------------
 
 
 def neg(input: Any) -> Any:
