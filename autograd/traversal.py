@@ -52,6 +52,7 @@ class Pass:
         self.captured: dict[Edge, Any] = {}
         self._buffers: dict[Node, list[Any]] = {}
         self._wanted: frozenset[Edge] = frozenset()
+        self._ends: set[Node | None] = set()
         self._execute: set[Node | None] | None = None
 
     def run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, *, into_leaves: bool = True) -> None:
@@ -60,7 +61,8 @@ class Pass:
         waiting, order = _dependencies([edge[0] for edge, _ in seeds])
         if wanted is not None:
             self._wanted = frozenset(wanted)
-            self._execute = _leading_to(order, {edge[0] for edge in wanted})
+            self._ends = {edge[0] for edge in wanted}
+            self._execute = _leading_to(order, self._ends)
             if into_leaves:
                 self._execute.update(edge[0] for edge in wanted if isinstance(edge[0], AccumulateGrad))
         for edge, value in seeds:
@@ -164,7 +166,8 @@ class Pass:
 
     def _run_in_part(self, node: Node, grads: list[Any], execute: set[Node | None]) -> Sequence[Any]:
         """Run a node for the inputs whose gradient this pass needs; the others' is None (CX-18)."""
-        needed = [edge is not None and (edge[0] in execute or edge in self._wanted) for edge in node._edges]
+        ends = self._ends
+        needed = [edge is not None and (edge[0] in execute or edge[0] in ends) for edge in node._edges]
         outer, node._needed = node._needed, needed
         try:
             results = node._run(grads, self.create_graph, self.recorder)
