@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import threading
 from typing import Any
 
@@ -283,3 +284,17 @@ def test_unknown_addresses_and_options_are_refused() -> None:
 def test_errors_are_raygrads_own_and_the_builtins() -> None:
     assert issubclass(SessionError, RaygradError)
     assert issubclass(SessionError, RuntimeError)
+
+
+def test_ctrl_c_in_user_code_leaves_a_usable_session() -> None:
+    class Interrupted(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            signal.raise_signal(signal.SIGINT)
+            return x
+
+    with rg.Session(workers=1):
+        w = rg.tensor([1.0], requires_grad=True)
+        with pytest.raises(KeyboardInterrupt):
+            Interrupted.apply(w).detach().numpy()
+        assert (w.detach() * 3.0).numpy().tolist() == [3.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from typing import Any
 
@@ -201,3 +202,22 @@ def test_h8_a_failure_in_step_three_of_five_leaves_the_parameters_of_step_two(re
         train(five, 5)
     assert "dropped with it: run" in "\n".join(caught.value.__notes__)
     assert five.detach().numpy().tobytes() == two.detach().numpy().tobytes()
+
+
+def test_ctrl_c_while_waiting_leaves_a_usable_session(recording: Any) -> None:
+    class Slow(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            deadline = time.monotonic() + 2.0
+            while time.monotonic() < deadline:
+                pass
+            return x * 2.0
+
+    started = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    started.start()
+    x = rg.tensor([1.0])
+    with pytest.raises(KeyboardInterrupt):
+        Slow.apply(x)
+    started.join()
+    assert (x * 3.0).numpy().tolist() == [3.0]
+    assert Slow.apply(x).numpy().tolist() == [2.0]

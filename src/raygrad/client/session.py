@@ -347,10 +347,11 @@ class Session:
             return
         else:
             error = WorkerLost(f"run {run} was lost: {reason}; its values are dropped, open a new session to go on")
-        self._fail(run, error)
+        interrupted = record is not None and record.failure is not None and record.failure.type == "KeyboardInterrupt"
+        self._fail(run, error, interrupted=interrupted)
 
-    def _fail(self, run: int, error: BaseException) -> None:
-        """Drop a run and all that read from it, and let every cell fall back (H8)."""
+    def _fail(self, run: int, error: BaseException, *, interrupted: bool = False) -> None:
+        """Drop a run and all that read from it, and let every cell fall back (H8). Who interrupted it knows already."""
         tainted = {run}
         for submitted in self._history:
             if submitted.depends & tainted:
@@ -378,7 +379,8 @@ class Session:
             f"raygrad: dropped with it: {', '.join(f'run {n}' for n in dropped)}; parameters, gradients and optimiser "
             "state are as after the newest run that does not depend on it"
         )
-        self._errors.append(error)
+        if not interrupted:
+            self._errors.append(error)
 
     def _rebuilt(self, run: int, failure: Failure, worker: str) -> BaseException:
         """Return the user's exception as it was raised, with notes that say where (DR-09)."""
