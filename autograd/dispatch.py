@@ -19,6 +19,7 @@ from .node import NO_EDGE, OpNode
 from .recording import Pending
 from .registry import Op, get_op
 from .tensor import Tensor
+from .views import remember
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
@@ -63,7 +64,7 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     if op.outputs == 1:
         result = Tensor.made(out)
         if op.view:
-            _share(result, operands[0])
+            _share(result, op, operands, params)
         if needed and state.grad:
             _attach(op, operands, params, datas, (result,))
         return result
@@ -109,7 +110,7 @@ def _several(
     results = tuple([Tensor.made(out) for out in outs])
     if op.view:
         for result in results:
-            _share(result, operands[0])
+            _share(result, op, operands, params)
     if needed and state.grad:
         _attach(op, operands, params, datas, results)
     return results[0] if op.outputs == 1 else results
@@ -155,16 +156,20 @@ def _compute_dtype(datas: Sequence[Any]) -> Any:
     return dtypes.get_default_dtype()
 
 
-def _share(result: Tensor, base: Tensor) -> None:
+def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> None:
     """Make a view share the version counter of its base (CX-14), if it shares the memory."""
-    out, data = result._data, base._data
-    if type(out) is _ARRAY and out.base is not data and (out.base is None or out.base is not data.base):
-        return
+    base, out = operands[0], result._data
+    data = base._data
+    sure = True
+    if type(out) is _ARRAY:
+        if out.base is not data and (out.base is None or out.base is not data.base):
+            return
+    elif op.name == "reshape":  # it copies what it cannot view; the layout of a pending value is not known here
+        sure = type(data) is _ARRAY and data.flags.c_contiguous
     result._version = base.counter()
-    root = base._base if base._base is not None else base
-    root._viewed = True
-    result._base = root
+    result._base = base._base if base._base is not None else base
     result._shares_memory = base._shares_memory
+    remember(result, op, operands, params, sure)
 
 
 def _attach(

@@ -1,8 +1,9 @@
 """Changing a tensor in place: one mechanism for `add_`, `x += y`, `x[i] = y` and all their kind.
 
 Rules of this file: the value is always computed out of place. Eagerly it is then written into the tensor's memory; in a
-session, where values are immutable, the tensor gets a next version (functionalisation). Either way its version counter
-moves, and if gradient flows, the tensor takes the place of the result in the graph.
+session, where values are immutable, the tensor gets a next version (functionalisation), and so does whatever shares its
+memory. Either way its version counter moves, and if gradient flows, the tensor takes the place of the result in the
+graph, and its views are made again from there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from raygrad.errors import AutogradError
 from .modes import state
 from .node import Node, OpNode
 from .recording import Pending, Recorder
+from .views import again, owner_of, parent_of, unsure_message, views_of, written_back
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -30,25 +32,32 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
 
     Raises:
         RuntimeError: it is a leaf that requires grad (or a view of one) and gradients are recorded; the result has
-            another shape, or a dtype that cannot be cast to the tensor's; it is a view and gradient flows.
+            another shape, or a dtype that cannot be cast to the tensor's; its memory is read-only.
     """
     _check_leaf(tensor)
-    recorder = recorder_of(tensor)
-    if recorder is not None:
-        _check_unshared(tensor)
     result = _fitted(tensor, compute(tensor))
-    if recorder is None and type(result._data) is not Pending:
-        _write(tensor, result)
-    else:
-        recorder = recorder or result._data.record.recorder
-        _check_unshared(tensor)
-        old = tensor._data
-        if state.grad and result._requires_grad:
-            _keep_old_value(result.grad_fn, old, old)
-        recorder.write(tensor, "_data", result._data)
+    flows = state.grad and result._requires_grad
+    recorder = _recorder_of(tensor, result)
+    old = tensor._data
+    if recorder is None:
+        _check_writeable(old)
+    if flows:
+        _keep_old_value(result.grad_fn, old, recorder is None)
+    if recorder is None and not flows:
+        np.copyto(old, result._data, casting="unsafe")
         tensor.counter()[0] += 1
-    if state.grad and result._requires_grad:
-        _rebase(tensor, result)
+        return tensor
+    values = _back_to_owner(tensor, result, recorder is not None)
+    if recorder is None:
+        np.copyto(old, result._data, casting="unsafe")
+    else:
+        owner, value = values[-1]
+        recorder.write(owner, "_data", value._data)
+    tensor.counter()[0] += 1
+    if flows:
+        root, value = next((t, v) for t, v in values if t._base is None)
+        _rebase(root, value)
+    _renew_views(tensor, recorder, flows)
     return tensor
 
 
@@ -56,25 +65,31 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
     """Do `tensor[index] = value`: eagerly and without gradient only the elements meant are touched."""
     from . import ops
 
-    data = tensor._data
-    plain = recorder_of(tensor) is None and type(getattr(value, "_data", None)) is not Pending
-    if plain and not (state.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False))):
-        _check_leaf(tensor)
-        _check_writeable(data)
-        ops.write_item(data, index, value)
-        tensor.counter()[0] += 1
-    else:
+    if state.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False)):
         in_place(tensor, lambda old: ops.with_item(old, index, value))
+    elif _recorder_of(tensor, value) is not None:
+        in_place(tensor, lambda old: ops.with_item(old, index, value))
+    else:
+        _check_leaf(tensor)
+        _check_writeable(tensor._data)
+        ops.write_item(tensor._data, index, value)
+        tensor.counter()[0] += 1
 
 
-def recorder_of(tensor: Tensor) -> Recorder | None:
-    """Return the recorder that changes to `tensor` are told to, if any."""
-    data = tensor._data
-    if type(data) is Pending:
-        owner = data.record.recorder
-        if not owner.closed:
-            return owner
-    return state.recorder
+def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
+    """Return the recorder that the change is told to, if any; fetch a value of a closed session."""
+    if state.recorder is not None:
+        return state.recorder
+    for held in (tensor, value):
+        data = getattr(held, "_data", None)
+        if type(data) is Pending:
+            owner = data.record.recorder
+            if not owner.closed:
+                return owner
+            held._data = held.read()
+            if held is tensor and not held._data.flags.writeable:
+                held._data = held._data.copy(order="K")
+    return None
 
 
 def _check_leaf(tensor: Tensor) -> None:
@@ -83,25 +98,22 @@ def _check_leaf(tensor: Tensor) -> None:
     if tensor._requires_grad and tensor.grad_fn is None:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
     base = tensor._base
-    if base is not None and base._requires_grad and base.grad_fn is None:
+    if base is None:
+        return
+    if base._requires_grad and base.grad_fn is None:
         raise AutogradError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-
-
-def _check_unshared(tensor: Tensor) -> None:
-    if tensor._base is not None or tensor._viewed:
-        what = "is a view" if tensor._base is not None else "has views"
+    if tensor._recipe is None:
         raise AutogradError(
-            f"in a session this tensor (shape {list(tensor.shape)}) cannot be changed in place, because it {what}: "
-            "values are immutable there, and the change would not be seen through the other name. Clone it first, or "
-            "use the out-of-place operation."
+            "this tensor is a view that a custom Function returned, and is being modified in place: that would bypass "
+            "the Function's backward. Clone it first, or use the out-of-place operation."
         )
 
 
 def _check_writeable(data: Any) -> None:
     if not data.flags.writeable:
         raise AutogradError(
-            "this tensor's memory is read-only (an expanded view, or a value of a session): clone it before changing "
-            "it in place"
+            "unsupported operation: this tensor's memory is read-only (an expanded view, whose elements share places, "
+            "or a value of a session): clone it before changing it in place"
         )
 
 
@@ -122,33 +134,29 @@ def _fitted(tensor: Tensor, result: Tensor) -> Tensor:
     return ops.to_dtype(result, dtype)
 
 
-def _write(tensor: Tensor, result: Tensor) -> None:
-    """Write the result's data into the tensor's memory."""
-    data: Any = tensor._data
-    if type(data) is Pending:  # of a closed session
-        data = tensor._data = tensor.read()
-    _check_writeable(data)
-    if state.grad and result._requires_grad:
-        if tensor._base is not None:
-            raise AutogradError(
-                "differentiable in-place changes of views are not supported yet: use the out-of-place operation "
-                "(x = x + y), or clone the view first"
-            )
-        _keep_old_value(result.grad_fn, data, None)
-    np.copyto(data, result._data, casting="unsafe")
-    tensor.counter()[0] += 1
-
-
-def _keep_old_value(node: Node | None, old: Any, kept: Any) -> None:
-    """Let a node that saved the value about to be replaced keep it: as `kept`, or as a copy."""
+def _keep_old_value(node: Node | None, old: Any, copied: bool) -> None:
+    """Let a node that saved the value about to be replaced keep it: a pending one as it is, an array as a copy."""
     if not isinstance(node, OpNode) or node.saved is None:
         return
+    kept = None
     for slot, data in enumerate(node.saved):
         if data is old:
             if kept is None:
-                kept = old.copy(order="K")
+                kept = old.copy(order="K") if copied else old
             node.saved[slot] = kept
             node.versions[slot] = None
+
+
+def _back_to_owner(tensor: Tensor, value: Tensor, through_aliases: bool) -> list[tuple[Tensor, Tensor]]:
+    """Return the tensor with its new value, its parent with the value that this means for it, and so on: up to the
+    base, or through detached aliases to the owner of the memory."""
+    values = [(tensor, value)]
+    parent = parent_of(tensor)
+    while parent is not None and (through_aliases or tensor._base is not None):
+        value = written_back(tensor, parent, value)
+        values.append((parent, value))
+        tensor, parent = parent, parent_of(parent)
+    return values
 
 
 def _rebase(tensor: Tensor, result: Tensor) -> None:
@@ -163,3 +171,27 @@ def _rebase(tensor: Tensor, result: Tensor) -> None:
     tensor._requires_grad = True
     tensor.grad_fn = node
     tensor.output_nr = result.output_nr
+
+
+def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
+    """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
+    root = changed if changed._base is None else changed._base
+    before = state.grad
+    for view in views_of(owner_of(changed)):
+        recipe, parent = view._recipe, parent_of(view)
+        if recipe is None or parent is None:
+            continue
+        related = flows and view._base is root
+        if recorder is None and not related:
+            continue
+        if not recipe[5]:
+            raise AutogradError(unsure_message(view))
+        state.grad = related
+        try:
+            renewed = again(view, parent)
+        finally:
+            state.grad = before
+        if recorder is not None:
+            recorder.write(view, "_data", renewed._data)
+        if related and renewed._requires_grad:
+            _rebase(view, renewed)

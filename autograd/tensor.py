@@ -23,9 +23,11 @@ from .methods import TensorMethods
 from .modes import state
 from .node import AccumulateGrad, Edge, hook_for
 from .recording import Data, Pending, Recorder
+from .views import remember_alias
 
 if TYPE_CHECKING:
     from .node import Node
+    from .views import Recipe
 
 _add = quiet(np.add)
 
@@ -45,8 +47,10 @@ class Tensor(TensorMethods):
     output_nr: int = 0
     _version: list[int] | None = None
     _base: Tensor | None = None
-    _viewed: bool = False
-    """Views of it were made: in a session it cannot be changed in place."""
+    _recipe: Recipe | None = None
+    """How it was made, if it shares another tensor's memory."""
+    _views: list[weakref.ref[Tensor]] | None = None
+    """Whatever shares its memory, if that is its own."""
     _hooks: HookDict | None = None
     _accumulator: Callable[[], AccumulateGrad | None] | None = None
     """A weak reference to it, so that leaf and accumulator are no cycle."""
@@ -284,7 +288,10 @@ class Tensor(TensorMethods):
 
     def detach(self) -> Tensor:
         """Return a tensor of the same memory and version that requires no grad."""
-        return self.alias()
+        other = self.alias()
+        if state.recorder is not None or type(self._data) is Pending:
+            remember_alias(other, self)
+        return other
 
     def detach_(self) -> Tensor:
         """Drop this tensor's history.
@@ -302,7 +309,10 @@ class Tensor(TensorMethods):
     @property
     def data(self) -> Tensor:
         """A tensor of the same memory, with a version counter of its own."""
-        return Tensor.made(self._data)
+        other = Tensor.made(self._data)
+        if state.recorder is not None or type(self._data) is Pending:
+            remember_alias(other, self)
+        return other
 
     @data.setter
     def data(self, value: Tensor) -> None:

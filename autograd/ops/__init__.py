@@ -57,6 +57,7 @@ from .compare import where as where
 from .diagonals import diag as diag
 from .diagonals import diagonal as diagonal
 from .diagonals import pad as pad
+from .diagonals import put_diagonal as put_diagonal
 from .diagonals import tril as tril
 from .diagonals import triu as triu
 from .gathering import gather as gather

@@ -18,7 +18,10 @@ from .indexing import put_region, zeros_around
 
 
 def _diagonal(a: Any, offset: int, first: int, second: int) -> Any:
-    return a.diagonal(offset, first, second)
+    out = a.diagonal(offset, first, second)
+    if a.flags.writeable:
+        out.flags.writeable = True  # NumPy takes the permission away, for fear of old habits
+    return out
 
 
 def _diagonal_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -90,6 +93,14 @@ def diag(input: Any, diagonal: int = 0) -> Any:
         raise AutogradError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     extent = input.shape[0] + abs(diagonal)
     return call(_DIAGONAL_GRAD, (input,), (int(diagonal), 0, 1, (extent, extent)))
+
+
+def put_diagonal(input: Any, value: Any, offset: int, first: int, second: int) -> Any:
+    """Return a copy of `input` with `value` on a diagonal."""
+    shape = tuple(input.shape)
+    place = (offset, first, second, shape)
+    others = call(_DIAGONAL_GRAD, (call(_DIAGONAL, (input,), place[:3]),), place)
+    return input - others + call(_DIAGONAL_GRAD, (value,), place)
 
 
 def tril(input: Any, diagonal: int = 0) -> Any:
