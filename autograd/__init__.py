@@ -12,14 +12,15 @@ if not __name__.startswith("raygrad."):  # found through the repository's root, 
         "this is a part of raygrad and has no import name of its own: use `import raygrad.autograd`", name=__name__
     )
 
+from . import graph as graph
 from . import ops as ops  # first: the catalogue fills the registry and gives tensors their methods
 from .engine import backward as backward
 from .engine import grad as grad
 from .function import Function as Function
+from .graph import Node as Node
 from .modes import enable_grad as enable_grad
 from .modes import no_grad as no_grad
 from .modes import set_grad_enabled as set_grad_enabled
-from .node import Node as Node
 from .registry import AutogradConfig as AutogradConfig
 from .registry import list_ops as list_ops
 from .registry import register_autograd as register_autograd
@@ -34,6 +35,7 @@ __all__ = [
     "backward",
     "enable_grad",
     "grad",
+    "graph",
     "list_ops",
     "no_grad",
     "register_autograd",
