@@ -870,6 +870,27 @@ def test_h1_a_function_sees_dense_arrays_whatever_it_is_given():
     assert x.grad.tolist() == [[1.0, 0.0] * 3] * 4
 
 
+def test_h1_also_in_a_pass_that_is_to_be_differentiated():
+    seen = []
+
+    class Look(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append(g.detach().numpy().strides)
+            return g * 2
+
+    x: Any = rg.tensor(np.ones((3, 4)), requires_grad=True)
+    given: Any = rg.tensor(np.ones((3, 8)))[:, ::2].requires_grad_()
+    (first,) = rg.autograd.grad(Look.apply(x), x, given, create_graph=True)
+    (second,) = rg.autograd.grad(first.sum(), given)
+    assert seen == [(32, 8)]
+    assert second.tolist() == [[2.0] * 4] * 3
+
+
 def test_h1_the_gradient_of_a_strided_leaf_reaches_the_leaf():
     class Double(rg.autograd.Function):
         @staticmethod
