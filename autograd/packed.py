@@ -9,7 +9,7 @@ silently lack the terms through them (BW-18).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from raygrad.errors import AutogradError
 
@@ -41,9 +41,10 @@ class Intermediate:
         for slot, grad in zip(self._slots, grads, strict=True):
             if grad is not None:
                 raise AutogradError(
-                    f"the derivative of {self.name} depends on the value saved in slot {slot}, which is neither an input nor "
-                    "an output of the Function, so the terms through it would be missing: recompute it in backward from a "
-                    "saved input, or return it as an output; a constant (a mask, say) is kept as an attribute of ctx"
+                    f"the derivative of {self.name} depends on the value saved in slot {slot}, which is neither an "
+                    "input nor an output of the Function, so the terms through it would be missing: recompute it in "
+                    "backward from a saved input, or return it as an output; a constant (a mask, say) is kept as an "
+                    "attribute of ctx"
                 )
 
 
@@ -104,9 +105,7 @@ def differentiated(
 class PackedBackward(Node):
     """A user's backward, or a derivative of one, that ran on a local tape: a node over its inputs and results."""
 
-    def __init__(
-        self, name: str, items: Items, leaves: Items, results: Items, intermediate: Intermediate
-    ) -> None:
+    def __init__(self, name: str, items: Items, leaves: Items, results: Items, intermediate: Intermediate) -> None:
         self._name = name
         self._items = list(items)
         self._leaves = list(leaves)
@@ -155,9 +154,7 @@ class PackedBackward(Node):
         return above.outputs()
 
 
-def run_packed(
-    context: FunctionNode, grads: Items, run: Callable[[FunctionNode, Items], Items]
-) -> list[Tensor | None]:
+def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode, Items], Items]) -> list[Tensor | None]:
     """Run a Function's backward on a local tape and return its gradients, each with the packed node as its producer."""
     inputs: list[Tensor | None] = [None] * len(context._inputs)
     outputs: list[Tensor | None] = [None] * len(context._metas)

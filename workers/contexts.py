@@ -128,7 +128,10 @@ def _pack_hooks(hooks: HookDict | None) -> Any:
 
 
 def _unpack_hooks(packed: Any) -> HookDict | None:
-    return None if packed is None else dict(enumerate(unpickle_value(bytes(packed.data))))
+    if packed is None:
+        return None
+    hooks: list[Any] = unpickle_value(bytes(packed.data))
+    return dict(enumerate(hooks))
 
 
 def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from raygrad.autograd.derive import OpContext, vjp_arrays
 from raygrad.autograd.engine import call_hook
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
+from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import dense, is_array
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.registry import get_op
@@ -128,11 +129,10 @@ def _compile_op_vjp(step: Step, specs: Sequence[Spec]) -> Execute:
         raise op.missing("cpu", dtype)
     split = len(step.node.inputs) - len(outputs)
     saved_slots, grad_slots = step.node.inputs[:split], step.node.inputs[split:]
-    wanted = [
-        (position, target) for position, target in zip([i for i, n in enumerate(needs) if n], step.outputs, strict=True)
-    ]  # type: ignore[arg-type]
-    found: Any = rule
     wants: Any = needs
+    positions = [position for position, need in enumerate(wants) if need]
+    wanted = list(zip(positions, step.outputs, strict=True))
+    found: Any = rule
     static: Any = op_params
 
     def vjp(slots: Slots) -> None:
@@ -316,8 +316,9 @@ def _compile_function_vjp(step: Step, host: Host) -> Execute:
         flows = tuple([i for i, value in enumerate(kept) if value is not None and value._requires_grad])
         if expected is not None and (undefined, flows) != expected:
             raise GraphError(
-                f"the backward of {cls.__name__} under create_graph left other gradients undefined, or differentiable in "
-                f"other ways, than in its earlier runs with equal specs: expected {expected}, got {(undefined, flows)}"
+                f"the backward of {cls.__name__} under create_graph left other gradients undefined, or differentiable "
+                f"in other ways, than in its earlier runs with equal specs: expected {expected}, "
+                f"got {(undefined, flows)}"
             )
         host.report.undefined.append((step.index, undefined, flows))
 
@@ -344,10 +345,11 @@ class _Levels:
         else:
             node = self._context.replay(items[a:b], items[b:])
         grads = list(items[:a])
-        for hook in (node._pre_hooks or {}).values():  # those that forward registered on its ctx (ND-13)
+        none: HookDict = {}
+        for hook in (node._pre_hooks or none).values():  # those that forward registered on its ctx (ND-13)
             grads = call_hook("pre", hook, grads)
         results = run_backward(node, grads, create_graph)
-        for hook in (node._post_hooks or {}).values():
+        for hook in (node._post_hooks or none).values():
             results = call_hook("post", hook, results, grads)
         return results
 

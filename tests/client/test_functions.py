@@ -31,7 +31,7 @@ def session() -> Any:
 
 
 def test_h3_the_first_apply_runs_and_later_ones_do_not_wait(session: Any) -> None:
-    x = rg.tensor([3.0, 1.0], requires_grad=True)
+    x: Any = rg.tensor([3.0, 1.0], requires_grad=True)
     y, order = Both.apply(x, 2.0)
     first = session.last_run
     assert first is not None
@@ -65,7 +65,7 @@ def test_h3_other_arguments_are_another_key(session: Any) -> None:
         def forward(ctx: Any, x: Any, times: int) -> Any:
             return rg.from_numpy(np.tile(x.numpy(), times))
 
-    x = rg.tensor([1.0, 2.0])
+    x: Any = rg.tensor([1.0, 2.0])
     assert [Repeats.apply(x, n).shape for n in (1, 2, 3, 2)] == [(2,), (4,), (6,), (4,)]
 
 
@@ -95,7 +95,7 @@ def test_a_static_infer_avoids_the_first_wait(session: Any) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * ctx.saved_tensors[0] * 2.0
 
-    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
     y = Known.apply(x)
     assert session.last_run is None
     y.sum().backward()
@@ -143,7 +143,7 @@ def test_h7_freeing_drops_one_claim_only(session: Any) -> None:
             (x,) = ctx.saved_tensors
             return grad * x * 2.0
 
-    x = rg.tensor(3.0, dtype=rg.float64, requires_grad=True)
+    x: Any = rg.tensor(3.0, dtype=rg.float64, requires_grad=True)
     y = Square.apply(x)
     (g,) = rg.autograd.grad(y, x, create_graph=True)
     y.backward()
@@ -152,7 +152,7 @@ def test_h7_freeing_drops_one_claim_only(session: Any) -> None:
 
 
 def test_a_function_applied_before_the_session_is_differentiated_in_it() -> None:
-    x = rg.tensor([3.0, 1.0], dtype=rg.float64, requires_grad=True)
+    x: Any = rg.tensor([3.0, 1.0], dtype=rg.float64, requires_grad=True)
     y, _ = Both.apply(x, 5.0)
     with rg.Session(workers=1):
         (y * 2.0).sum().backward()
@@ -171,7 +171,7 @@ def test_a_second_backward_without_retaining_raises_as_it_does_eagerly(session: 
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * ctx.saved_tensors[0]
 
-    x = rg.tensor([1.0], requires_grad=True)
+    x: Any = rg.tensor([1.0], requires_grad=True)
     y = Keeps.apply(x)
     y.sum().backward(retain_graph=True)
     y.sum().backward()

@@ -62,7 +62,7 @@ def session(request: pytest.FixtureRequest) -> Any:
 
 def test_recording_runs_nothing_until_a_value_is_read(session: Any) -> None:
     with session:
-        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         y = x * 2.0
         assert session.last_run is None
         assert y.numpy(force=True).tolist() == [2.0, 4.0]
@@ -71,7 +71,7 @@ def test_recording_runs_nothing_until_a_value_is_read(session: Any) -> None:
 
 def test_backward_submits_and_does_not_wait(session: Any) -> None:
     with session:
-        x = rg.tensor(2.0, dtype=rg.float64, requires_grad=True)
+        x: Any = rg.tensor(2.0, dtype=rg.float64, requires_grad=True)
         loss = Cube.apply(x)
         loss.backward()
         run = session.last_run
@@ -81,7 +81,7 @@ def test_backward_submits_and_does_not_wait(session: Any) -> None:
 
 def test_values_are_fetched_when_the_session_closes(session: Any) -> None:
     with session:
-        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         y = (x * 3.0).sum()
         y.backward()
     assert float(y.detach()) == 9.0
@@ -101,7 +101,7 @@ def test_h14_reading_the_loss_before_backward_changes_nothing(session: Any) -> N
     grads = []
     with session:
         for read in (False, True):
-            x = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+            x: Any = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
             loss = (Cube.apply(x) * x).sum()
             if read:
                 assert str(loss)
@@ -112,7 +112,7 @@ def test_h14_reading_the_loss_before_backward_changes_nothing(session: Any) -> N
 
 def test_h21_an_error_is_raised_once_at_the_next_sync_point(session: Any) -> None:
     with session:
-        x = rg.tensor(1.0, requires_grad=True)
+        x: Any = rg.tensor(1.0, requires_grad=True)
         bad = FailsFromThree.apply(x, rg.tensor(3.0))
         bad.backward()
         good = rg.tensor([1.0]) + 1.0
@@ -125,7 +125,7 @@ def test_h21_an_error_is_raised_once_at_the_next_sync_point(session: Any) -> Non
 
 def test_an_error_names_node_worker_shapes_and_the_users_line(session: Any) -> None:
     with session:
-        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         loss = FailsFromThree.apply(x, rg.tensor(3.0)).sum()
         loss.backward()
         with pytest.raises(ArithmeticError) as caught:
@@ -198,7 +198,7 @@ def test_two_sessions_do_not_disturb_each_other() -> None:
 def test_a_pending_value_brings_its_session_into_any_thread(session: Any) -> None:
     results: list[Any] = []
     with session:
-        x = rg.tensor([1.0, 2.0]) * 2.0
+        x: Any = rg.tensor([1.0, 2.0]) * 2.0
         thread = threading.Thread(target=lambda: results.append((x + 1.0).numpy()))
         thread.start()
         thread.join(30)
@@ -216,7 +216,7 @@ def test_awaiting_a_pending_value(session: Any) -> None:
 
 def test_sync_raises_inside_the_call_that_fails() -> None:
     with rg.Session(workers=1, sync=True):
-        x = rg.tensor(1.0, requires_grad=True)
+        x: Any = rg.tensor(1.0, requires_grad=True)
         y = FailsFromThree.apply(x, rg.tensor(3.0))
         with pytest.raises(ArithmeticError):
             y.backward()
@@ -240,7 +240,7 @@ def test_a_closed_session_says_so() -> None:
 
 def test_values_live_as_long_as_the_client_holds_them(session: Any) -> None:
     with session:
-        x = rg.tensor([1.0, 2.0])
+        x: Any = rg.tensor([1.0, 2.0])
         y = x * 2.0
         y.numpy()
         key = (y._data.record.run, y._data.record.base)
@@ -255,7 +255,7 @@ def test_emits_reach_handlers_and_the_run_in_order(session: Any) -> None:
     heard: list[Any] = []
     with session:
         session.on("grad", lambda value: heard.append(np.asarray(value).tolist()))
-        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         y = x * 2.0
         y.register_hook(lambda grad: rg.emit("grad", grad))
         x.register_hook(lambda grad: rg.emit("grad", grad))

@@ -91,7 +91,7 @@ def failing_hook(grad: Any) -> Any:
 
 def test_forward_backward_and_hooks_run_in_the_workers(recording: Any) -> None:
     with rg.place(worker=0):
-        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         a = Where.apply(x)
         a.register_hook(lambda grad: grad * 3.0)
     with rg.place(worker=1):
@@ -107,7 +107,7 @@ def test_forward_backward_and_hooks_run_in_the_workers(recording: Any) -> None:
 @pytest.mark.parametrize("where", ["forward", "backward", "hook"])
 def test_a_remote_exception_is_the_users_own_and_says_where(recording: Any, where: str) -> None:
     def program() -> Any:
-        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
         y = Fails.apply(x, where)
         if where == "hook":
             y.register_hook(failing_hook)
@@ -142,7 +142,7 @@ def test_h13_saved_tensors_leave_the_store_after_the_last_vjp(recording: Any) ->
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * ctx.saved_tensors[0]
 
-    x = rg.tensor(data, requires_grad=True)
+    x: Any = rg.tensor(data, requires_grad=True)
     loss = Keeps.apply(x).sum()
     assert float(loss.detach()) == data.size
     assert recording.saved_bytes >= data.nbytes
@@ -165,7 +165,7 @@ def test_a_killed_worker_is_a_clear_error_within_ten_seconds_and_never_a_hang(ra
             return x
 
     with rg.Session("ray", workers=1) as session:
-        x = rg.tensor([1.0])
+        x: Any = rg.tensor([1.0])
         (x * 2.0).numpy()
         started = time.monotonic()
         with pytest.raises(WorkerLost, match="worker 0"):
@@ -215,7 +215,7 @@ def test_ctrl_c_while_waiting_leaves_a_usable_session(recording: Any) -> None:
 
     started = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     started.start()
-    x = rg.tensor([1.0])
+    x: Any = rg.tensor([1.0])
     with pytest.raises(KeyboardInterrupt):
         Slow.apply(x)
     started.join()

@@ -114,7 +114,7 @@ def test_poison_keeps_its_identity_across_pickling() -> None:
 
 
 def test_packed_objects_keep_values_undefined_gradients_and_objects(host: WorkerHost) -> None:
-    values = [np.arange(6.0).reshape(2, 3).T, None, {"a": (1, "b")}, (1, 2)]
+    values: list[Any] = [np.arange(6.0).reshape(2, 3).T, None, {"a": (1, "b")}, (1, 2)]
     array, undefined, table, pair = host.unpack(host.pack(values))  # type: ignore[misc]
     assert array.strides == values[0].strides
     assert not array.flags.writeable

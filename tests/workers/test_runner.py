@@ -44,8 +44,8 @@ def run(graph: Graph, given: list[Any], host: WorkerHost | None = None) -> tuple
     return record, values
 
 
-def op(fn: str, inputs: tuple[int, ...], **fields: Any) -> Node:
-    return Node(ROLE_OP, fn, (), inputs, (0,), **{"params": (), **fields})
+def op(fn: str, inputs: tuple[int, ...]) -> Node:
+    return Node(ROLE_OP, fn, (), inputs, (0,), ())
 
 
 def test_an_op_runs_its_kernel_on_bare_arrays() -> None:
@@ -99,7 +99,9 @@ def host_with(*code: Any) -> tuple[WorkerHost, list[str]]:
 def test_a_function_and_its_vjp_share_a_live_context() -> None:
     host, (fn,) = host_with(Scale)
     forward = Node(ROLE_FUNCTION, fn, (), (0, 1), (1, 0), (2, (1, -1), 1, None))
-    backward = Node(ROLE_FUNCTION, fn, (VJP,), (2, 0, 0, UNDEFINED, UNDEFINED), (0,), (4, 2, 1, (0,), (1,), 0, 0, None), near=2)
+    backward = Node(
+        ROLE_FUNCTION, fn, (VJP,), (2, 0, 0, UNDEFINED, UNDEFINED), (0,), (4, 2, 1, (0,), (1,), 0, 0, None), near=2
+    )
     graph = Graph((VECTOR, CONTEXT, CONST), (0, 2), (forward, backward), ((3, KEEP_ON_WORKER), (4, KEEP_ON_WORKER)))
     record, values = run(graph, [np.array([1.0, 2.0]), 5.0], host)
     assert record.failure is None

@@ -126,7 +126,7 @@ def snapshot(value: Any) -> tuple[Constant, Any]:
     Raises:
         NotShippable: it cannot be copied or pickled.
     """
-    kind = type(value)
+    kind: type[Any] = type(value)
     if kind in (int, float, bool, str, bytes, complex, type(None)):
         return Constant(value), (kind, value)
     if is_array(value) and value.dtype.kind in "biufc":

@@ -18,7 +18,6 @@ from .cells import Write
 from .records import CONTEXT, NodeRecord, SpecEntry
 from .sites import Site
 
-
 _stamps = itertools.count(1)
 """Marks the spec entries of one graph; over all sessions, which share the entries of constants and contexts."""
 
@@ -138,9 +137,11 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
 
 def _param(param: Any, spec_index: Callable[[SpecEntry], int]) -> Any:
     """Return a param with its specs as indices of the graph."""
-    items = cast("tuple[Any, ...]", param)
-    if not isinstance(param, tuple) or not any(type(p) is SpecEntry for p in items):
+    if type(param) is not tuple:
         return param
+    items = cast("tuple[Any, ...]", param)
+    if not any(type(p) is SpecEntry for p in items):
+        return items
     return tuple([-1 if p is None else spec_index(p) if type(p) is SpecEntry else p for p in items])
 
 
