@@ -175,12 +175,16 @@ class Operators:
         return self.bitwise_xor_(other)
 
     def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+        if other is None:
+            return NotImplemented
         try:
             return ops.eq(self, other)
         except DtypeError:
             return NotImplemented
 
     def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        if other is None:
+            return NotImplemented
         try:
             return ops.ne(self, other)
         except DtypeError:

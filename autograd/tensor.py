@@ -49,6 +49,8 @@ class Tensor(TensorMethods):
     _base: Tensor | None = None
     _recipe: Recipe | None = None
     """How it was made, if it shares another tensor's memory."""
+    _shadow: weakref.ref[Tensor] | None = None
+    """What its aliases without history hang on."""
     _views: list[weakref.ref[Tensor]] | None = None
     """Whatever shares its memory, if that is its own."""
     _hooks: HookDict | None = None

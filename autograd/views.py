@@ -26,10 +26,9 @@ SWEEP_AT = 16
 Recipe = tuple["Op | None", Any, Any, Sequence[Any], tuple[Any, ...], bool]
 """How a tensor that shares another's memory was made; a plain tuple, since each slice makes one:
 
-- the view op; None for a detached alias,
-- what it was made from; of a detached alias a weak reference, so that no graph is held for it,
-- whose memory it is, through all views in between (the same; weak if there is an alias in between),
-- the operands (of which the first is passed over) and the parameters of the op,
+- the view op; None for an alias without history,
+- what it was made from, and whose memory that is, through all views in between,
+- the other operands and the parameters of the op,
 - whether the memory is shared for certain: of a pending value nobody here can tell if `reshape` copies it.
 """
 
@@ -38,52 +37,72 @@ def remember(view: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     """Note that `view` is what a view op made of its first operand."""
     parent: Any = operands[0]
     above = parent._recipe
-    _enter(view, (op, parent, parent if above is None else above[2], operands, params, sure))
+    _enter(view, (op, parent, parent if above is None else above[2], operands[1:], params, sure))
 
 
 def remember_alias(alias: Tensor, tensor: Tensor) -> None:
-    """Note that `alias` is `tensor` without its history: of a view, the same view of an alias of its parent."""
+    """Note that `alias` is `tensor` without its history: of a view, the same view of an alias of its parent.
+
+    An alias may outlive the tensor and must not hold its graph. So all of them hang on one *shadow* of the tensor,
+    which knows it only while it lives and takes its place afterwards.
+    """
     recipe = tensor._recipe
-    if recipe is None or recipe[0] is None:
-        _enter(alias, (None, weakref.ref(tensor), weakref.ref(owner_of(tensor)), (), (), True))
+    if recipe is None:
+        shadow = _shadow(tensor)
+        _enter(alias, (None, shadow, shadow, (), (), True))
+    elif recipe[0] is None:
+        _enter(alias, recipe)
     else:
-        parent = _found(recipe[1]).detach()
-        _enter(alias, (recipe[0], parent, weakref.ref(owner_of(parent)), *recipe[3:]))
+        parent = recipe[1].detach()
+        _enter(alias, (recipe[0], parent, parent._recipe[2], *recipe[3:]))
+
+
+def _shadow(owner: Tensor) -> Tensor:
+    shadow = None if owner._shadow is None else owner._shadow()
+    if shadow is None:
+        shadow = owner.alias()
+        owner._shadow = known = weakref.ref(shadow)
+        shadow._recipe = (None, weakref.ref(owner), None, (), (), True)
+        _list(owner, known)
+    return shadow
+
+
+def _is_shadow(recipe: Recipe) -> bool:
+    return type(recipe[1]) is weakref.ref
 
 
 def _enter(view: Tensor, recipe: Recipe) -> None:
     view._recipe = recipe
-    owner: Any = recipe[2]
-    if type(owner) is weakref.ref:
-        owner = owner_of(view)
+    _list(recipe[2], weakref.ref(view))
+
+
+def _list(owner: Any, entry: weakref.ref[Tensor]) -> None:
     views: Any = owner._views
     if views is None:
         views = owner._views = []
     elif len(views) >= SWEEP_AT and not len(views) & (len(views) - 1):  # a power of two: linear in all
-        views[:] = [entry for entry in views if entry() is not None]
-    views.append(weakref.ref(view))
-
-
-def _found(tensor: Any) -> Any:
-    return tensor() if isinstance(tensor, weakref.ref) else tensor  # pyright: ignore[reportUnknownVariableType]
+        views[:] = [known for known in views if known() is not None]
+    views.append(entry)
 
 
 def parent_of(tensor: Tensor) -> Tensor | None:
-    """Return what a view was made from; None for what is no view, or an alias of a tensor that is gone."""
-    return None if tensor._recipe is None else _found(tensor._recipe[1])
+    """Return what a view was made from; None for what is no view, and for the shadow of a tensor that is gone."""
+    recipe = tensor._recipe
+    if recipe is None:
+        return None
+    return recipe[1]() if _is_shadow(recipe) else recipe[1]
 
 
 def owner_of(tensor: Tensor) -> Tensor:
     """Return the tensor whose memory `tensor` looks at: itself if it is no view."""
-    if tensor._recipe is None:
+    recipe = tensor._recipe
+    if recipe is not None and not _is_shadow(recipe):
+        tensor = recipe[2]
+        recipe = tensor._recipe
+    if recipe is None:
         return tensor
-    owner = _found(tensor._recipe[2])
-    if owner is not None:
-        return owner
-    parent = parent_of(tensor)  # of aliases that outlived the owner
-    while parent is not None:
-        tensor, parent = parent, parent_of(parent)
-    return tensor
+    owner = recipe[1]()
+    return tensor if owner is None else owner
 
 
 def views_of(owner: Tensor) -> Iterator[Tensor]:
@@ -92,6 +111,7 @@ def views_of(owner: Tensor) -> Iterator[Tensor]:
         view = entry()
         if view is not None:
             yield view
+            yield from views_of(view)  # of a shadow; other views have none of their own
 
 
 def again(view: Tensor, parent: Tensor) -> Tensor:
@@ -99,8 +119,8 @@ def again(view: Tensor, parent: Tensor) -> Tensor:
     from .dispatch import call
 
     assert view._recipe is not None
-    op, _, _, operands, params, _ = view._recipe
-    return parent.alias() if op is None else call(op, (parent, *operands[1:]), params)
+    op, _, _, rest, params, _ = view._recipe
+    return parent.alias() if op is None else call(op, (parent, *rest), params)
 
 
 def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
@@ -110,7 +130,7 @@ def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
         RuntimeError: the kind of view cannot be written through.
     """
     assert view._recipe is not None
-    op, _, _, operands, params, sure = view._recipe
+    op, _, _, rest, params, sure = view._recipe
     if op is None:
         return value
     if not sure:
@@ -121,7 +141,7 @@ def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
             f"a view made by '{op.name}' cannot be changed in place here: clone it first, or use the out-of-place "
             "operation"
         )
-    return writer(parent, value, operands, params)
+    return writer(parent, value, rest, params)
 
 
 def unsure_message(view: Tensor) -> str:
@@ -138,41 +158,41 @@ def unsure_message(view: Tensor) -> str:
 # ---- writing through a view, by the op that made it ------------------------------------------------------------------
 
 
-def _through_reshape(parent: Any, value: Any, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+def _through_reshape(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
     from . import ops
 
     return ops.reshape(value, parent.shape)
 
 
-def _through_transpose(parent: Any, value: Any, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+def _through_transpose(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
     from . import ops
 
     return ops.transpose(value, *params)
 
 
-def _through_permute(parent: Any, value: Any, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+def _through_permute(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
     from . import ops
 
     return ops.permute(value, [int(axis) for axis in np.argsort(params[0])])
 
 
-def _through_getitem(parent: Any, value: Any, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+def _through_getitem(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
     from . import ops
 
-    return ops.put_region(parent, value, operands[1])
+    return ops.put_region(parent, value, rest[0])
 
 
-def _through_diagonal(parent: Any, value: Any, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+def _through_diagonal(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
     from . import ops
 
     return ops.put_diagonal(parent, value, *params)
 
 
-def _through_real(parent: Any, value: Any, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+def _through_real(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
     return value + parent.imag * 1j
 
 
-def _through_imag(parent: Any, value: Any, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+def _through_imag(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
     return parent.real + value * 1j
 
 

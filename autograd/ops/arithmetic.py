@@ -73,12 +73,16 @@ _DIV = define(
 
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return `input + alpha * other`."""
-    return call(_ADD, (input, other if type(alpha) is int and alpha == 1 else mul(other, alpha)))
+    return call(_ADD, (input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha)))
 
 
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return `input - alpha * other`."""
-    return call(_SUB, (input, other if type(alpha) is int and alpha == 1 else mul(other, alpha)))
+    return call(_SUB, (input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha)))
+
+
+def _scaled(other: Any, alpha: Any) -> Any:
+    return mul(other, alpha) if hasattr(other, "dtype") else other * alpha
 
 
 def mul(input: Any, other: Any) -> Any:

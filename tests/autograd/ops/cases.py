@@ -58,7 +58,7 @@ def family(name: str) -> Any:
     return add
 
 
-# ---- one operand ------------------------------------------------------------------------------------------------------
+# ---- one operand -----------------------------------------------------------------------------------------------------
 
 add = family("unary")
 SHAPES = [(), (3,), (2, 3), (0, 2)]
@@ -90,7 +90,7 @@ add("conj", lambda T, x: T.conj(x) * 2, complex_(3), order=1)
 add("abs-at-zero", lambda T, x: T.abs(x) * 2, np.array([0.0, 1.0, -1.0]), order=0)
 add("zeros_as", lambda T, x: x.floor() + x, real(3))
 
-# ---- two operands -----------------------------------------------------------------------------------------------------
+# ---- two operands ----------------------------------------------------------------------------------------------------
 
 add = family("arithmetic")
 PAIRS = [((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 2)), ((2, 0), (1, 1))]
@@ -132,8 +132,20 @@ add("mod-of-number", lambda T, x: 3.0 % (x + 3), real(3), oracle=False)
 add("alpha", lambda T, a, b: T.add(a, b, alpha=2) - T.sub(a, b, alpha=0.5), real(3), real(3))
 add("div-floor", lambda T, a, b: T.div(a, b, rounding_mode="floor"), real(3), positive(3))
 add("div-trunc", lambda T, a, b: T.div(a, b, rounding_mode="trunc"), real(3), positive(3))
-add("ints", lambda T, a, b: (a + b, a * b, a - b, a // b, a % b, T.fmod(a, b), a / b), ints(9, 4) - 4, ints(3, 4) + 1, order=0)
-add("ints-trunc", lambda T, a, b: T.div(a, b, rounding_mode="trunc"), np.array([-7, 7, -6]), np.array([2, -2, 3]), order=0)
+add(
+    "ints",
+    lambda T, a, b: (a + b, a * b, a - b, a // b, a % b, T.fmod(a, b), a / b),
+    ints(9, 4) - 4,
+    ints(3, 4) + 1,
+    order=0,
+)
+add(
+    "ints-trunc",
+    lambda T, a, b: T.div(a, b, rounding_mode="trunc"),
+    np.array([-7, 7, -6]),
+    np.array([2, -2, 3]),
+    order=0,
+)
 for _low, _high in ((-0.5, 0.5), (None, 0.5), (-0.5, None)):
     add(f"clamp-{_low}-{_high}", lambda T, x, a=_low, b=_high: T.clamp(x, a, b), real(2, 3))
 add("clamp-tensors", lambda T, x, a, b: T.clamp(x, a, b), real(5), np.full(5, -0.4), np.full(5, 0.6))
@@ -146,7 +158,7 @@ add("lerp-number", lambda T, a, b: T.lerp(a, b, 0.3), real(3), real(3))
 add("addcmul", lambda T, a, b, c: T.addcmul(a, b, c, value=0.5), real(3), real(2, 3), real(3))
 add("addcdiv", lambda T, a, b, c: T.addcdiv(a, b, c, value=0.5), real(3), real(2, 3), positive(3))
 
-# ---- comparisons and choices ---------------------------------------------------------------------------------------------
+# ---- comparisons and choices -----------------------------------------------------------------------------------------
 
 add = family("compare")
 for _name in "eq ne lt le gt ge".split():
@@ -172,11 +184,16 @@ add("masked_fill", lambda T, a, m: a.masked_fill(m, 3.0), real(2, 3), mask(3))
 add("masked_fill-tensor", lambda T, a, m, v: a.masked_fill(m, v), real(2, 3), mask(2, 3), real())
 add("keep", lambda T, a: T.relu(a), real(4))
 
-# ---- reductions ---------------------------------------------------------------------------------------------------------
+# ---- reductions ------------------------------------------------------------------------------------------------------
 
 add = family("reduce")
 DIMS = [((), {}), ((3,), {}), ((2, 3), {}), ((2, 3), {"dim": 0}), ((2, 3), {"dim": -1, "keepdim": True})]
-SEVERAL = [*DIMS, ((2, 3, 2), {"dim": (0, 2)}), ((2, 3, 2), {"dim": (-1, 0), "keepdim": True}), ((2, 3), {"dim": (0, 1)})]
+SEVERAL = [
+    *DIMS,
+    ((2, 3, 2), {"dim": (0, 2)}),
+    ((2, 3, 2), {"dim": (-1, 0), "keepdim": True}),
+    ((2, 3), {"dim": (0, 1)}),
+]
 
 
 def _over(name: str, options: dict[str, Any]) -> Any:
@@ -198,18 +215,34 @@ for _name in "argmax argmin".split():
 for _name in "all any".split():
     for _shape, _dims in [*DIMS, ((2, 3, 2), {"dim": (0, 2)})]:
         add(f"{_name}{list(_shape)}{_dims}", _over(_name, _dims), mask(*_shape), order=0)
-for _shape, _dims in [((3,), {"dim": 0}), ((2, 3), {"dim": -1}), ((2, 3), {"dim": (0, 1), "keepdim": True}), ((), {"dim": 0})]:
+for _shape, _dims in [
+    ((3,), {"dim": 0}),
+    ((2, 3), {"dim": -1}),
+    ((2, 3), {"dim": (0, 1), "keepdim": True}),
+    ((), {"dim": 0}),
+]:
     add(f"logsumexp{list(_shape)}{_dims}", _over("logsumexp", _dims), real(*_shape))
 for _shape, _dim in [((), 0), ((4,), 0), ((2, 3), 0), ((2, 3), -1)]:
     add(f"cumsum{list(_shape)}{_dim}", lambda T, x, d=_dim: T.cumsum(x, d), real(*_shape))
 for _p in (2, 1, 3, 0.5, math.inf, -math.inf, 0, "fro"):
     for _shape, _dims in [((3,), {}), ((2, 3), {"dim": 1}), ((2, 3), {"dim": (0, 1), "keepdim": True})]:
         if not (_p == "fro" and _dims.get("dim") == 1):
-            add(f"norm{_p}{list(_shape)}{_dims}", lambda T, x, p=_p, d=_dims: T.norm(x, p, **d), real(*_shape), order=0 if _p == 0 else 2)
+            add(
+                f"norm{_p}{list(_shape)}{_dims}",
+                lambda T, x, p=_p, d=_dims: T.norm(x, p, **d),
+                real(*_shape),
+                order=0 if _p == 0 else 2,
+            )
 add("norm-at-zero", lambda T, x: x.norm(), np.zeros(3), order=0)
 add("norm-complex", lambda T, x: x.norm(), complex_(3), order=1)
 add("sum-complex", lambda T, x: x.sum(), complex_(2, 3), order=1)
-add("sum-int", lambda T, x, m: (x.sum(), m.sum(), x.prod(), x.cumsum(0), x.sum(0, dtype=T.float64)), ints(4, 3), mask(3), order=0)
+add(
+    "sum-int",
+    lambda T, x, m: (x.sum(), m.sum(), x.prod(), x.cumsum(0), x.sum(0, dtype=T.float64)),
+    ints(4, 3),
+    mask(3),
+    order=0,
+)
 add("sum-empty", lambda T, x: (x.sum(), x.sum(0), x.prod(0), x.mean(1)), np.zeros((0, 2)), order=1)
 add("sum-dtype", lambda T, x: x.sum(dtype=T.float64) + x.mean(dtype=T.float64), real(3), float32=False)
 add("var-unbiased", lambda T, x: x.var(1, unbiased=False) + T.var(x, dim=1, correction=0) + x.std(1, False), real(2, 3))
@@ -222,7 +255,7 @@ add("amax-ties", lambda T, x: T.amax(x, 1) + T.max(x), np.array([[1.0, 3.0, 3.0]
 add("max-ties", lambda T, x: T.max(x, 1), np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), order=0)
 add("max-of-two", lambda T, a, b: T.max(a, b) + T.min(a, b), real(3), real(3) + 0.01)
 
-# ---- products -----------------------------------------------------------------------------------------------------------
+# ---- products --------------------------------------------------------------------------------------------------------
 
 add = family("linear")
 for _a, _b in [
@@ -241,10 +274,16 @@ add("mv", _both("mv"), real(2, 3), real(3))
 add("dot", _both("dot"), real(3), real(3))
 add("outer", _both("outer"), real(3), real(2))
 add("addmm", lambda T, a, b, c: T.addmm(a, b, c, beta=0.5, alpha=2), real(2), real(3, 2), real(2, 2))
-add("linear", lambda T, x, w, b: functional(T).linear(x, w, b) + functional(T).linear(x, w), real(2, 3), real(4, 3), real(4))
+add(
+    "linear",
+    lambda T, x, w, b: functional(T).linear(x, w, b) + functional(T).linear(x, w),
+    real(2, 3),
+    real(4, 3),
+    real(4),
+)
 add("trace", _function("trace"), real(3, 2))
 
-# ---- shape --------------------------------------------------------------------------------------------------------------
+# ---- shape -----------------------------------------------------------------------------------------------------------
 
 add = family("shape")
 add("reshape", lambda T, x: (x.reshape(3, 2), x.reshape((-1,)), x.reshape(1, -1, 2), T.reshape(x, (6,))), real(2, 3))
@@ -284,15 +323,23 @@ add("narrow", lambda T, x: (x.narrow(0, 1, 2), T.narrow(x, 1, 0, 1), x.select(0,
 add("repeat", lambda T, x: (x.repeat(2, 3), x.repeat(2, 1, 2), T.tile(x, (2,)), x.tile(2, 1, 1)), real(2, 3))
 add("repeat_interleave", lambda T, x: (x.repeat_interleave(2), T.repeat_interleave(x, 3, 1)), real(2, 3))
 
-# ---- indices ------------------------------------------------------------------------------------------------------------
+# ---- indices ---------------------------------------------------------------------------------------------------------
 
 add = family("indexing")
-for _text in "0;-1;1:;:2;::2;1:1;5:;-2:;...;None;0,1;:,0;...,0;0,...;None,:,None;1,None,:;:,1:3;::2,::2;0,:,None;...,None,0".split(";"):
+for _text in "0;-1;1:;:2;::2;1:1;5:;-2:;...;None;0,1;:,0;...,0;0,...;None,:,None;1,None,:;:,1:3;::2,::2;0,:,None;...,None,0".split(
+    ";"
+):
     add(f"[{_text}]", eval(f"lambda T, x: x[{_text}]"), real(3, 4))
 add("scalar[()]", lambda T, x: (x[()], x[...], x[None]), real())
 add("[list]", lambda T, x: (x[[0, 2, 2]], x[[0, 1], [1, 1]]), real(3, 4))
 add("[tensor]", lambda T, x, i: (x[i], x[:, i], x[i, 1:], x[..., i], x[i, None]), real(3, 3), np.array([0, 2, 2, -1]))
-add("[tensors]", lambda T, x, i, j: (x[i, j], x[i, :, j], x[:, i, j], x[i[:, None], j]), real(3, 3, 3), ints(3, 2), ints(3, 2))
+add(
+    "[tensors]",
+    lambda T, x, i, j: (x[i, j], x[i, :, j], x[:, i, j], x[i[:, None], j]),
+    real(3, 3, 3),
+    ints(3, 2),
+    ints(3, 2),
+)
 add("[int beside tensor]", lambda T, x, i: (x[0, :, i], x[i, 0], x[:, 1, i], x[i, None, 0]), real(3, 3, 3), ints(3, 2))
 add("[0-d tensor]", lambda T, x, i: (x[i], x[:, i], x[i, i]), real(3, 3), np.array(1))
 add("[mask]", lambda T, x, m: x[m], real(3, 4), mask(3, 4))
@@ -337,10 +384,28 @@ add("gather", lambda T, x, i: (x.gather(1, i), T.gather(x, 0, i)), real(3, 3), i
 add("gather-smaller", lambda T, x, i: (x.gather(0, i), x.gather(-1, i)), real(3, 4), ints(3, 2, 3))
 add("gather-scalar", lambda T, x, i: T.gather(x, 0, i), real(), np.array(0))
 add("index_select", lambda T, x, i: (x.index_select(0, i), T.index_select(x, 1, i)), real(3, 3), np.array([0, 2, 2]))
-add("index_add", lambda T, x, i, s: x.index_add(0, i, s) + T.index_add(x, 0, i, s, alpha=2), real(3, 2), np.array([0, 2, 0]), real(3, 2))
-add("take_along_dim", lambda T, x, i: (T.take_along_dim(x, i, 1), x.take_along_dim(i[:1], 0), T.take_along_dim(x, i)), real(3, 3), ints(3, 3, 3))
+add(
+    "index_add",
+    lambda T, x, i, s: x.index_add(0, i, s) + T.index_add(x, 0, i, s, alpha=2),
+    real(3, 2),
+    np.array([0, 2, 0]),
+    real(3, 2),
+)
+add(
+    "take_along_dim",
+    lambda T, x, i: (T.take_along_dim(x, i, 1), x.take_along_dim(i[:1], 0), T.take_along_dim(x, i)),
+    real(3, 3),
+    ints(3, 3, 3),
+)
 add("scatter", lambda T, x, i, s: x.scatter(1, i, s), real(3, 4), np.array([[0, 2], [3, 1], [1, 0]]), real(3, 2))
-add("scatter-part", lambda T, x, i, s: x.scatter(0, i, s), real(3, 4), np.array([[0, 2], [2, 1]]), real(3, 3), oracle=False)
+add(
+    "scatter-part",
+    lambda T, x, i, s: x.scatter(0, i, s),
+    real(3, 4),
+    np.array([[0, 2], [2, 1]]),
+    real(3, 3),
+    oracle=False,
+)
 add("scatter-number", lambda T, x, i: T.scatter(x, 0, i, 2.5), real(3, 4), np.array([[0, 2, 1, 1]]))
 add("scatter_add", lambda T, x, i, s: x.scatter_add(0, i, s), real(3, 4), ints(3, 2, 4), real(2, 4))
 
@@ -353,7 +418,7 @@ add("triu", lambda T, x: (x.triu(), T.triu(x, 1), T.triu(x, -1)), real(2, 3, 4))
 add("pad", lambda T, x: (functional(T).pad(x, (1, 2)), functional(T).pad(x, (0, 1, 2, 0), value=1.5)), real(2, 3))
 add("pad-negative", lambda T, x: functional(T).pad(x, (-1, 1)), real(2, 3))
 
-# ---- networks -----------------------------------------------------------------------------------------------------------
+# ---- networks --------------------------------------------------------------------------------------------------------
 
 add = family("activations")
 for _shape, _dim in [((), 0), ((3,), 0), ((2, 3), 0), ((2, 3), -1), ((2, 3, 2), 1)]:
@@ -373,14 +438,60 @@ add("gelu-tanh", lambda T, x: functional(T).gelu(x, approximate="tanh"), real(5)
 
 add = family("losses")
 for _reduction in ("mean", "sum", "none"):
-    add(f"mse-{_reduction}", lambda T, a, b, r=_reduction: functional(T).mse_loss(a, b, reduction=r), real(2, 3), real(2, 3))
-    add(f"l1-{_reduction}", lambda T, a, b, r=_reduction: functional(T).l1_loss(a, b, reduction=r), real(2, 3), real(2, 3) + 0.01)
-    add(f"nll-{_reduction}", lambda T, x, y, r=_reduction: functional(T).nll_loss(T.log_softmax(x, 1), y, reduction=r), real(4, 3), np.array([0, 2, 1, 2]))
-    add(f"cross_entropy-{_reduction}", lambda T, x, y, r=_reduction: functional(T).cross_entropy(x, y, reduction=r), real(4, 3), np.array([0, 2, 1, 2]))
-    add(f"ignored-{_reduction}", lambda T, x, y, w, r=_reduction: functional(T).cross_entropy(x, y, weight=w.detach(), ignore_index=1, reduction=r), real(4, 3), np.array([0, 2, 1, 2]), positive(3), order=0)
-    add(f"smoothed-{_reduction}", lambda T, x, y, r=_reduction: functional(T).cross_entropy(x, y, label_smoothing=0.1, reduction=r), real(4, 3), np.array([0, 2, 1, 2]))
-    add(f"probabilities-{_reduction}", lambda T, x, y, r=_reduction: functional(T).cross_entropy(x, y, reduction=r), real(4, 3), positive(4, 3))
-add("smoothed-weighted", lambda T, x, y, w: functional(T).cross_entropy(x, y, weight=w.detach(), label_smoothing=0.1, ignore_index=0), real(4, 3), np.array([0, 2, 1, 2]), positive(3), order=0)
+    add(
+        f"mse-{_reduction}",
+        lambda T, a, b, r=_reduction: functional(T).mse_loss(a, b, reduction=r),
+        real(2, 3),
+        real(2, 3),
+    )
+    add(
+        f"l1-{_reduction}",
+        lambda T, a, b, r=_reduction: functional(T).l1_loss(a, b, reduction=r),
+        real(2, 3),
+        real(2, 3) + 0.01,
+    )
+    add(
+        f"nll-{_reduction}",
+        lambda T, x, y, r=_reduction: functional(T).nll_loss(T.log_softmax(x, 1), y, reduction=r),
+        real(4, 3),
+        np.array([0, 2, 1, 2]),
+    )
+    add(
+        f"cross_entropy-{_reduction}",
+        lambda T, x, y, r=_reduction: functional(T).cross_entropy(x, y, reduction=r),
+        real(4, 3),
+        np.array([0, 2, 1, 2]),
+    )
+    add(
+        f"ignored-{_reduction}",
+        lambda T, x, y, w, r=_reduction: functional(T).cross_entropy(
+            x, y, weight=w.detach(), ignore_index=1, reduction=r
+        ),
+        real(4, 3),
+        np.array([0, 2, 1, 2]),
+        positive(3),
+        order=0,
+    )
+    add(
+        f"smoothed-{_reduction}",
+        lambda T, x, y, r=_reduction: functional(T).cross_entropy(x, y, label_smoothing=0.1, reduction=r),
+        real(4, 3),
+        np.array([0, 2, 1, 2]),
+    )
+    add(
+        f"probabilities-{_reduction}",
+        lambda T, x, y, r=_reduction: functional(T).cross_entropy(x, y, reduction=r),
+        real(4, 3),
+        positive(4, 3),
+    )
+add(
+    "smoothed-weighted",
+    lambda T, x, y, w: functional(T).cross_entropy(x, y, weight=w.detach(), label_smoothing=0.1, ignore_index=0),
+    real(4, 3),
+    np.array([0, 2, 1, 2]),
+    positive(3),
+    order=0,
+)
 add("cross_entropy-vector", lambda T, x, y: functional(T).cross_entropy(x, y), real(3), np.array(1))
 add("cross_entropy-images", lambda T, x, y: functional(T).cross_entropy(x, y), real(2, 3, 2), ints(3, 2, 2))
 add("one_hot", lambda T, y: (functional(T).one_hot(y, 4), functional(T).one_hot(y)), ints(3, 2, 2), order=0)

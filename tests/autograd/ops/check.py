@@ -44,7 +44,7 @@ class Case:
         return self.name
 
 
-# ---- running ----------------------------------------------------------------------------------------------------------
+# ---- running ---------------------------------------------------------------------------------------------------------
 
 
 def leaves(T: Any, arrays: Sequence[np.ndarray]) -> list[Any]:
@@ -93,10 +93,12 @@ def gradients(T: Any, case: Case, arrays: Sequence[np.ndarray]) -> list[np.ndarr
     return [None if t.grad is None else array_of(t.grad) for t in tensors]
 
 
-# ---- finite differences ---------------------------------------------------------------------------------------------------
+# ---- finite differences ----------------------------------------------------------------------------------------------
 
 
-def differences(value: Callable[[Sequence[np.ndarray]], float], arrays: Sequence[np.ndarray]) -> list[np.ndarray | None]:
+def differences(
+    value: Callable[[Sequence[np.ndarray]], float], arrays: Sequence[np.ndarray]
+) -> list[np.ndarray | None]:
     """Central differences of a function of arrays, by each of their elements; of complex ones along both axes."""
     out: list[np.ndarray | None] = []
     for position, array in enumerate(arrays):
@@ -142,9 +144,7 @@ def check_second_order(case: Case) -> None:
         wanted = [t for t in tensors if t.requires_grad]
         grads = rg.autograd.grad(weighted(rg, case, tensors), wanted, create_graph=True, allow_unused=True)
         along = [d for d, t in zip(directions, tensors, strict=True) if t.requires_grad]
-        terms = [
-            (g * rg.tensor(d).to(g.dtype)).sum().real for g, d in zip(grads, along, strict=True) if g is not None
-        ]
+        terms = [(g * rg.tensor(d).to(g.dtype)).sum().real for g, d in zip(grads, along, strict=True) if g is not None]
         total = terms[0]
         for term in terms[1:]:
             total = total + term
@@ -165,7 +165,7 @@ def check_second_order(case: Case) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
 
 
-# ---- shape rules against kernels ----------------------------------------------------------------------------------------------
+# ---- shape rules against kernels -------------------------------------------------------------------------------------
 
 
 def catalogue() -> dict[str, Op]:
@@ -210,7 +210,7 @@ def _comparing(op: Op, kernel: Any, ran: set[str]) -> Any:
     return compared
 
 
-# ---- one case ---------------------------------------------------------------------------------------------------------------
+# ---- one case --------------------------------------------------------------------------------------------------------
 
 
 def check(case: Case) -> None:

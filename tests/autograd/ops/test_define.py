@@ -94,7 +94,9 @@ def test_axes_are_sorted_and_none_means_all():
 
 def test_broadcasting_says_which_dimension():
     assert define.broadcast_shape("add", [(2, 1), (3,)]) == (2, 3)
-    with pytest.raises(RuntimeError, match=r"size of tensor a \(3\) must match the size of tensor b \(4\).*dimension 1"):
+    with pytest.raises(
+        RuntimeError, match=r"size of tensor a \(3\) must match the size of tensor b \(4\).*dimension 1"
+    ):
         rg.ones(2, 3) + rg.ones(4)
 
 

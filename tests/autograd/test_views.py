@@ -1,0 +1,183 @@
+"""Views: they follow their base, and their base follows them, eagerly, in a graph and in a session."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.autograd import views
+
+
+def matrix(T, requires_grad=False):
+    return T.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype=T.float64, requires_grad=requires_grad)
+
+
+def chained_views(T):
+    x = matrix(T)
+    a = x.t()
+    b = a[0]
+    c = x.unsqueeze(0)
+    c.add_(1)
+    b.zero_()
+    return x, a, b, c
+
+
+def a_view_in_the_graph(T):
+    x = matrix(T, requires_grad=True)
+    y = x * 2
+    row, turned = y[0], y.t()
+    row.mul_(x[1])
+    ((turned * turned).sum() + row.sum()).backward()
+    return y, row, turned, x.grad
+
+
+def a_base_in_the_graph(T):
+    x = matrix(T, requires_grad=True)
+    y = x * 2
+    row = y[0]
+    y.mul_(x)
+    row.sum().backward()
+    return y, row, x.grad
+
+
+def a_leaf_that_becomes_part_of_the_graph(T):
+    x = matrix(T, requires_grad=True)
+    board = T.zeros(2, 3, dtype=T.float64)
+    board[0] = x[0]
+    below = board[1]
+    below.add_(x[1] * x[1])
+    (board * board).sum().backward()
+    return board, below, x.grad
+
+
+def aliases(T):
+    x = matrix(T, requires_grad=True)
+    seen, row = x.detach(), x[1]
+    with T.no_grad():
+        x.mul_(2)
+    x.data[0] = 7.0
+    x.detach().t()[2].zero_()
+    x[1:].detach().add_(1)
+    return x, seen, row
+
+
+def each_kind_of_view(T):
+    x = T.ones(2, 2, 2, dtype=T.float64)
+    x.reshape(4, 2)[0] = 2
+    x.view(8)[3] = 3
+    x.permute(2, 0, 1)[1].mul_(5)
+    x.transpose(0, 2)[0, 1].add_(4)
+    x[0].diagonal().sub_(1)
+    x.squeeze().view(2, 4)[:, -1] = 9
+    x[:, 0:1].squeeze(1).neg_()
+    return (x,)
+
+
+def parts_of_complex_numbers(T):
+    z = T.tensor([1 + 2j, 3 - 1j], dtype=T.complex128)
+    z.real.mul_(2)
+    z.imag.zero_()
+    return T.real(z), T.imag(z)
+
+
+PROGRAMS = [
+    chained_views,
+    a_view_in_the_graph,
+    a_base_in_the_graph,
+    a_leaf_that_becomes_part_of_the_graph,
+    aliases,
+    each_kind_of_view,
+    parts_of_complex_numbers,
+]
+
+
+def outcome(program, T):
+    return [(t.detach() if T is rg else t.detach().resolve_conj()).numpy().copy() for t in program(T)]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("where", ["eager", "session"])
+def test_same_as_torch(program, where):
+    torch = pytest.importorskip("torch")
+    with rg.Session() if where == "session" else contextlib.nullcontext():
+        mine = outcome(program, rg)
+    for got, want in zip(mine, outcome(program, torch), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_session_gives_the_eager_result(program):
+    with rg.Session():
+        inside = outcome(program, rg)
+    for got, want in zip(inside, outcome(program, rg), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_view_that_nobody_holds_is_in_nobodys_way():
+    with rg.Session():
+        x = matrix(rg).requires_grad_()
+        (x.reshape(-1).sum() * 1).backward()
+        with rg.no_grad():
+            x -= x.grad
+        assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_copy_that_might_be_a_view_is_refused_in_a_session():
+    with rg.Session():
+        x = matrix(rg)
+        maybe = (x * 2).t().reshape(-1)
+        with pytest.raises(RuntimeError, match=r"not known whether a result of 'reshape' .* clone it"):
+            maybe.add_(1)
+        maybe = maybe.clone()
+        maybe.add_(1)
+        assert maybe.tolist() == [3, 9, 5, 11, 7, 13]
+
+
+def test_what_reshape_copies_is_no_view(T):
+    x = matrix(T)
+    x.t().reshape(-1).zero_()
+    assert x.sum().item() == 21
+
+
+def test_a_view_that_cannot_be_written_through_says_so():
+    x = rg.ones(1, 2)
+    y = x.expand(2, 2)
+    with pytest.raises(RuntimeError, match="'expand' cannot be changed in place"):
+        views.written_back(y, x, y)
+
+
+def test_a_detached_alias_holds_no_graph():
+    with rg.Session():
+        x = matrix(rg).requires_grad_()
+        y = x * 2
+        alias, part = y.detach(), y[0].detach()
+        gone = weakref.ref(y)
+        del y
+        gc.collect()
+        assert gone() is None
+        alias.add_(1)
+        part.add_(1)
+        assert (alias.tolist()[0], part.tolist()) == ([4, 6, 8], [4, 6, 8])
+
+
+def test_dead_views_are_forgotten():
+    x = rg.ones(3)
+    for _ in range(1000):
+        x[1:]
+    assert len(x._views) <= 2 * views.SWEEP_AT
+    assert list(views.views_of(x)) == []
+
+
+def test_owner_and_parent():
+    x = rg.ones(2, 3)
+    y = x.t()
+    z = y[0]
+    assert views.owner_of(z) is x
+    assert views.parent_of(z) is y
+    assert views.parent_of(x) is None
