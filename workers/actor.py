@@ -21,7 +21,7 @@ from .base import failed_record
 from .host import POISON, WorkerHost
 from .shipping import Shipment
 from .threads import limit_blas
-from .wire import Frame, compact, decode_call, decode_program, encode_record, pieces
+from .wire import Frame, Order, compact, decode_call, decode_order, decode_program, encode_record, pieces
 
 
 class WorkerActor:
@@ -45,12 +45,12 @@ class WorkerActor:
             self._host.learn(fingerprint, shipment)
         self._host.load(key, decode_program(pieces(program)))
 
-    def run(self, frame: Frame | bytes, count: int, outputs: tuple[int, bool], *references: Any) -> Any:
-        """Run a call; the first `count` references are the objects that it reads, the others it only waits for.
+    def run(self, order: Order | bytes, *references: Any) -> Any:
+        """Carry out an order. The first references are the objects that it reads, the others it only waits for.
 
         Returns the record, a token if asked for, and as many objects as asked for.
         """
-        exports, with_token = outputs
+        frame, count, exports, with_token = decode_order(order)
         call = decode_call(pieces(frame))
         started = time.perf_counter()
         host = self._host

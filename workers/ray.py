@@ -41,7 +41,7 @@ from .base import (
     value_object,
 )
 from .host import WorkerHost
-from .wire import compact, decode_record, encode_call, encode_program, pieces
+from .wire import Order, compact, decode_record, encode_call, encode_order, encode_program, pieces
 
 START_DEADLINE: Final = 60.0
 """Seconds for all workers to come up: a process takes one or two, importing NumPy included."""
@@ -300,7 +300,8 @@ class RayExecutor(Executor):
             exports = len(work.program.exports)
             with_token = bool(work.program.results)  # results make a record large, and a token is sent to the worker
             run = worker.actor.run.options(num_returns=1 + with_token + exports)
-            answer: Any = run.remote(frame, len(references), (exports, with_token), *references, *tokens)
+            order = encode_order(Order(frame, len(references), exports, with_token))
+            answer: Any = run.remote(order, *references, *tokens)
             answers: list[Any] = [answer] if with_token + exports == 0 else answer
             self._asked[answers[0]] = _Asked(work.worker, work)
             self._tokens[SegmentId(call.run, call.segment)] = answers[int(with_token)]

@@ -6,7 +6,8 @@ Who opens a blob trusts who made it: a worker its session, a session its workers
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+import struct
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from raygrad.proto.messages import decode_message, encode_message
 from raygrad.proto.program import Call, Item, Pinned, Program, Record
@@ -33,6 +34,35 @@ def compact(frame: Frame) -> Frame | bytes:
 def pieces(frame: Frame | bytes) -> Frame:
     """Return the frame that `compact` was given, perhaps cut otherwise."""
     return [frame] if isinstance(frame, bytes) else frame
+
+
+class Order(NamedTuple):
+    """A call with what a worker has to know besides: how many objects follow it as arguments, how many it returns, and
+    whether it returns a token, before them."""
+
+    frame: Frame | bytes
+    objects: int
+    exports: int
+    with_token: bool
+
+
+_ORDER_HEAD: Final = struct.Struct("<HH?")
+
+
+def encode_order(order: Order) -> Order | bytes:
+    """Return an order as one argument: as bytes if it is small, because each argument of a remote call costs 50 µs or
+    more, and one that has to be pickled more than bytes."""
+    frame = order.frame
+    return (
+        _ORDER_HEAD.pack(order.objects, order.exports, order.with_token) + frame if isinstance(frame, bytes) else order
+    )
+
+
+def decode_order(order: Order | bytes) -> Order:
+    """Return the order that `encode_order` was given."""
+    if isinstance(order, bytes):
+        return Order(order[_ORDER_HEAD.size :], *_ORDER_HEAD.unpack_from(order))
+    return order
 
 
 def encode_call(call: Call) -> Frame:

@@ -18,7 +18,7 @@ from raygrad.workers.actor import WorkerActor
 from raygrad.workers.host import POISON
 from raygrad.workers.shipping import ship
 from raygrad.workers.threads import release_blas
-from raygrad.workers.wire import compact, decode_record, encode_call, encode_program, pieces
+from raygrad.workers.wire import Order, compact, decode_record, encode_call, encode_order, encode_program, pieces
 
 
 class Leaves(Function):
@@ -39,15 +39,18 @@ def program_of(g: Any) -> Program:
     return Planner(Cluster.of(1)).plan(g.graph(), (-1,) * len(g.externals), b"key").programs[0]
 
 
-def call(*externals: Any) -> Any:
-    return compact(encode_call(Call(1, 0, 0, b"key", externals)))
+def order(*externals: Any, objects: int = 0, exports: int = 0, with_token: bool = False) -> Any:
+    frame = compact(encode_call(Call(1, 0, 0, b"key", externals)))
+    return encode_order(Order(frame, objects, exports, with_token))
 
 
 def test_a_call_returns_its_record_and_its_objects(actor: Any, graphs: Any):
     g = graphs(2)
     g.keep(g.mul(0, 1), in_store=True)
     actor.load(b"key", compact(encode_program(program_of(g))), {})
-    answer, packed = actor.run(call(Item(0, 0), np.full(4, 2.0)), 1, (1, False), pack_values([np.arange(4.0)]), None)
+    answer, packed = actor.run(
+        order(Item(0, 0), np.full(4, 2.0), objects=1, exports=1), pack_values([np.arange(4.0)]), None
+    )
     record = decode_record(pieces(answer))
     assert (record.status, record.worker, record.pid) == ("done", "worker 5", os.getpid())
     assert unpack_values(packed)[0].tolist() == [0, 2, 4, 6]
@@ -57,10 +60,10 @@ def test_a_token_comes_between_record_and_objects_and_a_lone_record_alone(actor:
     g = graphs()
     g.keep(g.mul(0, 0))
     actor.load(b"key", encode_program(program_of(g)), {})
-    answer, token = actor.run(call(np.ones(4)), 0, (0, True))
+    answer, token = actor.run(order(np.ones(4), with_token=True))
     assert token is None
     assert decode_record(pieces(answer)).status == "done"
-    assert isinstance(actor.run(call(np.ones(4)), 0, (0, False)), bytes)
+    assert isinstance(actor.run(order(np.ones(4))), bytes)
 
 
 def test_code_that_leaves_the_process_fails_its_segment_only(actor: Any, graphs: Any):
@@ -68,7 +71,7 @@ def test_code_that_leaves_the_process_fails_its_segment_only(actor: Any, graphs:
     g = graphs()
     g.keep(g.call(shipped.fingerprint, 0), in_store=True)
     actor.load(b"key", encode_program(program_of(g)), {shipped.fingerprint: shipped.shipment})
-    answer, packed = actor.run(call(np.ones(4)), 0, (1, False))
+    answer, packed = actor.run(order(np.ones(4), exports=1))
     record = decode_record(pieces(answer))
     assert record.failure is not None
     assert (record.status, record.failure.type) == ("failed", "SystemExit")
@@ -80,7 +83,7 @@ def test_a_pinned_value_is_fetched_until_it_is_unpinned(actor: Any, graphs: Any)
     out = g.mul(0, 0)
     g.keep(out)
     actor.load(b"key", encode_program(program_of(g)), {})
-    actor.run(call(np.ones(4)), 0, (0, False))
+    actor.run(order(np.ones(4)))
     (ok, size), packed = actor.fetch(1, out)
     assert ok
     assert size >= 32

@@ -12,11 +12,14 @@ from raygrad.proto.program import Call, Item, Pinned, Program, Step
 from raygrad.workers.base import failed_record
 from raygrad.workers.wire import (
     JOINED_BYTES,
+    Order,
     compact,
     decode_call,
+    decode_order,
     decode_program,
     decode_record,
     encode_call,
+    encode_order,
     encode_program,
     encode_record,
     pieces,
@@ -79,3 +82,11 @@ def test_small_frames_travel_as_one_string_of_bytes_large_ones_as_they_are():
     assert decode_call(pieces(compact(small))).externals[0].tolist() == [1.0] * 3
     assert compact(large) is large
     assert isinstance(decode_call(pieces(compact(large))), Call)
+
+
+def test_an_order_comes_back_as_bytes_or_as_it_is():
+    frames: list[Any] = [b"frame", [b"piece", b"piece"]]
+    for frame in frames:
+        order = Order(frame, 3, 2, True)
+        assert isinstance(encode_order(order), bytes) is isinstance(frame, bytes)
+        assert decode_order(encode_order(order)) == order
