@@ -131,7 +131,7 @@ def _unpack_hooks(packed: Any) -> HookDict | None:
     if packed is None:
         return None
     hooks: list[Any] = unpickle_value(bytes(packed.data))
-    return dict(enumerate(hooks))
+    return HookDict(enumerate(hooks))
 
 
 def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:

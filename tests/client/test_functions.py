@@ -124,7 +124,8 @@ def test_h5_an_undefined_gradient_is_learned_and_then_known_without_waiting(sess
             return grad, None
 
     for _ in range(2):
-        a, b = rg.tensor([1.0], requires_grad=True), rg.tensor([1.0], requires_grad=True)
+        a: Any = rg.tensor([1.0], requires_grad=True)
+        b: Any = rg.tensor([1.0], requires_grad=True)
         Half.apply(a, b).sum().backward()
         assert b.grad is None
         assert a.grad.numpy().tolist() == [1.0]

@@ -298,3 +298,26 @@ def test_ctrl_c_in_user_code_leaves_a_usable_session() -> None:
         with pytest.raises(KeyboardInterrupt):
             Interrupted.apply(w).detach().numpy()
         assert (w.detach() * 3.0).numpy().tolist() == [3.0]
+
+
+def test_what_a_failure_left_recorded_does_not_reach_later_work(session: Any) -> None:
+    class Negative(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            if float(x) < 0:
+                raise ArithmeticError("negative")
+            return x * 1.0
+
+    with session:
+        w = rg.tensor(1.0, requires_grad=True)
+        assert Negative.apply(rg.tensor(4.0) * w).item() == 4.0
+        bad = Negative.apply(rg.tensor(-4.0) * w)
+        session.submit()
+        later = bad * 2.0  # depends on the failure
+        other = rg.tensor([1.0]) * 3.0
+        with pytest.raises(ArithmeticError):
+            session.wait_for_everything()
+        assert Root.apply(rg.tensor(9.0)).item() == 3.0
+        assert other.numpy().tolist() == [3.0]
+        with pytest.raises(DroppedError):
+            later.detach().numpy()

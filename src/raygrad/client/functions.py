@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import cloudpickle
 import numpy as np
@@ -126,7 +126,7 @@ def snapshot(value: Any) -> tuple[Constant, Any]:
     Raises:
         NotShippable: it cannot be copied or pickled.
     """
-    kind: type[Any] = type(value)
+    kind = cast("type[Any]", type(value))
     if kind in (int, float, bool, str, bytes, complex, type(None)):
         return Constant(value), (kind, value)
     if is_array(value) and value.dtype.kind in "biufc":
@@ -173,7 +173,12 @@ def _resolve(
     learning = record.learn = Learning(where)
     context = record.output(0) if recording else None
     record.saved |= 1
-    recorder.session.submit(open_ended=True)
+    try:
+        recorder.session.submit(open_ended=True)
+    except BaseException:
+        if record in recorder.records:  # not sent: an error of earlier work came first
+            recorder.records.remove(record)
+        raise
     recorder.session.wait_for(record, lambda: learning.learned is not None)
     known = shown(recorder, learning.learned)
     if all(entry.dtype is not None for entry in known.outputs):  # objects are fetched at each apply: never remembered

@@ -138,6 +138,20 @@ class SessionRecorder(Recorder):
         record.pin = self.pin
         self.records.append(record)
 
+    def forget_dependants(self, failed: set[int]) -> None:
+        """Drop the recorded nodes that read, directly or not, from runs that failed: they can never run."""
+        kept: list[NodeRecord] = []
+        for record in self.records:
+            for source in (*record.sources, record.near):
+                if isinstance(source, tuple) and (source[0].failed or source[0].run in failed):
+                    record.failed = True
+                    record.sources = ()
+                    record.near = None
+                    break
+            else:
+                kept.append(record)
+        self.records[:] = kept
+
     def code(self, obj: Any) -> Shipped:
         """Return how user code travels: its fingerprint, taken once per submission, and what it captures (H16, H17)."""
         found = self._shipped.get(obj) if _hashable(obj) else None

@@ -264,9 +264,9 @@ class Session:
             return record.values[index]
         if self._recorder.closed:
             raise SessionError("this value was dropped when its session was closed")
-        if record.run < 0:
+        if record.run < 0 and not record.failed:
             self.submit()
-        if record.run in self._failed_runs:
+        if record.failed or record.run in self._failed_runs:
             self._raise_errors()
             raise self._dropped(record)
         value = self._fetch(record, index)
@@ -366,8 +366,9 @@ class Session:
             self._failed_runs[number] = f"run {run} failed with {type(error).__name__}: {error}"
 
         def depends(value: Any) -> bool:
-            return unsubmitted_dependencies(value, lambda record: record.run in tainted)
+            return unsubmitted_dependencies(value, lambda record: record.failed or record.run in tainted)
 
+        self._recorder.forget_dependants(tainted)
         log = self._recorder.cells
         pending = log.take()
         roll_back([*((s.writes, s.run in tainted) for s in self._history), (pending, False)], depends)
