@@ -264,7 +264,10 @@ def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any],
             kinds.append(("object",))
             continue
         differentiable = output.dtype.kind in "fc" and not any(output is m for m in marked)
-        twin = next((j for j in range(number) if outputs[j] is output), -1)
+        returned = any(
+            output is a for a in args
+        )  # an input in two slots is two aliases (OU-10), a new tensor one (OU-08)
+        twin = -1 if returned else next((j for j in range(number) if outputs[j] is output), -1)
         kinds.append(("array", tuple(output.shape), output.dtype.name, int(differentiable), twin))
     slots = context._saved or ()
     references = (context._references or {}).values()
@@ -345,7 +348,7 @@ class _Levels:
         else:
             node = self._context.replay(items[a:b], items[b:])
         grads = list(items[:a])
-        none: HookDict = {}
+        none = HookDict()
         for hook in (node._pre_hooks or none).values():  # those that forward registered on its ctx (ND-13)
             grads = call_hook("pre", hook, grads)
         results = run_backward(node, grads, create_graph)
