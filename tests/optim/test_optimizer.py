@@ -209,6 +209,14 @@ class TestInASession:
             recorded = train()
         assert recorded.tolist() == train().tolist()
 
+    def test_a_view_of_a_parameter_that_lives_on_follows_it(self):
+        with rg.Session():
+            weight = rg.tensor(np.ones((3, 2)), requires_grad=True)
+            row = weight.detach()[1]
+            weight.sum().backward()
+            rg.optim.SGD([weight], lr=0.25).step()
+            assert row.tolist() == [0.75, 0.75]
+
     def test_training_goes_on_eagerly_after_the_session(self):
         p = param(0.5, -0.25)
         optimizer = rg.optim.Adam([p], lr=0.1)

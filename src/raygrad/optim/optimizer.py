@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from raygrad.autograd.inplace import in_place
 from raygrad.autograd.modes import enable_grad, no_grad, state
 from raygrad.autograd.recording import Pending, Recorder
 from raygrad.autograd.tensor import Tensor
@@ -141,21 +142,16 @@ class Optimizer(ABC):
         return value
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
-        """Give a parameter, or an entry of its state, its next value, in place.
+        """Give a parameter, or an entry of its state, its next value, in place: in a session a new version of the cell.
 
-        In a session that is a new version of the cell. Views taken of a parameter (`x @ weight.T`) are of the version
-        before; an in-place operation would refuse because of them. Memory that cannot be written, as that of a value
-        that came out of a session, is left as it is.
+        Memory that cannot be written, as that of a value that came out of a session, is left as it is.
         """
-        recorder = self._recorder()
-        data = value._data if value.dtype == tensor.dtype else value.to(tensor.dtype)._data
-        if recorder is not None:
-            recorder.write(tensor, "_data", data)
-        elif type(tensor._data) is not Pending and tensor._data.flags.writeable:
-            np.copyto(tensor._data, data)
+        data = tensor._data
+        if type(data) is Pending or data.flags.writeable or self._recorder() is not None:
+            in_place(tensor, lambda _: value)
         else:
-            tensor._data = data
-        tensor.counter()[0] += 1
+            tensor.data = value if value.dtype == tensor.dtype else value.to(tensor.dtype)
+            tensor.counter()[0] += 1
 
     def _parameters(self) -> Iterator[tuple[Group, Tensor]]:
         for group in self.param_groups:
