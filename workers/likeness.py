@@ -65,7 +65,7 @@ class Likeness:
         if kind is Tensor:
             return self._slot(value, "tensor")
         if kind is ModuleType:
-            return self._identity(value) if imports_alike(value.__name__) else _unsure()
+            return self._identity(value) if imports_alike(value.__name__) else self._module(value)
         if isinstance(value, type):
             return self._class(value)
         if kind is float or kind is complex:
@@ -77,6 +77,12 @@ class Likeness:
         if kind is BuiltinFunctionType or kind is np.ufunc or kind.__module__ == "typing":
             return self._identity(value)
         return self._identity(value) if import_name(value) is not None else _unsure()
+
+    def _module(self, module: ModuleType) -> Any:
+        """A module of the user's: what its names stand for, though not what containers among it hold."""
+        space = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+        self.held.append(space)
+        return (self._identity(module), tuple([(name, id(value)) for name, value in space.items()]))
 
     def _identity(self, value: Any) -> int:
         self.held.append(value)

@@ -124,7 +124,8 @@ class _Pickler(cloudpickle.Pickler):
                 self.sends(obj, reduced[2][1])  # pyright: ignore[reportUnknownArgumentType]
             return reduced  # pyright: ignore[reportUnknownVariableType]
         if isinstance(obj, ModuleType):
-            self._by_value(obj.__name__)
+            if _travels_whole(obj):
+                self._by_value(obj.__name__)
         elif isinstance(obj, io.IOBase) and obj is not sys.stdout and obj is not sys.stderr:
             raise NotShippable(f"an open file ({type(obj).__name__}) cannot travel to a worker")
         elif isinstance(obj, functools._lru_cache_wrapper) and not imports_alike(obj.__module__):
@@ -198,6 +199,21 @@ class CodePickler(_Pickler):
                 continue
             if isinstance(value, MUTABLE):
                 self.mutable.append((function, name))
+
+
+_whole_modules: dict[str, bool] = {}
+
+
+def _travels_whole(module: ModuleType) -> bool:
+    """Tell whether a module of the user's can be pickled with all that is in it. Else it goes by import name, for
+    better or worse: a worker may well find it, as it does what lies beside the client's script."""
+    if imports_alike(module.__name__):
+        return False
+    known = _whole_modules.get(module.__name__)
+    if known is None:
+        _whole_modules[module.__name__] = True  # while it is being tried, since its functions may name it
+        known = _whole_modules[module.__name__] = _pickles(module)
+    return known
 
 
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:

@@ -37,8 +37,11 @@ from .pickling import unpickle_value as unpickle_value
 OPENED_KEPT: Final = 1024
 """Opened code kept per process: a bound on memory for programs that make new definitions without end."""
 
-BOUND_KEPT: Final = 128
+BOUND_KEPT: Final = 16
 """Opened code with captured values kept per process; each holds its arrays alive."""
+
+BOUND_BYTES: Final = 1 << 20
+"""Code with captured arrays of more than this is opened anew each time: that costs little beside having them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,11 +245,13 @@ def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
         key = (shipment.fingerprint, opens_as_worker())
         found = _opened.get(key)
         if found is None:
-            found = _opened[key] = _open(shipment, ())
+            found = _opened.setdefault(key, _open(shipment, ()))
             if len(_opened) > OPENED_KEPT:
                 _opened.popitem(last=False)
         return found
     values = tuple(captured)
+    if sum(getattr(value, "nbytes", 0) for value in values) > BOUND_BYTES:
+        return _open(shipment, values)
     bound_key = (shipment.fingerprint, opens_as_worker(), *map(id, values))
     held = _bound.get(bound_key)
     if held is None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import math
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,15 @@ def test_what_may_change_unseen_is_never_sure(value: Any):
 def test_installed_functions_classes_and_modules_count_by_identity():
     assert alike(made_with(np, math.sqrt, np.add, Tensor, np.mean), made_with(np, math.sqrt, np.add, Tensor, np.mean))
     assert not alike(made_with(math.sqrt), made_with(math.sin))
+
+
+def test_a_module_of_the_user_s_counts_by_what_its_names_stand_for():
+    module = types.ModuleType("raygrad_test_module")
+    module.rate = 1  # type: ignore[attr-defined]
+    before = Likeness(made_with(module)).key
+    assert Likeness(made_with(module)).key == before
+    module.rate = 2  # type: ignore[attr-defined]
+    assert Likeness(made_with(module)).key != before
 
 
 def test_globals_of_inner_functions_belong_to_the_code(monkeypatch: Any):

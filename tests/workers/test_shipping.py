@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -132,6 +134,38 @@ def test_in_process_code_that_cannot_be_pickled_is_used_as_it_is():
     shipped = ship(hook, in_process=True)
     assert open_shipment(shipped.shipment) is hook
     assert ship(hook, in_process=True).fingerprint == shipped.fingerprint
+
+
+def a_module(name: str, source: str, folder: Any, monkeypatch: Any) -> Any:
+    """Return a module that no other process can import."""
+    (folder / f"{name}.py").write_text(source)
+    with monkeypatch.context() as patch:
+        patch.syspath_prepend(folder)
+        module = importlib.import_module(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    return module
+
+
+def test_a_module_of_the_user_s_goes_whole(tmp_path: Any, monkeypatch: Any):
+    helpers = a_module("raygrad_test_helpers", "def double(x): return 2 * x\nbias = 1\n", tmp_path, monkeypatch)
+
+    def hook(x: float) -> float:
+        return helpers.double(x) + helpers.bias
+
+    first = ship(hook)
+    monkeypatch.delitem(sys.modules, "raygrad_test_helpers")
+    with opening_as_worker():
+        assert open_shipment(first.shipment)(3) == 7
+    monkeypatch.setitem(sys.modules, "raygrad_test_helpers", helpers)
+    helpers.bias = 2
+    assert ship(hook).fingerprint != first.fingerprint
+
+
+def test_a_module_that_cannot_be_pickled_goes_by_name(tmp_path: Any, monkeypatch: Any):
+    source = "import threading\nlock = threading.Lock()\ndef double(x): return 2 * x\n"
+    helpers = a_module("raygrad_test_locked", source, tmp_path, monkeypatch)
+    copy = opened(lambda x: helpers.double(x))
+    assert copy.__closure__[0].cell_contents is helpers
 
 
 # ---- fingerprints ---------------------------------------------------------------------------------------------------
