@@ -283,5 +283,8 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
         elif operand is None:
             out.append(None)
         else:
-            out.append(operand.item() if isinstance(operand, np.generic) else operand)
+            number = operand.item() if isinstance(operand, np.generic) else operand
+            if target.kind in "iu" and target.itemsize < 8:  # a number too large for the dtype wraps round
+                number = np.int64(number).astype(target).item()
+            out.append(number)
     return out

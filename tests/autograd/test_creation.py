@@ -1,5 +1,8 @@
 """Making tensors: dtypes, memory, shapes and errors as PyTorch's."""
 
+# pyright: reportUnusedExpression=false, reportOptionalMemberAccess=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,8 @@
 """Changes in place: their values, their place in the graph, version counters and errors."""
 
+# pyright: reportUnusedExpression=false, reportOptionalMemberAccess=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
+
 from __future__ import annotations
 
 import numpy as np
@@ -174,7 +177,7 @@ def test_setitem_errors(T):
     x = T.zeros(3)
     with pytest.raises(IndexError):
         x[5] = 1
-    with pytest.raises(RuntimeError, match="size|shape"):
+    with pytest.raises(RuntimeError, match=r"size|shape"):
         x[0:2] = T.ones(3)
     with pytest.raises(IndexError):
         x[T.tensor([4])] = 1
@@ -212,6 +215,7 @@ def training(T, steps=3):
     """Parameters that are changed in place, the functional way and through `.data`."""
     w, b = leaf(T, [[0.5, -0.2], [0.1, 0.3]]), T.zeros(2, dtype=T.float64, requires_grad=True)
     data = T.tensor([[1.0, 2.0], [3.0, -1.0]], dtype=T.float64)
+    loss = None
     for _ in range(steps):
         hidden = data @ w.t() + b
         hidden[:, 0] *= 2

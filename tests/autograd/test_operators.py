@@ -1,5 +1,8 @@
 """Python's operators on tensors, and NumPy's functions on them."""
 
+# pyright: reportUnusedExpression=false, reportOptionalMemberAccess=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,8 @@
 """Views: they follow their base, and their base follows them, eagerly, in a graph and in a session."""
 
+# pyright: reportUnusedExpression=false, reportOptionalMemberAccess=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
+
 from __future__ import annotations
 
 import contextlib

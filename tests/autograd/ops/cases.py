@@ -1,5 +1,8 @@
 """The table of cases: per family, uses of each op in several shapes, 0-dimensional and broadcast ones among them."""
 
+# pyright: reportUnusedExpression=false, reportOptionalMemberAccess=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
+
 from __future__ import annotations
 
 import math
@@ -326,9 +329,8 @@ add("repeat_interleave", lambda T, x: (x.repeat_interleave(2), T.repeat_interlea
 # ---- indices ---------------------------------------------------------------------------------------------------------
 
 add = family("indexing")
-for _text in "0;-1;1:;:2;::2;1:1;5:;-2:;...;None;0,1;:,0;...,0;0,...;None,:,None;1,None,:;:,1:3;::2,::2;0,:,None;...,None,0".split(
-    ";"
-):
+BASIC = "0 -1 1: :2 ::2 1:1 5: -2: ... None 0,1 :,0 ...,0 0,... None,:,None 1,None,: :,1:3 ::2,::2 0,:,None ...,None,0"
+for _text in BASIC.split():
     add(f"[{_text}]", eval(f"lambda T, x: x[{_text}]"), real(3, 4))
 add("scalar[()]", lambda T, x: (x[()], x[...], x[None]), real())
 add("[list]", lambda T, x: (x[[0, 2, 2]], x[[0, 1], [1, 1]]), real(3, 4))
@@ -361,8 +363,9 @@ def _put(index: Any) -> Any:
 
 for _label, _index, _value in [
     ("int", 0, (4,)), ("slice", slice(1, 3), (2, 4)), ("broadcast", slice(None), ()), ("column", (..., 1), (3,)),
-    ("leading ones", 0, (1, 4)), ("list", [0, 2], (2, 4)), ("pairs", ([0, 1], [1, 2]), (2,)), ("mixed", (1, [0, 2]), (2,)),
-    ("mask", np.array([True, False, True]), (2, 4)), ("mask of one", np.array([True, False, True]), ()),
+    ("leading ones", 0, (1, 4)), ("list", [0, 2], (2, 4)), ("pairs", ([0, 1], [1, 2]), (2,)),
+    ("mixed", (1, [0, 2]), (2,)), ("mask", np.array([True, False, True]), (2, 4)),
+    ("mask of one", np.array([True, False, True]), ()),
     ("row and mask", (1, np.array([True, False, True, False])), ()),
 ]:  # fmt: skip
     add(f"put {_label}", _put(_index), real(3, 4), real(*_value))

@@ -1,5 +1,8 @@
 """The catalogue as a whole, and the helpers that define it."""
 
+# pyright: reportUnusedExpression=false, reportOptionalMemberAccess=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
+
 from __future__ import annotations
 
 import msgpack
