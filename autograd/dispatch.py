@@ -7,7 +7,7 @@ which go straight to the kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -283,7 +283,7 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
         elif operand is None:
             out.append(None)
         else:
-            number = operand.item() if isinstance(operand, np.generic) else operand
+            number: Any = cast("np.generic[Any]", operand).item() if isinstance(operand, np.generic) else operand
             if target.kind in "iu" and target.itemsize < 8:  # a number too large for the dtype wraps round
                 number = np.int64(number).astype(target).item()
             out.append(number)
