@@ -209,7 +209,8 @@ class SessionRecorder(Recorder):
                 template = Template(self._infer(op, operands, params))
                 if len(self._memo) >= MEMO_LIMIT:
                     self._memo.clear()
-                self._memo[memo] = template
+                if op.infer is not None:  # else the shape depends on the values
+                    self._memo[memo] = template
             outputs = template.outputs
             made = NodeRecord(self, ROLE_OP, op.name, (), sources, outputs, params, user_site())
             made.template = template
