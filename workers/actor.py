@@ -62,7 +62,7 @@ class WorkerActor:
             seconds = time.perf_counter() - started
             answer = compact(encode_record(failed_record(call, host.name, os.getpid(), error, seconds)))
             packed = [POISON] * exports
-        token = (None,) if with_token else ()
+        token = (b"",) if with_token else ()
         return (answer, *token, *packed) if token or packed else answer
 
     def fetch(self, run: int, value: int, *_tokens: Any) -> tuple[tuple[bool, int], Any]:

@@ -107,15 +107,16 @@ def _connect(address: str, cpus: int, object_store_memory: int | None) -> None:
     """
     ray = _ray()
     with _connection.lock:
-        wanted = address.partition(":")[2] or _running_ray()
+        wanted = address.partition(":")[2]
         if ray.is_initialized():
             connected = ray.get_runtime_context().gcs_address
-            if address != "ray" and _resolved(wanted) != _resolved(connected):
+            if wanted and _resolved(wanted) != _resolved(connected):
                 raise ValueError(f"this process is connected to the Ray at {connected}, and cannot use {wanted} too")
         else:
             os.environ.setdefault(
                 "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
             )  # Ray's coming default, without its warning
+            wanted = wanted or _running_ray()
             if wanted:
                 _check_reachable(wanted)
                 ray.init(address=wanted, logging_level=logging.ERROR, namespace=_namespace())
@@ -217,6 +218,8 @@ class _Worker:
     programs: dict[bytes, Any] = field(default_factory=dict[bytes, Any])
     """By key, the reference of the load that may still be under way, or None."""
     code: set[str] = field(default_factory=set[str])
+    runs: dict[int, Any] = field(default_factory=dict[int, Any])
+    """By number of returned objects, the actor's method."""
 
 
 @dataclass(slots=True)
@@ -259,16 +262,16 @@ class RayExecutor(Executor):
         here = len(os.sched_getaffinity(0))
         needed = -(-(workers or here) * options["num_cpus"] // 1)
         _connect(address, max(here, int(needed)), object_store_memory)
-        self._made: list[Any] = []
+        made: list[Any] = []
+        ray = self._ray = _ray()
         try:
-            ray = _ray()
             count = workers or max(1, int(ray.cluster_resources().get("CPU", 1) // max(options["num_cpus"], 1)))
             if runtime_env is not None:
                 options["runtime_env"] = dict(runtime_env)
-            self._workers = _start_workers(count, blas_threads, options, placement_group, self._made)
+            self._workers = _start_workers(count, blas_threads, options, placement_group, made)
         except BaseException:
-            for actor in self._made:
-                _ray().kill(actor)
+            for actor in made:
+                ray.kill(actor)
             _disconnect()
             raise
         super().__init__(Cluster(tuple(WorkerSpec(worker.name) for worker in self._workers)))
@@ -299,10 +302,13 @@ class RayExecutor(Executor):
                 tokens.append(load)
             exports = len(work.program.exports)
             with_token = bool(work.program.results)  # results make a record large, and a token is sent to the worker
-            run = worker.actor.run.options(num_returns=1 + with_token + exports)
+            returns = 1 + with_token + exports
+            run = worker.runs.get(returns)
+            if run is None:
+                run = worker.runs[returns] = worker.actor.run.options(num_returns=returns)
             order = encode_order(Order(frame, len(references), exports, with_token))
             answer: Any = run.remote(order, *references, *tokens)
-            answers: list[Any] = [answer] if with_token + exports == 0 else answer
+            answers: list[Any] = [answer] if returns == 1 else answer
             self._asked[answers[0]] = _Asked(work.worker, work)
             self._tokens[SegmentId(call.run, call.segment)] = answers[int(with_token)]
             for index, reference in enumerate(answers[1 + with_token :]):
@@ -355,7 +361,7 @@ class RayExecutor(Executor):
         if known is None or known[0]() is not value:
             identity = id(value)
             watch = weakref.ref(value, lambda _: self._constants.pop(identity, None))
-            known = self._constants[identity] = (watch, _ray().put(pack_values([value])))
+            known = self._constants[identity] = (watch, self._ray.put(pack_values([value])))
         references.append(known[1])
         return Item(len(references) - 1, 0)
 
@@ -366,7 +372,7 @@ class RayExecutor(Executor):
             waiting = [] if self._closed else list(self._asked)
             pause = 0.0 if self._reports else timeout
         if waiting:
-            ray = _ray()
+            ray = self._ray
             ready, _ = ray.wait(waiting, num_returns=1, timeout=pause)
             if ready and len(waiting) > 1:
                 ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
@@ -378,7 +384,7 @@ class RayExecutor(Executor):
 
     def _answered(self, reference: Any) -> None:
         """Enter one answer."""
-        ray = _ray()
+        ray = self._ray
         with self._lock:
             asked = self._asked.pop(reference, None)
             if asked is None or self._closed:
@@ -406,7 +412,7 @@ class RayExecutor(Executor):
     def _went_wrong(self, index: int, what: Work | tuple[int, int] | bytes, error: Exception) -> None:
         """Enter an answer that Ray could not give: the worker died, or what the call reads was lost."""
         worker = self._workers[index]
-        exceptions = _ray().exceptions
+        exceptions = self._ray.exceptions
         died = isinstance(error, exceptions.RayActorError)
         if died and getattr(error, "actor_id", None) == worker.actor_id:
             self._lose(index, error)
@@ -425,7 +431,7 @@ class RayExecutor(Executor):
         if worker.lost:
             return
         worker.lost = True
-        _ray().kill(worker.actor)  # if it was only out of reach: what it might still do no longer counts
+        self._ray.kill(worker.actor)  # if it was only out of reach: what it might still do no longer counts
         for reference, asked in list(self._asked.items()):
             if asked.worker == index:
                 del self._asked[reference]
@@ -436,7 +442,7 @@ class RayExecutor(Executor):
     # ---- objects ----------------------------------------------------------------------------------------------------
 
     def read(self, name: ObjectId, timeout: float | None) -> Any:
-        ray = _ray()
+        ray = self._ray
         with self._lock:
             reference = self._object(name)
         try:
@@ -481,7 +487,7 @@ class RayExecutor(Executor):
     def constant_bytes(self) -> int:
         """Bytes of arrays of the client that were put into the store, and go when their arrays die."""
         with self._lock:
-            return sum(array.nbytes for watch, _ in self._constants.values() if (array := watch()) is not None)
+            return sum(array.nbytes for watch, _ in list(self._constants.values()) if (array := watch()) is not None)
 
     def pids(self) -> tuple[int, ...]:
         return tuple(worker.pid for worker in self._workers)
@@ -500,7 +506,7 @@ class RayExecutor(Executor):
             self._objects.clear()
             self._sizes.clear()
             self._constants.clear()
-        ray = _ray()
+        ray = self._ray
         if ray.is_initialized():
             here = node_id()
             for worker in self._workers:
