@@ -166,10 +166,10 @@ class SessionRecorder(Recorder):
         """Take fingerprints anew from here on: a submission has been made."""
         self._shipped.clear()
 
-    def captured(self, shipped: Shipped) -> list[Any]:
-        """Return the sources of what user code captures."""
+    def captured(self, shipped: Shipped) -> list[Pending]:
+        """Return what user code captures, as it is now."""
         return [
-            self.source(self.leaf(c) if isinstance(c, Tensor) else np.array(c, copy=True, order="K"))
+            self.leaf(c) if isinstance(c, Tensor) else self.constant_array(np.array(c, copy=True, order="K"))
             for c in shipped.captured
         ]
 
@@ -300,7 +300,7 @@ class SessionRecorder(Recorder):
     ) -> list[Data | None]:
         with self.lock:
             shipped = self.code(hook)
-            sources = [self.source(v) for v in (*values, *beside)] + self.captured(shipped)
+            sources = [self.source(v) for v in (*values, *beside, *self.captured(shipped))]
             unknown = self.entry(Spec(KIND_UNKNOWN))
             outputs = [
                 self.plain((v.shape, v.dtype)) if v is not None else self.plain(m) if m is not None else unknown
@@ -346,7 +346,7 @@ class SessionRecorder(Recorder):
         return apply_function(self, cls, args)
 
     def function_vjp(self, node: Node, grads: Sequence[Data | None]) -> list[Data | None]:
-        from .functions import vjp_of_eager
+        from .vjps import vjp_of_eager
 
         return vjp_of_eager(self, node, grads)
 

@@ -29,7 +29,7 @@ from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
 
 from .backends import open_executor
 from .cells import roll_back
-from .functions import Learning, shown
+from .learned import Learning, shown
 from .recorder import SessionRecorder
 from .records import NodeRecord
 from .runs import Run

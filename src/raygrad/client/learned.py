@@ -1,0 +1,102 @@
+"""What is known of user Functions: learned from records of runs, or said by their `infer` (H3, H5).
+
+Rules of this file: plain facts and how they are read off a record; who waits for them is `functions` and `vjps`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from raygrad.autograd.dtypes import is_differentiable
+from raygrad.autograd.tensor import Tensor
+from raygrad.proto.graph import KIND_OBJECT, Spec
+from raygrad.proto.program import Learned
+
+from .records import SpecEntry, spec_of_array
+
+if TYPE_CHECKING:
+    from .recorder import SessionRecorder
+
+
+class Known(NamedTuple):
+    """What the first run of a Function showed for a key, or what its `infer` says."""
+
+    expected: Any
+    """The description that later runs must match, or None if only `infer` is known."""
+    outputs: tuple[SpecEntry, ...]
+    differentiable: tuple[bool, ...]
+    twins: tuple[int, ...]
+    """Per output, an earlier output that is the same tensor, or -1 (OU-08)."""
+    saved_inputs: tuple[int, ...] | None
+    """None: not known; every input may have been saved."""
+    saved_outputs: tuple[int, ...] | None
+    as_tuple: bool
+    saves: bool
+    """Whether it saves tensors at all: else there is nothing to free, and another backward may run (CX-11)."""
+
+
+class Learning:
+    """What a record of a run is to teach: filled in by the session when the record arrives."""
+
+    __slots__ = ("inferred", "key", "learned", "undefined")
+
+    def __init__(self, key: Any, inferred: Known | None = None) -> None:
+        self.key = key
+        self.inferred = inferred
+        """What the Function's `infer` said, to be replaced by what its run shows."""
+        self.learned: Any = None
+        self.undefined: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+
+def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Known:
+    """Return what the Function's `infer(*specs)` says: one (shape, dtype) or a tuple of them."""
+    specs = [Spec("array", a.shape, a.dtype.name) if isinstance(a, Tensor) else a for a in args]
+    said = cls.infer(*specs)
+    many = not (len(said) == 2 and not isinstance(said[1], tuple | list))
+    metas = list(said) if many else [said]
+    try:
+        entries = tuple(
+            recorder.entry(spec_of_array(tuple(int(n) for n in shape), np.dtype(dtype).name)) for shape, dtype in metas
+        )
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{cls.__name__}.infer must return (shape, dtype), or a tuple of such pairs for several outputs; "
+            f"got {said!r}"
+        ) from error
+    flows = tuple(is_differentiable(entry.dtype) for entry in entries)  # type: ignore[arg-type]
+    return Known(None, entries, flows, (-1,) * len(entries), None, None, many, True)
+
+
+def shown(recorder: SessionRecorder, learned: Learned) -> Known:
+    """Return what a run of a Function showed, from its record."""
+    *described, (_, as_tuple), (_, saves) = learned.outputs
+    entries: list[SpecEntry] = []
+    kinds: list[tuple[Any, ...]] = []
+    for kind, body in described:
+        if kind == "object":
+            entries.append(recorder.entry(Spec(KIND_OBJECT)))
+            kinds.append(("object",))
+        else:
+            shape, dtype, differentiable, twin, layout = body
+            layout = None if layout is None else (tuple(layout[0]), tuple(layout[1]))
+            entries.append(recorder.entry(spec_of_array(tuple(shape), dtype, layout)))
+            kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin)))
+    expected = (
+        tuple(kinds),
+        tuple(learned.saved_inputs),
+        tuple(learned.saved_outputs),
+        int(as_tuple),
+        int(saves),
+    )
+    return Known(
+        expected,
+        tuple(entries),
+        tuple(kind[0] == "array" and bool(kind[3]) for kind in kinds),
+        tuple(-1 if kind[0] == "object" else kind[4] for kind in kinds),
+        tuple(learned.saved_inputs),
+        tuple(learned.saved_outputs),
+        bool(as_tuple),
+        bool(saves),
+    )
