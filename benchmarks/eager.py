@@ -2,6 +2,8 @@
 
 # pyright: reportMissingImports=false, reportIncompatibleMethodOverride=false
 
+# pyright: reportUntypedBaseClass=false, reportUntypedFunctionDecorator=false
+
 from __future__ import annotations
 
 import json

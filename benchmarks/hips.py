@@ -5,6 +5,8 @@ Rules of this file: started outside the repository and never imported, because `
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
+# pyright: reportUntypedBaseClass=false, reportUntypedFunctionDecorator=false
+
 from __future__ import annotations
 
 import json
