@@ -59,6 +59,7 @@ def write_values(values: Sequence[object]) -> tuple[tuple[Any, ...], list[Buffer
     """Return the values as plain data for a header, and the buffers; see `pack_values`."""
     writer = _Writer()
     entries = [writer.entry(value, 0) for value in values]
+    writer.forget()
     pool = b"".join(writer.pool)
     if not pool:
         buffers = writer.large
@@ -83,6 +84,10 @@ class _Writer:
         self.pool: list[bytes] = []
         self.large: list[Buffer] = []
         self._known: dict[Any, _Known] = {}
+
+    def forget(self) -> None:
+        """Break the cycle through the bound methods that it remembers: large arrays must not wait for the collector."""
+        self._known.clear()
 
     def entry(self, value: Any, depth: int) -> Any:
         kind = _type_of(value)

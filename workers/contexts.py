@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import cloudpickle
 import numpy as np
 
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, Function, FunctionNode, Saved
@@ -142,7 +141,7 @@ def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:
     if type(value) in _PLAIN:
         return ("plain", value)
     try:
-        return ("pickle", Blob(cloudpickle.dumps(value, protocol=5)))
+        return ("pickle", Blob(pickle_value(value)))
     except Exception as error:
         raise NotShippable(
             f"the attribute 'ctx.{name}' of {node.name()} is a {type(value).__name__} that cannot be pickled, but its "
@@ -159,7 +158,7 @@ def _unpack_attribute(entry: Any) -> Any:
     if kind == "array":
         return value.copy() if entry[2] else value
     if kind == "pickle":
-        return cloudpickle.loads(value.data)
+        return unpickle_value(bytes(value.data))
     return value
 
 

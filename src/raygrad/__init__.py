@@ -38,6 +38,8 @@ _HOMES = {
     ),
 }
 
+__all__ = [*_HOMES, "autograd", "errors", "optim"]  # pyright: ignore[reportUnsupportedDunderAll]
+
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
 
