@@ -66,6 +66,14 @@ class TensorMethods(ShapeMethods):
         """Return `input` limited to [min, max]; bounds are numbers, tensors, or None."""
         return ops.clamp(self, min, max)
 
+    def clamp_min(self, min: Any) -> Tensor:
+        """Return the tensor, but at least `min`."""
+        return ops.clamp_min(self, min)
+
+    def clamp_max(self, max: Any) -> Tensor:
+        """Return the tensor, but at most `max`."""
+        return ops.clamp_max(self, max)
+
     def atan2(self, other: Any) -> Tensor:
         """Return the angle of the point (other, input)."""
         return ops.atan2(self, other)
@@ -357,6 +365,18 @@ class TensorMethods(ShapeMethods):
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """Return the index of the smallest element: along `dim`, or in the flattened tensor."""
         return ops.argmin(self, dim, keepdim)
+
+    def argsort(self, dim: int = -1, descending: bool = False) -> Tensor:
+        """Return the indices that sort the tensor along `dim`; equal elements keep their order."""
+        return ops.argsort(self, dim, descending)
+
+    def sort(self, dim: int = -1, descending: bool = False) -> Any:
+        """Return the elements sorted along `dim`, and where they were."""
+        return ops.sort(self, dim, descending)
+
+    def topk(self, k: int, dim: int = -1, largest: bool = True) -> Any:
+        """Return the `k` greatest elements along `dim` (or the smallest), in order, and where they were."""
+        return ops.topk(self, k, dim, largest)
 
     def all(self, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
         """Return whether all elements over `dim` are nonzero."""

@@ -9,6 +9,7 @@ import sys
 from .. import methods as _methods
 from .. import operators as _operators
 from .. import shape_methods as _shape_methods
+from .activations import dropout as dropout
 from .activations import elu as elu
 from .activations import erf as erf
 from .activations import gelu as gelu
@@ -22,6 +23,8 @@ from .arithmetic import addcdiv as addcdiv
 from .arithmetic import addcmul as addcmul
 from .arithmetic import atan2 as atan2
 from .arithmetic import clamp as clamp
+from .arithmetic import clamp_max as clamp_max
+from .arithmetic import clamp_min as clamp_min
 from .arithmetic import div as div
 from .arithmetic import floor_divide as floor_divide
 from .arithmetic import fmod as fmod
@@ -60,6 +63,18 @@ from .diagonals import pad as pad
 from .diagonals import put_diagonal as put_diagonal
 from .diagonals import tril as tril
 from .diagonals import triu as triu
+from .einsum import einsum as einsum
+from .extremes import all as all
+from .extremes import amax as amax
+from .extremes import amin as amin
+from .extremes import any as any
+from .extremes import argmax as argmax
+from .extremes import argmin as argmin
+from .extremes import argsort as argsort
+from .extremes import max as max
+from .extremes import min as min
+from .extremes import sort as sort
+from .extremes import topk as topk
 from .gathering import gather as gather
 from .gathering import index_add as index_add
 from .gathering import index_select as index_select
@@ -106,17 +121,9 @@ from .losses import l1_loss as l1_loss
 from .losses import mse_loss as mse_loss
 from .losses import nll_loss as nll_loss
 from .losses import one_hot as one_hot
-from .reduce import all as all
-from .reduce import amax as amax
-from .reduce import amin as amin
-from .reduce import any as any
-from .reduce import argmax as argmax
-from .reduce import argmin as argmin
 from .reduce import cumsum as cumsum
 from .reduce import logsumexp as logsumexp
-from .reduce import max as max
 from .reduce import mean as mean
-from .reduce import min as min
 from .reduce import norm as norm
 from .reduce import prod as prod
 from .reduce import std as std
@@ -193,6 +200,7 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
+    "argsort",
     "asin",
     "asinh",
     "atan",
@@ -208,6 +216,8 @@ __all__ = [
     "ceil",
     "chunk",
     "clamp",
+    "clamp_max",
+    "clamp_min",
     "clone",
     "concat",
     "concatenate",
@@ -221,6 +231,8 @@ __all__ = [
     "diagonal",
     "div",
     "dot",
+    "dropout",
+    "einsum",
     "elu",
     "eq",
     "erf",
@@ -308,6 +320,7 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -323,6 +336,7 @@ __all__ = [
     "tan",
     "tanh",
     "tile",
+    "topk",
     "trace",
     "transpose",
     "tril",

@@ -135,6 +135,18 @@ def silu(input: Any) -> Any:
     return input * sigmoid(input)
 
 
+def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """Return `input` with elements made zero with probability `p`, the others scaled up by as much; while training."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    from ..creation import rand
+
+    kept = rand(input.shape) >= p  # drawn here, an operand of the graph: a cached plan gets new ones each time (H9)
+    return keep(input, kept) * (1 / (1 - p) if p < 1 else 0.0)
+
+
 # ---- the error function ----------------------------------------------------------------------------------------------
 
 _ERF_P = (

@@ -312,6 +312,16 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return call(_CLAMP, (input, min, max))
 
 
+def clamp_min(input: Any, min: Any) -> Any:
+    """Return `input`, but at least `min`."""
+    return clamp(input, min)
+
+
+def clamp_max(input: Any, max: Any) -> Any:
+    """Return `input`, but at most `max`."""
+    return clamp(input, None, max)
+
+
 # ---- of two, with a derivative in both -------------------------------------------------------------------------------
 
 

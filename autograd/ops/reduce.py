@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,27 +15,19 @@ from ..dispatch import call
 from ..layout import dense
 from .compare import keep
 from .define import Shape, axes_of, axis_of, conj, define, quiet, real_of, xp
-from .gathering import scatter_zeros
 from .layouts import to_dtype
-from .shape import expand, flip, movedim, reshape, unsqueeze
+from .shape import expand, flip, movedim, reshape
 from .unary import exp, zeros_as
 
-_add, _multiply, _maximum, _minimum = xp.add.reduce, xp.multiply.reduce, xp.maximum.reduce, xp.minimum.reduce
+_add, _multiply, _maximum = xp.add.reduce, xp.multiply.reduce, xp.maximum.reduce
 
 Dims = int | Sequence[int] | None
-
-
-class ValuesIndices(NamedTuple):
-    """What a reduction that remembers where it found its values returns."""
-
-    values: Any
-    indices: Any
 
 
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def _reduced(shape: Shape, axes: Shape | None, keepdim: bool) -> Shape:
+def reduced_of(shape: Shape, axes: Shape | None, keepdim: bool) -> Shape:
     """Return the shape that a reduction leaves; None reduces all."""
     if axes is None:
         return (1,) * len(shape) if keepdim else ()
@@ -44,7 +36,7 @@ def _reduced(shape: Shape, axes: Shape | None, keepdim: bool) -> Shape:
     return tuple([extent for axis, extent in enumerate(shape) if axis not in axes])
 
 
-def _static(input: Any, dim: Dims, keepdim: bool) -> tuple[Shape | None, bool]:
+def static_of(input: Any, dim: Dims, keepdim: bool) -> tuple[Shape | None, bool]:
     """Return (axes, keepdim) as parameters of an op: None for all axes, one form for each meaning (H9)."""
     if dim is None:
         return None, keepdim
@@ -52,21 +44,21 @@ def _static(input: Any, dim: Dims, keepdim: bool) -> tuple[Shape | None, bool]:
     return (None if len(axes) == input.ndim else axes), keepdim
 
 
-def _count(shape: Shape, axes: Shape | None) -> int:
+def count_of(shape: Shape, axes: Shape | None) -> int:
     return math.prod(shape if axes is None else [shape[axis] for axis in axes])
 
 
-def _restored(value: Any, ctx: Any) -> Any:
+def restored(value: Any, ctx: Any) -> Any:
     """Return a reduced value with its reduced dimensions back, of extent one."""
     axes, keepdim = ctx.params[:2]
-    return value if keepdim else reshape(value, _reduced(ctx.inputs[0][0], axes, True))
+    return value if keepdim else reshape(value, reduced_of(ctx.inputs[0][0], axes, True))
 
 
 def _spread(g: Any, ctx: Any) -> Any:
     """Return a gradient of a reduction's result, expanded to its operand's shape."""
     axes, keepdim = ctx.params[:2]
     if not keepdim and axes is not None:
-        g = _restored(g, ctx)
+        g = restored(g, ctx)
     return expand(g, ctx.inputs[0][0])
 
 
@@ -84,13 +76,13 @@ def _sum(a: Any, axes: Shape | None, keepdim: bool) -> Any:
 
 
 def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return _reduced(a.shape, *params), _counting(a.dtype)
+    return reduced_of(a.shape, *params), _counting(a.dtype)
 
 
 def _mean(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
-    return _add(dense(a), axes, None, None, keepdim) / a.dtype.type(_count(a.shape, axes))
+    return _add(dense(a), axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes))
 
 
 def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -99,15 +91,11 @@ def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {a.dtype}"
         )
-    return _reduced(a.shape, *params), a.dtype
+    return reduced_of(a.shape, *params), a.dtype
 
 
 def _mean_backward(ctx: Any, g: Any) -> Any:
-    return _spread(g / max_of(_count(ctx.inputs[0][0], ctx.params[0]), 1), ctx)
-
-
-max_of = max
-"""Python's own `max`; the name means the reduction from here on."""
+    return _spread(g / max(count_of(ctx.inputs[0][0], ctx.params[0]), 1), ctx)
 
 
 def _prod(a: Any, axes: Shape | None, keepdim: bool) -> Any:
@@ -157,17 +145,17 @@ def _converted(input: Any, dtype: Any) -> Any:
 
 def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the sum over `dim`, all dimensions by default; integers are summed as int64."""
-    return call(_SUM, (_converted(input, dtype),), _static(input, dim, keepdim))
+    return call(_SUM, (_converted(input, dtype),), static_of(input, dim, keepdim))
 
 
 def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the mean over `dim`, all dimensions by default."""
-    return call(_MEAN, (_converted(input, dtype),), _static(input, dim, keepdim))
+    return call(_MEAN, (_converted(input, dtype),), static_of(input, dim, keepdim))
 
 
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the product over one dimension, or of all elements."""
-    return call(_PROD, (_converted(input, dtype),), _static(input, dim, keepdim))
+    return call(_PROD, (_converted(input, dtype),), static_of(input, dim, keepdim))
 
 
 # ---- variance --------------------------------------------------------------------------------------------------------
@@ -177,10 +165,10 @@ def _var(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
     a = dense(a)
-    centred = a - _add(a, axes, None, None, True) / a.dtype.type(max_of(_count(a.shape, axes), 1))
+    centred = a - _add(a, axes, None, None, True) / a.dtype.type(max(count_of(a.shape, axes), 1))
     squares = (centred * centred.conj()).real if a.dtype.kind == "c" else centred * centred
     total = _add(squares, axes, None, None, keepdim)
-    return total / total.dtype.type(max_of(_count(a.shape, axes) - correction, 0))
+    return total / total.dtype.type(max(count_of(a.shape, axes) - correction, 0))
 
 
 def _std(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
@@ -190,22 +178,22 @@ def _std(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
 def _var_infer(params: tuple[Any, ...], a: Any) -> Any:
     if a.dtype.kind in "iub":
         raise AutogradError("std and var only support floating point and complex dtypes")
-    return _reduced(a.shape, *params[:2]), real_of(a.dtype)
+    return reduced_of(a.shape, *params[:2]), real_of(a.dtype)
 
 
 def _var_backward(ctx: Any, g: Any) -> Any:
     (a,) = ctx.saved_tensors
     axes, _, correction = ctx.params
-    scale = 2 / free if (free := _count(ctx.inputs[0][0], axes) - correction) > 0 else math.inf
-    return _restored(g, ctx) * scale * (a - mean(a, axes, True))
+    scale = 2 / free if (free := count_of(ctx.inputs[0][0], axes) - correction) > 0 else math.inf
+    return restored(g, ctx) * scale * (a - mean(a, axes, True))
 
 
 def _std_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
     axes, _, correction = ctx.params
-    free = _count(ctx.inputs[0][0], axes) - correction
+    free = count_of(ctx.inputs[0][0], axes) - correction
     scaled = keep(g / (out * free), out != 0)
-    return _restored(scaled, ctx) * (a - mean(a, axes, True))
+    return restored(scaled, ctx) * (a - mean(a, axes, True))
 
 
 _VAR = define("var", ("a",), quiet(_var), _var_infer, _var_backward)
@@ -217,7 +205,7 @@ def _corrected(input: Any, dim: Any, unbiased: bool | None, correction: float | 
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
-    return *_static(input, dim, keepdim), correction
+    return *static_of(input, dim, keepdim), correction
 
 
 def var(
@@ -244,165 +232,6 @@ def std(
     return call(_STD, (input,), _corrected(input, dim, unbiased, correction, keepdim))
 
 
-# ---- extremes --------------------------------------------------------------------------------------------------------
-
-
-def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
-    """Return the kernel and shape rule of a reduction that has no value for nothing."""
-
-    def extreme(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-        return kernel(a, axes, None, None, keepdim)
-
-    def infer(params: tuple[Any, ...], a: Any) -> Any:
-        axes, keepdim = params
-        if not _count(a.shape, axes):
-            if axes is None:
-                raise AutogradError(
-                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-                    "Specify the reduction dim with the 'dim' argument."
-                )
-            empty = next(axis for axis in axes if not a.shape[axis])
-            raise IndexError(f"{name}(): Expected reduction dim {empty} to have non-zero size.")
-        return _reduced(a.shape, axes, keepdim), a.dtype
-
-    return extreme, infer
-
-
-def _extreme_backward(ctx: Any, g: Any) -> Any:
-    """Ties share the gradient evenly."""
-    a, out = ctx.saved_tensors
-    ties = a == _restored(out, ctx)
-    shares = to_dtype(sum(ties, ctx.params[0], True), ctx.inputs[0][1])
-    return keep(_restored(g, ctx) / shares, ties)
-
-
-def _with_places(name: str, search: Any) -> tuple[Any, Any]:
-    """Return the kernel and shape rule of a reduction along one axis that also says where."""
-
-    def with_places(a: Any, axis: int, keepdim: bool) -> Any:
-        if not a.ndim:
-            return a.copy(), np.zeros((), np.int64)
-        places = search(a, axis, None, keepdims=True)
-        values = np.take_along_axis(a, places, axis)
-        return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))
-
-    def infer(params: tuple[Any, ...], a: Any) -> Any:
-        axis, keepdim = params
-        if a.ndim and not a.shape[axis]:
-            raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
-        shape = _reduced(a.shape, (axis,), keepdim) if a.ndim else ()
-        return [(shape, a.dtype), (shape, dtypes.int64)]
-
-    return with_places, infer
-
-
-def _with_places_backward(ctx: Any, grads: Any) -> Any:
-    (places,) = ctx.saved_tensors
-    axis, keepdim = ctx.params
-    g, shape = grads[0], ctx.inputs[0][0]
-    if g is None or not shape:
-        return g
-    if not keepdim:
-        g, places = unsqueeze(g, axis), unsqueeze(places, axis)
-    return scatter_zeros(g, axis, places, shape)
-
-
-def _place(name: str, search: Any) -> tuple[Any, Any]:
-    """Return the kernel and shape rule of argmax and argmin."""
-
-    def place(a: Any, axis: int | None, keepdim: bool) -> Any:
-        return search(a, axis, None, keepdims=keepdim) if a.ndim else np.zeros((), np.int64)
-
-    def infer(params: tuple[Any, ...], a: Any) -> Any:
-        axis, keepdim = params
-        if not _count(a.shape, None if axis is None or not a.ndim else (axis,)):
-            raise IndexError(
-                f"{name}(): Expected reduction dim {'to be specified for an empty tensor' if axis is None else axis}"
-            )
-        return _reduced(a.shape, None if axis is None else (axis,), keepdim), dtypes.int64
-
-    return place, infer
-
-
-_AMAX = define("amax", ("a",), *_extreme("amax", _maximum), _extreme_backward, saves=("a", "output"))
-_AMIN = define("amin", ("a",), *_extreme("amin", _minimum), _extreme_backward, saves=("a", "output"))
-_MAX = define("max", ("a",), *_with_places("max", np.argmax), _with_places_backward, saves="output1", outputs=2)
-_MIN = define("min", ("a",), *_with_places("min", np.argmin), _with_places_backward, saves="output1", outputs=2)
-_ARGMAX = define("argmax", ("a",), *_place("argmax", np.argmax))
-_ARGMIN = define("argmin", ("a",), *_place("argmin", np.argmin))
-
-
-def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
-    """Return the greatest element over `dim`; equal ones share the gradient."""
-    return call(_AMAX, (input,), _static(input, dim, keepdim))
-
-
-def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
-    """Return the smallest element over `dim`; equal ones share the gradient."""
-    return call(_AMIN, (input,), _static(input, dim, keepdim))
-
-
-def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the greatest element; with `dim` also where along it; with a tensor, the greater of the two."""
-    if dim is None:
-        return call(_AMAX, (input,), (None, False))
-    if hasattr(dim, "shape"):
-        from .arithmetic import maximum
-
-        return maximum(input, dim)
-    return ValuesIndices(*call(_MAX, (input,), (axis_of(dim, input.ndim), keepdim)))
-
-
-def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the smallest element; with `dim` also where along it; with a tensor, the smaller of the two."""
-    if dim is None:
-        return call(_AMIN, (input,), (None, False))
-    if hasattr(dim, "shape"):
-        from .arithmetic import minimum
-
-        return minimum(input, dim)
-    return ValuesIndices(*call(_MIN, (input,), (axis_of(dim, input.ndim), keepdim)))
-
-
-def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Return the index of the greatest element: along `dim`, or in the flattened tensor."""
-    return call(_ARGMAX, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
-
-
-def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Return the index of the smallest element: along `dim`, or in the flattened tensor."""
-    return call(_ARGMIN, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
-
-
-# ---- truth -----------------------------------------------------------------------------------------------------------
-
-
-def _truth_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return _reduced(a.shape, *params), dtypes.bool
-
-
-def _all(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-    return np.all(a, axes, None, keepdim)
-
-
-def _any(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-    return np.any(a, axes, None, keepdim)
-
-
-_ALL = define("all", ("a",), _all, _truth_infer)
-_ANY = define("any", ("a",), _any, _truth_infer)
-
-
-def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Return whether all elements over `dim` are nonzero."""
-    return call(_ALL, (input,), _static(input, dim, keepdim))
-
-
-def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Return whether any element over `dim` is nonzero."""
-    return call(_ANY, (input,), _static(input, dim, keepdim))
-
-
 # ---- log of sums, running sums, norms --------------------------------------------------------------------------------
 
 
@@ -411,13 +240,13 @@ def _logsumexp(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     top = _maximum(a, axes, None, None, True, -np.inf)
     top = xp.where(xp.isfinite(top), top, a.dtype.type(0))
     out = xp.log(_add(xp.exp(a - top), axes, None, None, True)) + top
-    return out if keepdim else out.reshape(_reduced(a.shape, axes, False))
+    return out if keepdim else out.reshape(reduced_of(a.shape, axes, False))
 
 
 def _logsumexp_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
     finite = keep(out, out != -math.inf)
-    return _restored(g, ctx) * exp(a - _restored(finite, ctx))
+    return restored(g, ctx) * exp(a - restored(finite, ctx))
 
 
 def _cumsum(a: Any, axis: int) -> Any:
@@ -459,14 +288,14 @@ def _norm(a: Any, axes: Shape | None, keepdim: bool) -> Any:
 def _norm_infer(params: tuple[Any, ...], a: Any) -> Any:
     if a.dtype.kind in "iub":
         raise AutogradError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {a.dtype}")
-    return _reduced(a.shape, *params), real_of(a.dtype)
+    return reduced_of(a.shape, *params), real_of(a.dtype)
 
 
 def _norm_backward(ctx: Any, g: Any) -> Any:
     """The gradient at zero is zero."""
     a, out = ctx.saved_tensors
-    out = _restored(out, ctx)
-    return keep(_restored(g, ctx) * (a / out), out != 0)
+    out = restored(out, ctx)
+    return keep(restored(g, ctx) * (a / out), out != 0)
 
 
 _NORM = define("norm", ("a",), quiet(_norm), _norm_infer, _norm_backward, saves=("a", "output"))
@@ -474,7 +303,7 @@ _NORM = define("norm", ("a",), quiet(_norm), _norm_infer, _norm_backward, saves=
 
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
     """Return `log(sum(exp(input)))` over `dim`, without overflow."""
-    return call(_LOGSUMEXP, (input,), _static(input, dim, keepdim))
+    return call(_LOGSUMEXP, (input,), static_of(input, dim, keepdim))
 
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
@@ -486,10 +315,12 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype:
     """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm."""
     input = _converted(input, dtype)
     if p in ("fro", 2, None):
-        return call(_NORM, (input,), _static(input, dim, keepdim))
+        return call(_NORM, (input,), static_of(input, dim, keepdim))
     from .unary import abs
 
     magnitudes = abs(input)
+    from .extremes import amax, amin
+
     if p == math.inf:
         return amax(magnitudes, () if dim is None else dim, keepdim)
     if p == -math.inf:

@@ -151,6 +151,7 @@ add(
 )
 for _low, _high in ((-0.5, 0.5), (None, 0.5), (-0.5, None)):
     add(f"clamp-{_low}-{_high}", lambda T, x, a=_low, b=_high: T.clamp(x, a, b), real(2, 3))
+add("clamp-one-sided", lambda T, x: T.clamp_min(x, -0.5) * x.clamp_max(0.5), real(5))
 add("clamp-tensors", lambda T, x, a, b: T.clamp(x, a, b), real(5), np.full(5, -0.4), np.full(5, 0.6))
 add("clamp-one-tensor", lambda T, x, a: T.clamp(x, min=a) + T.clamp(x, max=a), real(5), np.array(0.1))
 add("clamp-crossed", lambda T, x, a, b: T.clamp(x, a, b), real(5), np.full(5, 0.6), np.full(5, -0.4))
@@ -206,6 +207,7 @@ def _over(name: str, options: dict[str, Any]) -> Any:
 for _name, _options in {"sum": SEVERAL, "mean": SEVERAL, "var": SEVERAL[1:], "std": SEVERAL[1:], "prod": DIMS}.items():
     for _shape, _dims in _options:
         add(f"{_name}{list(_shape)}{_dims}", _over(_name, _dims), real(*_shape))
+add = family("extremes")
 for _name in "amax amin".split():
     for _shape, _dims in SEVERAL:
         add(f"{_name}{list(_shape)}{_dims}", _over(_name, _dims), real(*_shape))
@@ -218,6 +220,7 @@ for _name in "argmax argmin".split():
 for _name in "all any".split():
     for _shape, _dims in [*DIMS, ((2, 3, 2), {"dim": (0, 2)})]:
         add(f"{_name}{list(_shape)}{_dims}", _over(_name, _dims), mask(*_shape), order=0)
+add = family("reduce")
 for _shape, _dims in [
     ((3,), {"dim": 0}),
     ((2, 3), {"dim": -1}),
@@ -254,9 +257,15 @@ add("std-constant", lambda T, x: x.std(), np.ones(3), order=0)
 add("prod-one-zero", lambda T, x: x.prod(), np.array([2.0, 0.0, 3.0, 4.0]))
 add("prod-two-zeros", lambda T, x: x.prod(1), np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 4.0]]))
 add("prod-long", lambda T, x: x.prod(), positive(7))
+add = family("extremes")
 add("amax-ties", lambda T, x: T.amax(x, 1) + T.max(x), np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), order=0)
 add("max-ties", lambda T, x: T.max(x, 1), np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), order=0)
 add("max-of-two", lambda T, a, b: T.max(a, b) + T.min(a, b), real(3), real(3) + 0.01)
+
+add("sort", lambda T, x: (*T.sort(x), *x.sort(0, descending=True)), real(3, 4))
+add("sort-ties", lambda T, x: T.sort(x, 0)[0], ints(3, 6), order=0)
+add("sort-scalar", lambda T, x: T.sort(x), real())
+add("topk", lambda T, x: (*T.topk(x, 2), *x.topk(3, 0, largest=False)), real(3, 4))
 
 # ---- products --------------------------------------------------------------------------------------------------------
 
@@ -285,6 +294,19 @@ add(
     real(4),
 )
 add("trace", _function("trace"), real(3, 2))
+
+add = family("einsum")
+for _equation, _shapes in {
+    "ij,jk->ik": [(2, 3), (3, 2)], "ij,jk": [(2, 3), (3, 2)], "i,i->": [(3,), (3,)], "i,j->ij": [(3,), (2,)],
+    "ij->ji": [(2, 3)], "ij->": [(2, 3)], "ii->i": [(3, 3)], "ii": [(3, 3)], "bij,bjk->bik": [(2, 2, 3), (2, 3, 2)],
+    "...ij,...jk->...ik": [(2, 1, 2, 3), (2, 3, 2)], "bhqd,bhkd->bhqk": [(1, 2, 2, 3), (1, 2, 3, 3)],
+    "i,ij,j->": [(2,), (2, 3), (3,)], "ijk,k": [(2, 2, 3), (3,)], "ij,k->i": [(2, 3), (2,)],
+    "iij,j->i": [(2, 2, 3), (3,)],
+    "a,b,c->abc": [(2,), (2,), (2,)], "i,->i": [(3,), ()],
+}.items():  # fmt: skip
+    add(f"einsum {_equation}", lambda T, *x, e=_equation: T.einsum(e, *x), *[real(*s) for s in _shapes])
+add("einsum-complex", lambda T, a, b: T.einsum("ij,jk->ik", a, b), complex_(2, 3), complex_(3, 2), order=1)
+add("einsum-list", lambda T, a, b: T.einsum("ij,kj->ik", [a, b]), real(2, 3), real(4, 3))
 
 # ---- shape -----------------------------------------------------------------------------------------------------------
 

@@ -25,9 +25,10 @@ def outcome(case: Case) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_same_bits_as_eagerly(name: str):
+@pytest.mark.parametrize("strict", [False, True], ids=["by reference", "strict"])
+def test_same_bits_as_eagerly(name: str, strict: bool):
     wrong: list[str] = []
-    with rg.Session():
+    with rg.Session(strict=strict):
         for case in FAMILIES[name]:
             try:
                 recorded = outcome(case)
