@@ -75,8 +75,9 @@ class ByHand:
         norm = float(np.linalg.norm(grad))
         if norm > self.digits.CLIP:
             grad = grad * (self.digits.CLIP / norm)
-        float(np.linalg.norm(grad))  # what the example's node hook emits
-        back = grad @ w2.T * (1.0 - hidden**2)
+        back = grad @ w2.T
+        float(np.linalg.norm(back))  # what the example's node hook emits
+        back = back * (1.0 - hidden**2)
         return loss, [x.T @ back, back.sum(axis=0), hidden.T @ grad, grad.sum(axis=0)]
 
     def steps(self) -> float:

@@ -81,13 +81,6 @@ def initial_parameters() -> list[rg.Tensor]:
     return [rg.tensor(array, requires_grad=True) for array in arrays]
 
 
-def logits_of(parameters, x):
-    """The network. Functions and built-in operations mix as they like."""
-    w1, b1, w2, b2 = parameters
-    hidden = Tanh.apply(Linear.apply(x, w1, b1))
-    return Linear.apply(hidden, w2, b2)
-
-
 # ---- hooks: registered here, fired by the worker that owns the gradient --------------------------------------------
 
 
@@ -105,13 +98,22 @@ def report(grad_inputs, grad_outputs):
 # ---- one step ------------------------------------------------------------------------------------------------------
 
 
+def logits_of(parameters, x):
+    """The network. Functions and built-in operations mix as they like."""
+    w1, b1, w2, b2 = parameters
+    hidden = Tanh.apply(Linear.apply(x, w1, b1))
+    logits = Linear.apply(hidden, w2, b2)
+    if logits.requires_grad:  # not under no_grad
+        logits.register_hook(clip)
+        hidden.grad_fn.register_hook(report)
+    return logits
+
+
 def loss_of(parameters, x, target):
     """The mean over the branches of their cross-entropy."""
     branches = []
     for rows in np.array_split(np.arange(len(x)), BRANCHES):
         logits = logits_of(parameters, rg.tensor(x[rows]))
-        logits.register_hook(clip)
-        logits.grad_fn.register_hook(report)
         log_likelihood = rg.log_softmax(logits, dim=1) * rg.tensor(target[rows])
         branches.append(-log_likelihood.sum() / len(rows))
     return rg.stack(branches).mean()
