@@ -8,8 +8,11 @@ The plan is cached from the first round on. The anchor is one actor call per nod
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import ray
+import ray.cloudpickle
 from measure import Result, Subject, compare, elsewhere, per_unit
 
 import raygrad as rg
@@ -95,6 +98,7 @@ def results(quick: bool) -> list[Result]:
 
     with elsewhere():
         with rg.Session("ray", workers=2):
+            ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
             actors = [ray.remote(Bare).options(num_cpus=0).remote() for _ in range(2)]
             expected = bare_calls(actors, length)
             calls = per_unit(lambda: bare_calls(actors, bare_length), bare_length)
