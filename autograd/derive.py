@@ -41,7 +41,27 @@ def quiet(kernel: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             leave(token)
 
+    def silent_unary(a: Any) -> Any:
+        token = enter(ignoring)
+        try:
+            return kernel(a)
+        finally:
+            leave(token)
+
+    def silent_binary(a: Any, b: Any) -> Any:
+        token = enter(ignoring)
+        try:
+            return kernel(a, b)
+        finally:
+            leave(token)
+
+    if isinstance(kernel, np.ufunc):
+        return silent_unary if kernel.nin == 1 else silent_binary
     return silent
+
+
+_type: Any = type
+"""Which the type checker does not see through: a rule may return anything."""
 
 
 class OpContext:
@@ -91,7 +111,7 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
         ctx = _configured(op, rule, ctx)
     result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
     given: Any
-    kind = cast(Any, type)(result)
+    kind = _type(result)
     if kind is tuple and len(result) == len(inputs):
         given = result
     elif kind is _ARRAY and len(inputs) == 1:
@@ -99,15 +119,15 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
     else:
         given = _by_operand(op, result, len(inputs))
     out: list[Any] = []
-    for i, grad in enumerate(given):
-        meta = inputs[i]
-        if grad is None or meta is None or not needs[i]:
+    for grad, meta, need in zip(given, inputs, needs):  # noqa: B905 - of equal length: `_by_operand` saw to it
+        if grad is None or not need or meta is None:
             out.append(None)
             continue
-        if grad.shape != meta[0]:
-            grad = sum_to(grad, meta[0])
-        if grad.dtype is not meta[1] and grad.dtype != meta[1]:
-            grad = _cast(grad, meta[1])
+        shape, dtype = meta
+        if grad.shape != shape:
+            grad = sum_to(grad, shape)
+        if grad.dtype is not dtype and grad.dtype != dtype:
+            grad = _cast(grad, dtype)
         out.append(grad if type(grad) is _ARRAY else np.asarray(grad))
     return out
 

@@ -45,10 +45,8 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
                 return _general(op, operands, params)
             if first is None:
                 first = data.dtype
-                if op.promotes is not None and first.kind != "f":
-                    return _general(op, operands, params)
-            elif data.dtype is not first and op.promotes is not None and data.dtype != first:
-                return _general(op, operands, params)
+            elif data.dtype is not first and data.dtype != first:
+                odd = True
             if operand._requires_grad:
                 needed = True
             datas.append(data)
@@ -58,18 +56,31 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
             datas.append(operand)
     if first is None:
         return _on_arrays(op, operands, params)
-    if odd and op.promotes is not None:
+    if op.promotes is not None and (odd or first.kind != "f"):
         return _general(op, operands, params)
-    out = _on_arrays(op, datas, params)
-    if op.outputs == 1:
-        result = Tensor.made(out)
-        if op.view:
-            _share(result, op, operands, params)
-        if needed and state.grad:
-            _attach(op, operands, params, datas, (result,))
-        return result
-    return _several(op, operands, params, datas, out, needed)
+    kernel = op.sole
+    if kernel is None or op.outputs != 1:
+        outs = _on_arrays(op, datas, params)
+        return _several(op, operands, params, datas, (outs,) if op.outputs == 1 else outs, needed)
+    try:
+        out = kernel(*datas, *params)
+    except _MISUSE as error:
+        raise _explained(op, params, datas, error) from None
+    if type(out) is not _ARRAY:
+        out = np.asarray(out)
+    result = _new(Tensor)
+    result._data = out
+    if op.view:
+        _share(result, op, operands, params)
+    if needed and state.grad and out.dtype.kind in "fc":
+        node = _node(op, operands, params, datas, (result,), [(out.shape, out.dtype)])
+        result._requires_grad = True
+        result.grad_fn = node
+        result.output_nr = 0
+    return result
 
+
+_new: Any = object.__new__
 
 _PLAIN = (float, int, type(None))
 """What meets floating tensors without changing their dtype."""
@@ -176,66 +187,90 @@ def _attach(
     op: Op, operands: Sequence[Any], params: tuple[Any, ...], datas: Sequence[Any], results: tuple[Tensor, ...]
 ) -> None:
     """Give the results a node, unless none of them can carry a gradient."""
-    metas: list[Any] = []
-    carries = False
-    for result in results:
-        data = result._data
-        dtype = data.dtype
-        metas.append((data.shape, dtype))
-        if dtype.kind in "fc":
-            carries = True
-    if not carries:
+    metas = [(result._data.shape, result._data.dtype) for result in results]
+    carrying = [dtype.kind in "fc" for _, dtype in metas]
+    if not any(carrying):
         return
-    rule = op.sole_rule or op.derivative("cpu", _compute_dtype(datas))
-    edges: list[Any] = []
-    wants: list[bool] = []
-    inputs: list[Any] = []
-    for operand, data in zip(operands, datas):  # noqa: B905 - of equal length by construction; strict costs time here
-        if not isinstance(operand, Tensor):
-            edges.append(None)
-            wants.append(False)
-            inputs.append(None)
-            continue
-        if operand.grad_fn is not None:
-            edges.append((operand.grad_fn, operand.output_nr))
-            wants.append(True)
-        elif operand._requires_grad:
-            edges.append(operand.edge())
-            wants.append(True)
-        else:
-            edges.append(NO_EDGE)
-            wants.append(False)
-        inputs.append((data.shape, data.dtype))
-    saved: list[Any] = []
-    versions: list[Any] = []
-    if rule is not None:
-        gates = rule.gates
-        for slot, position in enumerate(rule.saves):
-            if gates and (gate := gates[slot]) is not None and not wants[gate]:
-                saved.append(None)
-                versions.append(None)
-                continue
-            held = operands[position] if position >= 0 else results[-1 - position]
-            if isinstance(held, Tensor):
-                data = datas[position] if position >= 0 else held._data
-                if type(data) is Pending:
-                    data.record.claimed(data.index)
-                saved.append(data)
-                counter = held._version
-                if counter is None:
-                    counter = held._version = [0]
-                versions.append((counter, counter[0]))
-            else:
-                saved.append(held)
-                versions.append(None)
-    node = OpNode(op, rule, params, edges, wants, inputs, saved, versions, metas)
+    node = _node(op, operands, params, datas, results, metas)
     if type(results[0]._data) is Pending:
         node._origin = results[0]._data.record
     for number, result in enumerate(results):
-        if metas[number][1].kind in "fc":
+        if carrying[number]:
             result._requires_grad = True
             result.grad_fn = node
             result.output_nr = number
+
+
+_WANTED = (True,)
+
+
+def _node(
+    op: Op,
+    operands: Sequence[Any],
+    params: tuple[Any, ...],
+    datas: Sequence[Any],
+    results: tuple[Tensor, ...],
+    metas: list[Any],
+) -> OpNode:
+    """Return the node of one application: its edges, and what its rule keeps."""
+    rule = op.sole_rule or op.derivative("cpu", _compute_dtype(datas))
+    edges: Any
+    wants: Any
+    inputs: Any
+    if len(operands) == 1:
+        operand, data = operands[0], datas[0]
+        edges = ((operand.grad_fn, operand.output_nr) if operand.grad_fn is not None else operand.edge(),)
+        wants = _WANTED
+        inputs = ((data.shape, data.dtype),)
+    else:
+        edges = []
+        wants = []
+        inputs = []
+        for operand in operands:
+            if not isinstance(operand, Tensor):
+                edges.append(None)
+                wants.append(False)
+                inputs.append(None)
+                continue
+            if operand.grad_fn is not None:
+                edges.append((operand.grad_fn, operand.output_nr))
+                wants.append(True)
+            elif operand._requires_grad:
+                edges.append(operand.edge())
+                wants.append(True)
+            else:
+                edges.append(NO_EDGE)
+                wants.append(False)
+            data = operand._data
+            inputs.append((data.shape, data.dtype))
+    saved: list[Any] = []
+    versions: list[Any] = []
+    if rule is None or not rule.saves:
+        return OpNode(op, rule, params, edges, wants, inputs, saved, versions, metas)
+    gates = rule.gates
+    slot = 0
+    for position in rule.saves:
+        if gates:
+            gate = gates[slot]
+            slot += 1
+            if gate is not None and not wants[gate]:
+                saved.append(None)
+                versions.append(None)
+                continue
+        held = operands[position] if position >= 0 else results[-1 - position]
+        if isinstance(held, Tensor):
+            data = datas[position] if position >= 0 else held._data
+            if type(data) is Pending:
+                data.record.claimed(data.index)
+            saved.append(data)
+            counter = held._version
+            if counter is None:
+                counter = held._version = [0]
+            versions.append((counter, counter[0]))
+        else:
+            saved.append(held)
+            versions.append(None)
+    return OpNode(op, rule, params, edges, wants, inputs, saved, versions, metas)
 
 
 def promoted(op: Op, operands: Sequence[Any]) -> Sequence[Any]:

@@ -136,9 +136,9 @@ class OpNode(Node):
         op: Op,
         rule: Derivative | None,
         params: tuple[Any, ...],
-        edges: list[Edge | None],
-        wants: list[bool],
-        inputs: list[Meta | None],
+        edges: Sequence[Edge | None],
+        wants: Sequence[bool],
+        inputs: Sequence[Meta | None],
         saved: list[Data],
         versions: list[tuple[list[int], int] | None],
         metas: list[Meta],
@@ -159,10 +159,10 @@ class OpNode(Node):
         """Return the node's name, in PyTorch's form."""
         return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
 
-    def needs(self) -> list[bool]:
+    def needs(self) -> Sequence[bool]:
         """Return, per operand, whether its gradient is wanted."""
         if self._needed is not None:
-            return list(self._needed)
+            return self._needed
         return self._wants
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 _add = quiet(np.add)
 
 
+@quiet
+def _add_to(data: Any, grad: Any) -> None:
+    np.add(data, grad, out=data)
+
+
 class Tensor(TensorMethods):
     """An array with gradient: `raygrad.tensor(data, requires_grad=True)` makes one.
 
@@ -463,7 +468,7 @@ class Tensor(TensorMethods):
         """Add to the data in place and bump the version: how `.grad` accumulates."""
         data = self.read()
         if data.flags.writeable:
-            _add(data, grad, data)
+            _add_to(data, grad)
         else:  # what a session handed out, or an expansion: not ours to write to
             self._data = np.asarray(_add(data, grad))
         self.counter()[0] += 1

@@ -33,6 +33,8 @@ _SUB_SHAPE = infer_elementwise("sub")
 def _mul_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
+    if g.dtype.kind == "f":
+        return g * b if need_a else None, g * a if need_b else None
     return g * conj(b) if need_a else None, g * conj(a) if need_b else None
 
 
@@ -46,7 +48,13 @@ _CROSSED = {"a": "b", "b": "a"}
 """Each factor is needed for the gradient of the other."""
 
 _ADD = define(
-    "add", ("a", "b"), quiet(np.add), infer_elementwise("add"), lambda ctx, g: (g, g), saves="none", promotes="arith"
+    "add",
+    ("a", "b"),
+    quiet(np.add),
+    infer_elementwise("add"),
+    lambda ctx, g: (g, g),
+    saves="none",
+    promotes="arith",
 )
 _SUB = define(
     "sub",
@@ -58,7 +66,13 @@ _SUB = define(
     promotes="arith",
 )
 _MUL = define(
-    "mul", ("a", "b"), quiet(np.multiply), infer_elementwise("mul"), _mul_backward, saved_for=_CROSSED, promotes="arith"
+    "mul",
+    ("a", "b"),
+    quiet(np.multiply),
+    infer_elementwise("mul"),
+    _mul_backward,
+    saved_for=_CROSSED,
+    promotes="arith",
 )
 _DIV = define(
     "div",

@@ -74,11 +74,23 @@ def _zeros(a: Any) -> Any:
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 
-def _linear(of: Callable[[Any], Any]) -> Rule:
-    """Return the rule `g * conj(of(residual))`."""
+class _Tensors:
+    """The functions that rules use, of tensors; of bare arrays NumPy's own have the same names."""
+
+    cos: Any
+    sin: Any
+    cosh: Any
+    sinh: Any
+    sqrt: Any
+
+
+def _linear(of: Callable[[Any, Any], Any]) -> Rule:
+    """Return the rule `g * conj(of(functions, residual))`, the functions being NumPy's for arrays, else ours."""
 
     def backward(ctx: Any, g: Any) -> Any:
-        return g * conj(of(ctx.saved_tensors[0]))
+        kept = ctx.saved_tensors[0]
+        factor = of(np if type(kept) is np.ndarray else _Tensors, kept)
+        return g * (factor if factor.dtype.kind == "f" else conj(factor))
 
     return backward
 
@@ -87,7 +99,8 @@ def _over(of: Callable[[Any], Any]) -> Rule:
     """Return the rule `g / conj(of(residual))`."""
 
     def backward(ctx: Any, g: Any) -> Any:
-        return g / conj(of(ctx.saved_tensors[0]))
+        divisor = of(ctx.saved_tensors[0])
+        return g / (divisor if divisor.dtype.kind == "f" else conj(divisor))
 
     return backward
 
@@ -132,27 +145,27 @@ _FLOOR = _unary("floor", _rounded(np.floor), _to_zero, "none", infer=infer_same)
 _CEIL = _unary("ceil", _rounded(np.ceil), _to_zero, "none", infer=infer_same)
 _TRUNC = _unary("trunc", _rounded(np.trunc), _to_zero, "none", infer=infer_same)
 _ZEROS_AS = _unary("zeros_as", _zeros, _to_zero, "none", infer=infer_same)
-_SQUARE = _unary("square", quiet(np.square), _linear(lambda a: a * 2))
-_RECIPROCAL = _smooth("reciprocal", _reciprocal, _linear(lambda out: -out * out), "output")
+_SQUARE = _unary("square", quiet(np.square), _linear(lambda f, a: a * 2))
+_RECIPROCAL = _smooth("reciprocal", _reciprocal, _linear(lambda f, out: -out * out), "output")
 _SQRT = _smooth("sqrt", np.sqrt, _over(lambda out: out * 2), "output")
-_RSQRT = _smooth("rsqrt", _rsqrt, _linear(lambda out: out**3 * -0.5), "output")
-_EXP = _smooth("exp", np.exp, _linear(lambda out: out), "output")
-_EXPM1 = _smooth("expm1", np.expm1, _linear(lambda out: out + 1), "output")
+_RSQRT = _smooth("rsqrt", _rsqrt, _linear(lambda f, out: out**3 * -0.5), "output")
+_EXP = _smooth("exp", np.exp, _linear(lambda f, out: out), "output")
+_EXPM1 = _smooth("expm1", np.expm1, _linear(lambda f, out: out + 1), "output")
 _LOG = _smooth("log", np.log, _over(lambda a: a))
 _LOG1P = _smooth("log1p", np.log1p, _over(lambda a: a + 1))
 _LOG2 = _smooth("log2", np.log2, _over(lambda a: a * LN2))
 _LOG10 = _smooth("log10", np.log10, _over(lambda a: a * LN10))
-_SIN = _smooth("sin", np.sin, _linear(lambda a: cos(a)))
-_COS = _smooth("cos", np.cos, _linear(lambda a: -sin(a)))
-_TAN = _smooth("tan", np.tan, _linear(lambda out: out * out + 1), "output")
-_ASIN = _smooth("asin", np.arcsin, _linear(lambda a: rsqrt(1 - a * a)))
-_ACOS = _smooth("acos", np.arccos, _linear(lambda a: -rsqrt(1 - a * a)))
+_SIN = _smooth("sin", np.sin, _linear(lambda f, a: f.cos(a)))
+_COS = _smooth("cos", np.cos, _linear(lambda f, a: -f.sin(a)))
+_TAN = _smooth("tan", np.tan, _linear(lambda f, out: out * out + 1), "output")
+_ASIN = _smooth("asin", np.arcsin, _linear(lambda f, a: 1 / f.sqrt(1 - a * a)))
+_ACOS = _smooth("acos", np.arccos, _linear(lambda f, a: -1 / f.sqrt(1 - a * a)))
 _ATAN = _smooth("atan", np.arctan, _over(lambda a: a * a + 1))
-_SINH = _smooth("sinh", np.sinh, _linear(lambda a: cosh(a)))
-_COSH = _smooth("cosh", np.cosh, _linear(lambda a: sinh(a)))
+_SINH = _smooth("sinh", np.sinh, _linear(lambda f, a: f.cosh(a)))
+_COSH = _smooth("cosh", np.cosh, _linear(lambda f, a: f.sinh(a)))
 _TANH = _smooth("tanh", np.tanh, _tanh_backward, "output")
-_ASINH = _smooth("asinh", np.arcsinh, _linear(lambda a: rsqrt(a * a + 1)))
-_ACOSH = _smooth("acosh", np.arccosh, _linear(lambda a: rsqrt(a * a - 1)))
+_ASINH = _smooth("asinh", np.arcsinh, _linear(lambda f, a: 1 / f.sqrt(a * a + 1)))
+_ACOSH = _smooth("acosh", np.arccosh, _linear(lambda f, a: 1 / f.sqrt(a * a - 1)))
 _ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
 _SIGMOID = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output")
 _RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same)
@@ -371,3 +384,8 @@ def sigmoid(input: Any) -> Any:
 def relu(input: Any) -> Any:
     """Return `max(input, 0)`; its derivative at 0 is 0."""
     return call(_RELU, (input,))
+
+
+_Tensors.cos, _Tensors.sin, _Tensors.cosh, _Tensors.sinh, _Tensors.sqrt = map(
+    staticmethod, (cos, sin, cosh, sinh, sqrt)
+)
