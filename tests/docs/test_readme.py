@@ -23,4 +23,4 @@ def test_the_example_prints_what_the_readme_says(tmp_path: Path) -> None:
 
 def test_the_example_is_short() -> None:
     (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len([line for line in block.splitlines() if line.strip()]) <= 22
+    assert len([line for line in block.splitlines() if line.strip()]) <= 20
