@@ -32,7 +32,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             "tensor as_tensor from_numpy zeros ones full empty arange linspace eye randn rand randint zeros_like "
-            "ones_like full_like empty_like manual_seed"
+            "ones_like full_like empty_like rand_like randn_like randperm manual_seed"
         ).split(),
         "raygrad.autograd.creation",
     ),
