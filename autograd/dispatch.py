@@ -32,7 +32,7 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
 
     Operands that are all arrays give arrays; with a tensor among them, tensors.
     """
-    if state.recorder is not None:
+    if state.recorder is not None or state.special:
         return _general(op, operands, params)
     # The common case, in one pass over the operands: arrays at hand that need not be converted to meet.
     datas: list[Any] = []

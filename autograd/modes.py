@@ -21,12 +21,46 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ThreadState(threading.local):
-    """One per thread: `grad` is the gradient mode, `recorder` the ambient session's recorder or None, `passes` how many
-    backward passes are under way, one inside the other."""
+    """One per thread.
+
+    Attributes:
+        grad: the gradient mode.
+        recorder: the ambient session's recorder, or None.
+        passes: how many backward passes are under way, one inside the other.
+        special: whether any of the rare modes is on: what runs at each operation asks for this alone. Who changes one
+            of them calls `changed` afterwards.
+        forward: the open levels of forward mode, outermost first.
+        batches: the open levels of vmap, outermost first.
+        saving: the (pack, unpack) pairs of saved-tensor hooks, outermost first.
+        anomaly: what anomaly detection is to do, None while it is off.
+        inference: whether inference mode is on.
+    """
 
     grad: bool = True
     recorder: Recorder | None = None
     passes: int = 0
+    special: bool = False
+    forward: tuple[Any, ...] = ()
+    batches: tuple[Any, ...] = ()
+    saving: tuple[Any, ...] = ()
+    anomaly: Any = None
+    inference: bool = False
+
+    def changed(self) -> None:
+        """Note that a rare mode went on or off."""
+        self.special = bool(self.forward or self.batches or self.saving or self.anomaly is not None or self.inference)
+
+    def taken(self) -> dict[str, Any]:
+        """Return all of it, for another thread that goes on with this one's work: see `given`."""
+        return {name: getattr(self, name) for name in _PARTS}
+
+    def given(self, parts: dict[str, Any]) -> None:
+        """Take over what another thread's `taken` returned."""
+        for name, value in parts.items():
+            setattr(self, name, value)
+
+
+_PARTS = ("grad", "recorder", "passes", "special", "forward", "batches", "saving", "anomaly", "inference")
 
 
 state = ThreadState()

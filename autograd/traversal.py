@@ -251,10 +251,10 @@ def _wrapped(data: Data | None) -> Tensor | None:
 def _on_fresh_stack(work: Callable[[], None]) -> None:
     """Run `work` on another thread, as this one: same modes, same context, its exception raised here."""
     raised: list[BaseException] = []
-    grad, recorder, passes = state.grad, state.recorder, state.passes
+    parts = state.taken()
 
     def run() -> None:
-        state.grad, state.recorder, state.passes = grad, recorder, passes
+        state.given(parts)
         try:
             work()
         except BaseException as error:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from .contract import SECTIONS as SECTIONS
 from .harness import SESSIONS, Outcome, Watched, assert_close, assert_same, run_here, run_in
 from .programs import PROGRAMS, Program
 
@@ -102,6 +103,8 @@ def test_program(mode: str | Opener, program: Program, references: dict[str, Out
     if program.errors is not None:
         assert expected.error is not None, f"eagerly no {program.errors.__name__} was raised"
     if isinstance(mode, Opener):
+        if program.eager_only:
+            pytest.skip(f"eagerly only: {program.eager_only}")
         assert_same(mode.run(program), expected)
     elif mode == "torch":
         if not program.torch:

@@ -7,7 +7,10 @@ only: they are the code that may run elsewhere. Its docstring says, in a line, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import sys
+import warnings
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +34,7 @@ class Program:
         torch: it is valid under torch, too.
         errors: the exception that it ends with, if it does.
         rtol: relative tolerance against torch by dtype; all else is compared exactly.
+        eager_only: why it does not hold in a session; empty if it does. docs/compatibility.md shows the reason.
     """
 
     run: Run
@@ -39,6 +43,7 @@ class Program:
     torch: bool
     errors: type[BaseException] | None
     rtol: dict[str, float]
+    eager_only: str = ""
 
     @property
     def name(self) -> str:
@@ -55,6 +60,7 @@ def program(
     errors: type[BaseException] | None = None,
     rtol64: float = 1e-10,
     rtol32: float = 1e-5,
+    eager_only: str = "",
 ) -> Callable[[Run], Run]:
     """Register the decorated function as a program.
 
@@ -74,6 +80,7 @@ def program(
             torch=torch,
             errors=errors,
             rtol={"float64": rtol64, "float32": rtol32},
+            eager_only=eager_only,
         )
         return run
 
@@ -93,3 +100,39 @@ def leaf(T: Any, *shape: int, seed: int = 0, dtype: str = "float64") -> Any:
 def constant(T: Any, *shape: int, seed: int = 100, dtype: str = "float64") -> Any:
     """Return `values` as a tensor that does not require grad."""
     return T.tensor(values(*shape, seed=seed, dtype=dtype))
+
+
+@contextmanager
+def raises(kind: type[BaseException], *keywords: str) -> Generator[list[BaseException]]:
+    """Assert that the block ends with an exception of this kind whose message has each keyword; in a session, once
+    what it recorded has run. Yields a list that then holds the exception."""
+    caught: list[BaseException] = []
+    try:
+        yield caught
+        settle()
+    except kind as error:
+        caught.append(error)
+    if not caught:
+        raise AssertionError(f"no {kind.__name__} was raised")
+    missing = [word for word in keywords if word not in str(caught[0])]
+    assert not missing, f"{missing} not in the message: {caught[0]}"
+
+
+@contextmanager
+def warns(kind: type[Warning], *keywords: str) -> Generator[None]:
+    """Assert that the block warns with this category and a message that has each keyword, and let no warning out."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        yield
+        settle()
+    texts = [str(w.message) for w in seen if issubclass(w.category, kind)]
+    assert any(all(word in text for word in keywords) for text in texts), f"{keywords} in none of {texts}"
+
+
+def settle() -> None:
+    """Wait for all that the ambient session was given, raising what went wrong; without a session do nothing."""
+    modes = sys.modules.get("raygrad.autograd.modes")
+    recorder = None if modes is None else modes.state.recorder
+    if recorder is not None:
+        recorder.submit()
+        recorder.session.wait_for_everything()

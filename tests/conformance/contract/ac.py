@@ -1,0 +1,1 @@
+"""AC: the registry of derivatives: programs that show each id."""

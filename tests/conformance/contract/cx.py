@@ -1,0 +1,1 @@
+"""CX: the context object: programs that show each id."""

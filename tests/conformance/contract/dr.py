@@ -1,0 +1,1 @@
+"""DR: sessions and workers: programs that show each id."""

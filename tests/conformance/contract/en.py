@@ -1,0 +1,1 @@
+"""EN: the engine, backward() and grad(): programs that show each id."""

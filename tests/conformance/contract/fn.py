@@ -1,0 +1,1 @@
+"""FN: defining and calling a Function: programs that show each id."""

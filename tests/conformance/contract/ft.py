@@ -1,0 +1,1 @@
+"""FT: function transforms: programs that show each id."""

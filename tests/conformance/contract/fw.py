@@ -1,0 +1,1 @@
+"""FW: forward mode: programs that show each id."""

@@ -1,0 +1,1 @@
+"""GC: gradcheck and gradgradcheck: programs that show each id."""

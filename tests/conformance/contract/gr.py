@@ -1,0 +1,1 @@
+"""GR: saved-tensor hooks and graph utilities: programs that show each id."""

@@ -1,0 +1,1 @@
+"""MD: gradient modes, inference mode, anomaly detection: programs that show each id."""

@@ -1,0 +1,1 @@
+"""ND: nodes: programs that show each id."""

@@ -1,0 +1,1 @@
+"""VM: vmap: programs that show each id."""
