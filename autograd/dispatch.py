@@ -32,7 +32,8 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
 
     Operands that are all arrays give arrays; with a tensor among them, tensors.
     """
-    if state.recorder is not None or state.special:
+    here = state.here
+    if here.special:
         return _general(op, operands, params)
     # The common case, in one pass over the operands: arrays at hand that need not be converted to meet.
     datas: list[Any] = []
@@ -72,7 +73,7 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     result._data = out
     if op.view:
         _share(result, op, operands, params)
-    if needed and state.grad and out.dtype.kind in "fc":
+    if needed and here.grad and out.dtype.kind in "fc":
         node = _node(op, operands, params, datas, (result,), [(out.shape, out.dtype)])
         result._requires_grad = True
         result.grad_fn = node

@@ -193,5 +193,22 @@ def test_md_02_a_new_thread_starts_with_recording_on(T: Any):
 
 
 def test_a_new_thread_has_no_session_and_no_pass_under_way():
-    assert (ThreadState.grad, ThreadState.recorder, ThreadState.passes) == (True, None, 0)
-    assert state.passes == 0
+    fresh: list[tuple[bool, object, int, bool]] = []
+
+    def look() -> None:
+        fresh.append((state.grad, state.recorder, state.passes, state.special))
+
+    with rg.no_grad():
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+    assert fresh == [(True, None, 0, False)]
+
+
+def test_what_one_thread_does_can_be_gone_on_with_by_another():
+    taken = ThreadState()
+    with rg.no_grad():
+        parts = state.taken()
+    taken.given(parts)
+    assert taken.grad is False
+    assert taken.here is not state.here
