@@ -17,6 +17,8 @@ from . import ops as ops  # first: the catalogue fills the registry and gives te
 from .engine import backward as backward
 from .engine import grad as grad
 from .function import Function as Function
+from .gradcheck import gradcheck as gradcheck  # the function hides the module of its name, as in PyTorch
+from .gradcheck import gradgradcheck as gradgradcheck
 from .graph import Node as Node
 from .modes import enable_grad as enable_grad
 from .modes import no_grad as no_grad
@@ -35,6 +37,8 @@ __all__ = [
     "backward",
     "enable_grad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "list_ops",
     "no_grad",

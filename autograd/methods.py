@@ -109,8 +109,12 @@ class TensorMethods(ShapeMethods):
         return ops.abs(self)
 
     def sign(self) -> Tensor:
-        """Return the sign: -1, 0 or 1 (for complex, on the unit circle)."""
+        """Return the sign of real numbers: -1, 0 or 1."""
         return ops.sign(self)
+
+    def sgn(self) -> Tensor:
+        """Return the sign: of real numbers -1, 0 or 1; of complex ones, the number of size one in their direction."""
+        return ops.sgn(self)
 
     def square(self) -> Tensor:
         """Return `input * input`."""

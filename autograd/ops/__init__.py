@@ -175,6 +175,7 @@ from .unary import reciprocal as reciprocal
 from .unary import relu as relu
 from .unary import round as round
 from .unary import rsqrt as rsqrt
+from .unary import sgn as sgn
 from .unary import sigmoid as sigmoid
 from .unary import sign as sign
 from .unary import sin as sin
@@ -313,6 +314,7 @@ __all__ = [
     "scatter",
     "scatter_add",
     "select",
+    "sgn",
     "sigmoid",
     "sign",
     "silu",

@@ -63,6 +63,12 @@ def _relu(a: Any) -> Any:
     return np.maximum(a, 0)
 
 
+def _infer_sign(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind == "c":
+        raise AutogradError("Unlike NumPy, sign doesn't support complex tensors: their direction is sgn")
+    return a.shape, a.dtype
+
+
 def _sign(a: Any) -> Any:
     return a.copy() if a.dtype.kind == "b" else np.sign(a)
 
@@ -110,7 +116,17 @@ def _to_zero(ctx: Any, g: Any) -> Any:
 
 
 def _abs_backward(ctx: Any, g: Any) -> Any:
-    return g * sign(ctx.saved_tensors[0])
+    return g * sgn(ctx.saved_tensors[0])
+
+
+def _sgn_backward(ctx: Any, g: Any) -> Any:
+    """Of a real number zero; a complex one's direction turns with what is across it. Zero at zero."""
+    a, out = ctx.saved_tensors
+    if a.dtype.kind != "c":
+        return zeros_as(g)
+    size = abs(a)
+    across = g - out * real(conj(out) * g)
+    return keep(across / size, size != 0)
 
 
 def _relu_backward(ctx: Any, g: Any) -> Any:
@@ -140,7 +156,8 @@ def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a") -> Op:
 
 _NEG = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg)
 _ABS = _unary("abs", np.absolute, _abs_backward, infer=_infer_real)
-_SIGN = _unary("sign", quiet(_sign), _to_zero, "none", infer=infer_same)
+_SIGN = _unary("sign", quiet(_sign), _to_zero, "none", infer=_infer_sign)
+_SGN = define("sgn", ("a",), quiet(_sign), infer_same, _sgn_backward, saves=("a", "output"))
 _FLOOR = _unary("floor", _rounded(np.floor), _to_zero, "none", infer=infer_same)
 _CEIL = _unary("ceil", _rounded(np.ceil), _to_zero, "none", infer=infer_same)
 _TRUNC = _unary("trunc", _rounded(np.trunc), _to_zero, "none", infer=infer_same)
@@ -242,8 +259,15 @@ def abs(input: Any) -> Any:
 
 
 def sign(input: Any) -> Any:
-    """Return the sign: -1, 0 or 1 (for complex, on the unit circle)."""
+    """Return the sign of real numbers: -1, 0 or 1."""
+    if input.dtype.kind == "c":
+        _infer_sign((), input)
     return call(_SIGN, (input,))
+
+
+def sgn(input: Any) -> Any:
+    """Return the sign: of real numbers -1, 0 or 1; of complex ones, the number of size one in their direction."""
+    return call(_SGN, (input,))
 
 
 def floor(input: Any) -> Any:

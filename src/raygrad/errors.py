@@ -6,6 +6,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
     RaygradError
       AutogradError (RuntimeError)      the autograd contract: freed buffers, wrong gradients, in-place changes
         MissingDerivative (NotImplementedError)
+        GradcheckError                gradcheck found a derivative that is wrong
       GraphError (RuntimeError)         a graph that cannot be recorded or run
         ShapeError (RuntimeError)       operands that do not fit, found while recording
         DtypeError (TypeError)
@@ -37,6 +38,21 @@ class AutogradError(RaygradError, RuntimeError):
 
 class MissingDerivative(AutogradError, NotImplementedError):
     """No derivative is defined where one is needed."""
+
+
+class GradcheckError(AutogradError):
+    """`gradcheck` found a derivative that is wrong.
+
+    Attributes: kind: which check failed: "formula", "determinism", "undefined gradients", "linearity", "dtype",
+    "batched gradients" or "graph".
+    """
+
+    def __init__(self, message: str = "", kind: str = "") -> None:
+        super().__init__(message, kind)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class GraphError(RaygradError, RuntimeError):

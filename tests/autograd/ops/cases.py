@@ -76,16 +76,18 @@ for _name, _domain in {
     **dict.fromkeys("sqrt rsqrt log log1p log2 log10 reciprocal".split(), positive),
     **dict.fromkeys("tan asin acos atanh".split(), unit),
     "acosh": above_one,
-    **dict.fromkeys("abs sign floor ceil trunc round relu".split(), real),
+    **dict.fromkeys("abs sign sgn floor ceil trunc round relu".split(), real),
 }.items():
     for _shape in SHAPES:
         add(f"{_name}{list(_shape)}", _function(_name), _domain(*_shape))
 for _name in "neg square exp sin cos tanh sqrt reciprocal log abs sigmoid".split():
-    add(f"{_name}-complex", _function(_name), complex_(3), order=1)
+    add(f"{_name}-complex", _function(_name), complex_(3))
 for _name in "neg abs sign floor ceil trunc round square".split():
     add(f"{_name}-int", _function(_name), np.array([-2, 0, 3]), order=0)
 for _name in "exp sqrt sigmoid reciprocal".split():
     add(f"{_name}-int", _function(_name), np.array([2, 1, 3]), order=0)
+add("sgn-complex", _function("sgn"), complex_(3))
+add("sgn-zero", _function("sgn"), np.array([0, 1j]), order=0)
 add("round-decimals", lambda T, x: T.round(x, decimals=1), real(4))
 add("real", lambda T, x: T.real(x), complex_(3), order=1)
 add("imag", lambda T, x: T.imag(x), complex_(3), order=1)
