@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError
 
 from .derive import Meta
 from .node import FREED, NO_EDGE, Node, next_sequence
+from .once import check_differentiable, refused
 from .recording import Data, Recorder
 from .tensor import Tensor
 
@@ -77,7 +78,8 @@ def differentiated(
     """Return the gradients of `outputs` with respect to `leaves`, on a local tape; None where there is none.
 
     Raises:
-        AutogradError: a derivative flows into a saved intermediate value.
+        AutogradError: a derivative flows into a saved intermediate value, or into what a backward marked with
+            `once_differentiable` returned.
     """
     from .engine import grad
 
@@ -87,6 +89,7 @@ def differentiated(
     targets = [leaf for leaf in leaves if leaf is not None and leaf._requires_grad]
     if not pairs or not (targets or intermediate.leaves):
         return [None] * len(leaves)
+    check_differentiable([o for o, _ in pairs])
     found = list(
         grad(
             [o for o, _ in pairs],
@@ -121,11 +124,15 @@ class PackedBackward(Node):
         return self._name
 
     def outputs(self) -> list[Tensor | None]:
-        """Return the results as tensors whose producer this node is; those that need no derivative without one."""
+        """Return the results as tensors whose producer this node is; those that need no derivative without one, and
+        those that must not be differentiated with the node that says so."""
         out: list[Tensor | None] = []
+        errors = refused(self._results)
         for number, result in enumerate(self._results):
             if result is None:
                 out.append(None)
+            elif number in errors:
+                out.append(errors[number].instead(result))
             elif result._requires_grad:
                 out.append(Tensor.made(result._data, self, number))
             else:

@@ -294,7 +294,7 @@ def _undefined(raw: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     return (
         integer(index, "node index of a vjp", 0),
         integers(outputs, "undefined outputs", 0),
-        integers(requiring, "outputs that require grad", 0),
+        integers(requiring, "outputs that require grad"),
     )
 
 

@@ -18,6 +18,7 @@ from raygrad.autograd.engine import call_hook
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import dense, is_array
+from raygrad.autograd.once import refused
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.registry import get_op
 from raygrad.autograd.tensor import Tensor
@@ -316,7 +317,10 @@ def _compile_function_vjp(step: Step, host: Host) -> Execute:
             if target >= 0:
                 slots[target] = None if value is None else value._data
         undefined = tuple([i for i, value in enumerate(kept) if value is None])
-        flows = tuple([i for i, value in enumerate(kept) if value is not None and value._requires_grad])
+        errors = refused(kept) if differentiate else {}
+        flows = tuple(
+            [~i if i in errors else i for i, value in enumerate(kept) if value is not None and value._requires_grad]
+        )
         if expected is not None and (undefined, flows) != expected:
             raise GraphError(
                 f"the backward of {cls.__name__} under create_graph left other gradients undefined, or differentiable "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, Function, FunctionNode
 from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, Node, next_sequence, stale_message
+from raygrad.autograd.once import refusing
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, SessionError
@@ -156,7 +157,11 @@ class RecordedVjp(Node):
                 item._data.record.claimed(item._data.index)
         out: list[Any] = [None] * results
         for number, (position, value) in enumerate(zip(wanted, values, strict=True)):
-            if value is not None:
+            if value is None:
+                continue
+            if ~number in flows:
+                out[position] = refusing(Tensor.made(value), base.name())
+            else:
                 flowing = number in flows
                 out[position] = Tensor.made(value, node if flowing else None, position if flowing else 0)
         return out
@@ -206,7 +211,8 @@ def record_vjp(
 
     Returns:
         One pending gradient per wanted position (None where known to be undefined), and the numbers of those that
-        require grad; the latter is learned by running when `differentiate` (H7).
+        require grad (~number where its derivative is refused); the latter is learned by running when `differentiate`
+        (H7).
     """
     recorder = base._recorder
     with recorder.lock:
