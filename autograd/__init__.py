@@ -20,6 +20,7 @@ from .function import Function as Function
 from .gradcheck import gradcheck as gradcheck  # the function hides the module of its name, as in PyTorch
 from .gradcheck import gradgradcheck as gradgradcheck
 from .graph import Node as Node
+from .legacy import variable as variable
 from .modes import enable_grad as enable_grad
 from .modes import no_grad as no_grad
 from .modes import set_grad_enabled as set_grad_enabled
@@ -45,4 +46,5 @@ __all__ = [
     "register_autograd",
     "register_kernel",
     "set_grad_enabled",
+    "variable",
 ]

@@ -13,6 +13,7 @@ from raygrad.errors import AutogradError
 
 from .derive import Meta
 from .layout import dense
+from .members import MembersOfFunction
 from .node import FREED, Edge, Node, stale_message, stale_value
 from .packed import run_packed
 from .recording import Data, Recorder
@@ -36,7 +37,7 @@ class Saved(NamedTuple):
     version: int
 
 
-class FunctionNode(Node):
+class FunctionNode(MembersOfFunction, Node):
     """The node of one application of a Function, and the context given to forward and backward.
 
     Attributes:

@@ -6,10 +6,11 @@ Rules of this file: arguments, forward, and the outputs that apply returns. The 
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from .context import INPUT as INPUT
@@ -20,8 +21,10 @@ from .context import Saved as Saved
 from .context import keep
 from .derive import Meta
 from .layout import is_plain
+from .members import Members
 from .modes import state
 from .node import NO_EDGE, Edge, next_sequence
+from .once import once_differentiable as once_differentiable
 from .recording import Pending
 from .tensor import Tensor
 from .user_backward import densified, unwritten
@@ -32,13 +35,16 @@ class FunctionMeta(type):
     """Gives each Function class its own node class, `<Name>Backward` (FN-20)."""
 
     _backward_cls: type[FunctionNode]
+    _context_type: type[FunctionNode] = FunctionNode
+    """What the node class is derived from; a Function class may name another."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._backward_cls = type(name + "Backward", (FunctionNode,), {"_function": cls, "__module__": cls.__module__})
+        members = {"_function": cls, "__module__": cls.__module__}
+        cls._backward_cls = type(name + "Backward", (cls._context_type,), members)
 
 
-class Function(metaclass=FunctionMeta):
+class Function(Members, metaclass=FunctionMeta):
     """The base of user-written differentiable operations.
 
     Subclasses give a static `forward`, with or without `setup_context`, and a static `backward` (or `vjp`, the same
@@ -274,3 +280,16 @@ def _refer(node: FunctionNode, results: Sequence[Any]) -> None:
     for name, (kind, position) in (node._references or {}).items():
         if kind is OUTPUT:
             setattr(node, name, results[position])
+
+
+if TYPE_CHECKING:
+    from .legacy import InplaceFunction as InplaceFunction
+    from .nested import NestedIOFunction as NestedIOFunction
+else:
+
+    def __getattr__(name):
+        """Return a kind of Function that is written with this one."""
+        home = {"InplaceFunction": "legacy", "NestedIOFunction": "nested"}.get(name)
+        if home is None:
+            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        return getattr(importlib.import_module(f".{home}", __package__), name)

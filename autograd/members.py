@@ -1,0 +1,143 @@
+"""What a Function class shows beside its own methods: its context's members, and what an instance of it still answers
+(SEMANTICS FN-17, FN-24, FN-25).
+
+Rules of this file: no behaviour of its own. A member of the context is looked up on the context's class; an instance,
+which nobody should make, has a context that is attached to nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from raygrad.errors import AutogradError
+
+if TYPE_CHECKING:
+    from .context import FunctionNode
+
+LEGACY = (
+    "Legacy autograd function with non-static forward method is deprecated. Write forward and backward as static "
+    "methods of {name}, and call {name}.apply(...)"
+)
+
+
+def warn_of_instance(cls: type, stacklevel: int) -> None:
+    """Warn that a Function is used through its class."""
+    warnings.warn(
+        f"{cls!r} should not be instantiated. The methods of a Function are static: call {cls.__name__}.apply(...) on "
+        "the class",
+        DeprecationWarning,
+        stacklevel=stacklevel,
+    )
+
+
+class OfContext:
+    """A member of the context, seen on a Function class or on an instance of one.
+
+    On the class it is the context's own function or property: `Cls.save_for_backward(ctx, x)` is
+    `ctx.save_for_backward(x)`.
+    """
+
+    def __init__(self, of_node: bool = False) -> None:
+        self._of_node = of_node
+        """It belongs to a node of a graph, which an instance never is."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Members | None, owner: Any) -> Any:
+        if instance is None:
+            found: Any = getattr(owner._backward_cls, self._name, None)
+            return found if callable(found) or isinstance(found, property) else self
+        if not self._of_node:
+            return getattr(instance._context, self._name)
+        if self._name == "metadata":
+            raise AutogradError(
+                f"the node behind this {type(instance).__name__} is gone, and its metadata with it: an instance of a "
+                "Function has no node; use ctx.metadata, or output.grad_fn.metadata"
+            )
+        raise AutogradError(
+            f"Attribute '{self._name}' is invalid for this instance of {type(instance).__name__}: an instance of a "
+            f"Function is no node of a graph; use ctx.{self._name}, or output.grad_fn.{self._name}"
+        )
+
+    def __set__(self, instance: Members, value: Any) -> None:
+        setattr(instance._context, self._name, value)
+
+
+class OfFunction:
+    """A member of the Function class, seen on the context; a user may set an attribute of the same name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: FunctionNode | None, owner: Any) -> Any:
+        function = getattr(owner, "_function", None)
+        return self if function is None else getattr(function, self._name)
+
+
+class MembersOfFunction:
+    """The members of a Function class that its context has as well: mixed into the context."""
+
+    forward = OfFunction()
+    setup_context = OfFunction()
+    backward = OfFunction()
+    vjp = OfFunction()
+    jvp = OfFunction()
+    vmap = OfFunction()
+    generate_vmap_rule = OfFunction()
+
+
+class Members:
+    """The members of a Function class that its subclasses need not write, and those of its context: mixed into it."""
+
+    _backward_cls: ClassVar[type[FunctionNode]]
+
+    generate_vmap_rule: bool = False
+    """Whether vmap may run forward and backward on whole batches, instead of asking `vmap`."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Return the tangent of each output, given those of the inputs: for forward mode."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """Return (outputs, out_dims) for arguments that have a batch at `in_dims`: for vmap."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
+
+    save_for_backward = OfContext()
+    save_for_forward = OfContext()
+    mark_dirty = OfContext()
+    mark_non_differentiable = OfContext()
+    mark_shared_storage = OfContext()
+    set_materialize_grads = OfContext()
+
+    dirty_tensors = OfContext()
+    materialize_grads = OfContext()
+    needs_input_grad = OfContext()
+    non_differentiable = OfContext()
+    requires_grad = OfContext()
+    saved_for_forward = OfContext()
+    saved_tensors = OfContext()
+    saved_variables = OfContext()
+    to_save = OfContext()
+
+    name = OfContext(of_node=True)
+    next_functions = OfContext(of_node=True)
+    register_hook = OfContext(of_node=True)
+    register_prehook = OfContext(of_node=True)
+    maybe_clear_saved_tensors = OfContext(of_node=True)
+    metadata = OfContext(of_node=True)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warn_of_instance(type(self), stacklevel=3)
+        self._context = self._backward_cls()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise AutogradError(LEGACY.format(name=type(self).__name__))
