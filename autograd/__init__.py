@@ -12,8 +12,11 @@ if not __name__.startswith("raygrad."):  # found through the repository's root, 
         "this is a part of raygrad and has no import name of its own: use `import raygrad.autograd`", name=__name__
     )
 
-from . import graph as graph
 from . import ops as ops  # first: the catalogue fills the registry and gives tensors their methods
+
+# isort: split
+from . import forward_ad as forward_ad
+from . import graph as graph
 from .engine import backward as backward
 from .engine import grad as grad
 from .function import Function as Function
@@ -37,6 +40,7 @@ __all__ = [
     "Variable",
     "backward",
     "enable_grad",
+    "forward_ad",
     "grad",
     "gradcheck",
     "gradgradcheck",

@@ -13,7 +13,9 @@ from raygrad.errors import AutogradError
 
 from .derive import Meta
 from .layout import dense
+from .levels import carried
 from .members import MembersOfFunction
+from .modes import state
 from .node import FREED, Edge, Node, stale_message, stale_value
 from .packed import run_packed
 from .recording import Data, Recorder
@@ -49,6 +51,11 @@ class FunctionNode(MembersOfFunction, Node):
     to_save: tuple[Any, ...] | None = None
     non_differentiable: tuple[Any, ...] | None = None
     materialize_grads: bool = True
+    saved_for_forward: tuple[Any, ...] | None = None
+    dirty_tensors: tuple[Any, ...] | None = None
+    _shown: tuple[Any, ...] = ()
+    """What `saved_tensors` is while forward or jvp runs."""
+    _output_tangents: Sequence[Any] | None = None
     _saved: list[Saved | None] | None = None
     _running_forward: bool = True
     _inputs: Sequence[Meta | None] = ()
@@ -74,6 +81,20 @@ class FunctionNode(MembersOfFunction, Node):
                     f"{type(tensor).__name__}; keep other things as attributes: ctx.name = value"
                 )
         self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors (or None) for jvp, where `saved_tensors` shows them.
+
+        Raises:
+            AssertionError: an argument is neither a tensor nor None.
+        """
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
+                    f"on ctx (got {type(tensor).__name__})"
+                )
+        self.saved_for_forward = tensors
 
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Declare outputs that have no derivative: they do not require grad.
@@ -106,7 +127,7 @@ class FunctionNode(MembersOfFunction, Node):
             RuntimeError: freed by an earlier backward (CX-10), or changed in place since (CX-13).
         """
         if self._running_forward:
-            return ()
+            return self._shown
         if self._saved is None:
             raise AutogradError(FREED)
         saved: list[Any] = []
@@ -122,7 +143,12 @@ class FunctionNode(MembersOfFunction, Node):
             made_by: Edge = (self, position) if kind is OUTPUT else (tensor.grad_fn, tensor.output_nr)
             what = stale_value(tensor, made_by, self)
             raise AutogradError(stale_message(what, counter[0], version))
-        return Tensor.made(tensor, self, position) if kind is OUTPUT else tensor
+        if kind is not OUTPUT:
+            return tensor
+        made = Tensor.made(tensor, self, position)
+        if self._output_tangents is not None:
+            made._tangents = self._output_tangents[position]
+        return made
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if recorder is not None and not create_graph:
@@ -145,11 +171,20 @@ class FunctionNode(MembersOfFunction, Node):
                 if slot is not None:
                     self._unpack(slot)  # raises when something saved was changed in place
             dense_grads = [None if g is None else densified(g) for g in grads]
+            if not state.grad or self._any_carried(grads):
+                return run_backward(self, dense_grads, state.grad)
             return run_packed(self, dense_grads, lambda node, leaves: run_backward(node, leaves, True))
         wrapped: list[Tensor | None] = []
         for grad in grads:
             wrapped.append(None if grad is None else Tensor.made(grad if grad.flags.c_contiguous else dense(grad)))
         return [None if g is None else g._data for g in run_backward(self, wrapped, False)]
+
+    def _any_carried(self, grads: Sequence[Any]) -> bool:
+        """Tell whether a gradient or a saved value carries a tangent: then there is no local tape, which has none."""
+        if not state.forward:
+            return False
+        saved = [self._unpack(slot) for slot in self._saved or () if slot is not None]
+        return any(carried(tensor) for tensor in (*grads, *saved) if tensor is not None)
 
     def _release(self) -> None:
         self._saved = None
@@ -189,7 +224,8 @@ class FunctionNode(MembersOfFunction, Node):
 
 _OWN = frozenset(
     "needs_input_grad to_save non_differentiable materialize_grads _saved _running_forward _inputs _references _edges "
-    "_metas _sequence _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed".split()
+    "_metas _shown _output_tangents saved_for_forward dirty_tensors _sequence _pre_hooks _post_hooks _tensor_hooks "
+    "_retained _notes _needed".split()
 )
 """What is no attribute of the user's."""
 

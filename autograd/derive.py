@@ -117,7 +117,7 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
     elif kind is _ARRAY and len(inputs) == 1:
         given = (result,)
     else:
-        given = _by_operand(op, result, len(inputs))
+        given = by_operand(op, result, len(inputs))
     out: list[Any] = []
     for grad, meta, need in zip(given, inputs, needs):  # noqa: B905 - of equal length: `_by_operand` saw to it
         if grad is None or not need or meta is None:
@@ -139,7 +139,7 @@ def vjp_tensors(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) 
         ctx = _configured(op, rule, ctx)
     result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
     out: list[Any] = []
-    for i, grad in enumerate(_by_operand(op, result, len(inputs))):
+    for i, grad in enumerate(by_operand(op, result, len(inputs))):
         meta = inputs[i]
         if grad is None or meta is None or not needs[i]:
             out.append(None)
@@ -206,7 +206,7 @@ def _cast(grad: Any, dtype: Any) -> Any:
     return grad.real.astype(dtype) if grad.dtype.kind == "c" and dtype.kind != "c" else grad.astype(dtype)
 
 
-def _by_operand(op: Op, result: Any, count: int) -> Sequence[Any]:
+def by_operand(op: Op, result: Any, count: int) -> Sequence[Any]:
     """Return what a rule returned as one entry per operand (AC-10)."""
     if isinstance(result, Mapping):
         named = dict(cast("Mapping[str, Any]", result))

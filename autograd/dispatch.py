@@ -18,6 +18,7 @@ from .modes import state
 from .node import NO_EDGE, OpNode
 from .recording import Pending
 from .registry import Op, get_op
+from .tangents import propagate
 from .tensor import Tensor
 from .views import remember
 
@@ -111,8 +112,12 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
         out = _on_arrays(op, datas, params)
     else:
         datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in operands]
-        return _several(op, operands, params, datas, recorder.op(op, datas, params), needed)
-    return _several(op, operands, params, datas, (out,) if op.outputs == 1 else out, needed)
+        out = recorder.op(op, datas, params)
+    outs = (out,) if recorder is None and op.outputs == 1 else out
+    result = _several(op, operands, params, datas, outs, needed)
+    if state.forward:
+        propagate(op, operands, params, result)
+    return result
 
 
 def _several(

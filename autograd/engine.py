@@ -50,7 +50,7 @@ def backward(
         for tensor in wanted:
             tensor.retain_grad()  # how a non-leaf among them accumulates (EN-12)
     task = Pass(_recorder_of(roots), retain_graph, create_graph)
-    task.run(_seeds(roots, grads, create_graph), edges)
+    task.run(_seeds(roots, grads, task.on_tensors), edges)
     if task.recorder is not None:
         task.recorder.submit()
 
@@ -81,7 +81,7 @@ def grad(
     wanted = _wanted(inputs, "grad")
     task = Pass(_recorder_of(roots), retain_graph, create_graph)
     edges = [tensor.edge() for tensor in wanted]
-    task.run(_seeds(roots, _grads_of(grad_outputs, len(roots)), create_graph), edges, into_leaves=False)
+    task.run(_seeds(roots, _grads_of(grad_outputs, len(roots)), task.on_tensors), edges, into_leaves=False)
     if task.recorder is not None:
         task.recorder.submit()
     found: dict[Edge, Tensor | None] = {}
@@ -101,6 +101,18 @@ def grad(
     return (
         dict(zip(cast("dict[Any, Any]", inputs), results, strict=True)) if isinstance(inputs, dict) else tuple(results)
     )
+
+
+def pulled_back(
+    outputs: Sequence[Tensor], grads: Sequence[Tensor], inputs: Sequence[Tensor], create_graph: bool
+) -> list[Tensor | None]:
+    """Return the gradients of `outputs` by `inputs` on a tape of the library's own: in a session nothing is submitted,
+    and what is undefined need not be known yet. The tape is kept."""
+    task = Pass(_recorder_of(outputs), True, create_graph)
+    edges = [tensor.edge() for tensor in inputs]
+    task.run(_seeds(outputs, grads, task.on_tensors), edges, into_leaves=False)
+    found = [task.captured.get(edge) for edge in edges]
+    return [data if data is None or isinstance(data, Tensor) else Tensor.made(data) for data in found]
 
 
 def _known(captured: Any) -> Tensor | None:
@@ -153,7 +165,7 @@ def _grads_of(grads: Any, count: int) -> list[Any]:
     return items
 
 
-def _seeds(roots: Sequence[Tensor], grads: Sequence[Any], create_graph: bool) -> list[tuple[Edge, Any]]:
+def _seeds(roots: Sequence[Tensor], grads: Sequence[Any], on_tensors: bool) -> list[tuple[Edge, Any]]:
     """Return each root's edge with its checked gradient (EN-01 to EN-05)."""
     from . import ops
 
@@ -182,5 +194,5 @@ def _seeds(roots: Sequence[Tensor], grads: Sequence[Any], create_graph: bool) ->
                 )
             if grad.dtype != root.dtype:
                 grad = ops.to_dtype(grad, root.dtype)
-        seeds.append((root.edge(), grad if create_graph else grad._data))
+        seeds.append((root.edge(), grad if on_tensors else grad._data))
     return seeds

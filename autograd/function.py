@@ -13,6 +13,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
+from raygrad.errors import MissingDerivative
+
 from .context import INPUT as INPUT
 from .context import OUTPUT as OUTPUT
 from .context import VALUE as VALUE
@@ -20,7 +22,9 @@ from .context import FunctionNode as FunctionNode
 from .context import Saved as Saved
 from .context import keep
 from .derive import Meta
+from .function_jvp import propagate
 from .layout import is_plain
+from .levels import carried, only
 from .members import Members
 from .modes import state
 from .node import NO_EDGE, Edge, next_sequence
@@ -88,14 +92,26 @@ class Function(Members, metaclass=FunctionMeta):
                     elif recorder is None:
                         recorder = owner
         if recorder is not None:
+            if state.forward and any(isinstance(arg, Tensor) and carried(arg) for arg in args):
+                raise MissingDerivative(
+                    f"{cls.__name__}.apply: forward mode through a custom Function in a session does not support it "
+                    "yet; apply it outside of the session"
+                )
             if named:
                 raise TypeError(
                     f"{cls.__name__}.apply: keyword-only arguments ({', '.join(named)}) cannot be recorded in a "
                     "session; make them positional parameters of forward"
                 )
             return recorder.function(cls, args)
-        node, raw = run_forward(cls, args, recording and state.grad, None, named)
-        return wrap_outputs(node, raw, args)
+        levels = state.forward
+        if not levels:
+            node, raw = run_forward(cls, args, recording and state.grad, None, named)
+            return wrap_outputs(node, raw, args)
+        with only(()):
+            node, raw = run_forward(cls, args, recording and state.grad, None, named)
+            result = wrap_outputs(node, raw, args)
+        propagate(node, args, raw, result)
+        return result
 
 
 _signatures: WeakKeyDictionary[Callable[..., Any], inspect.Signature] = WeakKeyDictionary()

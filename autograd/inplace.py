@@ -34,6 +34,10 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
         RuntimeError: it is a leaf that requires grad (or a view of one) and gradients are recorded; the result has
             another shape, or a dtype that cannot be cast to the tensor's; its memory is read-only.
     """
+    if state.forward:
+        from . import tangents
+
+        return tangents.in_place(tensor, compute)
     _check_leaf(tensor)
     result = _fitted(tensor, compute(tensor))
     flows = state.grad and result._requires_grad
@@ -65,7 +69,7 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
     """Do `tensor[index] = value`: eagerly and without gradient only the elements meant are touched."""
     from . import ops
 
-    if state.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False)):
+    if state.forward or (state.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False))):
         in_place(tensor, lambda old: ops.with_item(old, index, value))
     elif _recorder_of(tensor, value) is not None:
         in_place(tensor, lambda old: ops.with_item(old, index, value))

@@ -130,6 +130,8 @@ class OpNode(Node):
 
     _origin: Record | None = None
     """The record of the op in its session, if it was recorded."""
+    tangents: Sequence[Any] | None = None
+    """Per residual, the tangents that it carried, if any did."""
 
     def __init__(
         self,
@@ -205,12 +207,19 @@ class OpNode(Node):
                 raise AutogradError(stale_message(what, entry[0][0], entry[1]))
 
     def _saved_tensors(self, saved: list[Data]) -> list[Any]:
-        """Return the residuals as tensors with their place in the graph."""
+        """Return the residuals as tensors with their place in the graph, and their tangents."""
         from .tensor import Tensor
 
         assert self.rule is not None
         out: list[Any] = []
-        for position, data in zip(self.rule.saves, saved, strict=True):
+        for slot, (position, data) in enumerate(zip(self.rule.saves, saved, strict=True)):
+            held = self.tangents[slot] if self.tangents is not None else None
+            if held and data is not None:
+                edge = (self, -1 - position) if position < 0 else self._edges[position] or NO_EDGE
+                tensor = Tensor.made(data, edge[0], edge[1])
+                tensor._tangents = held
+                out.append(tensor)
+                continue
             if data is None:
                 out.append(None)
                 continue
@@ -259,7 +268,9 @@ class AccumulateGrad(Node):
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         (grad,) = grads
         if grad is not None:
-            accumulate(self.variable, grad, create_graph, recorder)
+            recording = create_graph and state.grad
+            data = grad._data if create_graph and not recording else grad  # `.grad` carries no tangents then
+            accumulate(self.variable, data, recording, recorder)
         return ()
 
 

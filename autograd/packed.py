@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from raygrad.errors import AutogradError
 
 from .derive import Meta
+from .levels import only
+from .modes import state
 from .node import FREED, NO_EDGE, Node, next_sequence
 from .once import check_differentiable, refused
 from .recording import Data, Recorder
@@ -142,6 +144,29 @@ class PackedBackward(Node):
     def _input_metas(self) -> Sequence[Meta | None]:
         return [None if t is None else (t.shape, t.dtype) for t in self._items]
 
+    def _with_tangents(self, grads: list[Data | None], recorder: Recorder | None) -> Sequence[Data | None]:
+        """Return the gradients with their tangents: what is kept here carries none, and the rest is linear."""
+        levels = state.forward
+        with only(()):
+            if state.grad:
+                found = self._run(list(grads), True, recorder)
+            else:
+                found = self._run([None if g is None else g._data for g in grads], False, recorder)
+                found = [None if data is None else Tensor.made(data) for data in found]
+        for depth, level in enumerate(levels):
+            tangents = [None if g is None else level.of(g) for g in grads]
+            if any(tangent is not None for tangent in tangents):
+                with only(levels[:depth]):
+                    if levels[:depth] or state.grad:
+                        moved = self._run(tangents, True, recorder)
+                    else:
+                        moved = self._run([None if t is None else t._data for t in tangents], False, recorder)
+                        moved = [None if data is None else Tensor.made(data) for data in moved]
+                for result, tangent in zip(found, moved, strict=True):
+                    if result is not None and tangent is not None:
+                        level.carry(result, tangent)
+        return found
+
     def _release(self) -> None:
         self._freed = True
         self._items, self._leaves, self._results = [], [], []
@@ -149,6 +174,8 @@ class PackedBackward(Node):
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if self._freed:
             raise AutogradError(FREED)
+        if create_graph and state.forward:
+            return self._with_tangents(grads, recorder)
         if not create_graph:
             wrapped = [None if g is None else Tensor.made(g) for g in grads]
             found = differentiated(self._results, self._leaves, wrapped, self._intermediate, False)

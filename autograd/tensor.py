@@ -26,6 +26,7 @@ from .recording import Data, Pending, Recorder
 from .views import remember_alias
 
 if TYPE_CHECKING:
+    from .levels import Tangents
     from .node import Node
     from .views import Recipe
 
@@ -58,6 +59,8 @@ class Tensor(TensorMethods):
     """What its aliases without history hang on."""
     _views: list[weakref.ref[Tensor]] | None = None
     """Whatever shares its memory, if that is its own."""
+    _tangents: Tangents | None = None
+    """Its tangents in forward mode, by level."""
     _hooks: HookDict | None = None
     _accumulator: Callable[[], AccumulateGrad | None] | None = None
     """A weak reference to it, so that leaf and accumulator are no cycle."""
@@ -311,6 +314,7 @@ class Tensor(TensorMethods):
         self.grad_fn = None
         self.output_nr = 0
         self._requires_grad = False
+        self._tangents = None
         return self
 
     @property
@@ -428,12 +432,18 @@ class Tensor(TensorMethods):
             body += f", grad_fn=<{self.grad_fn._title()}>"
         elif self._requires_grad:
             body += ", requires_grad=True"
+        if state.forward:
+            for level in state.forward:
+                tangent = level.of(self)
+                if tangent is not None:
+                    body += f", tangent={tangent!r}"
         return f"tensor({body})"
 
     def __str__(self) -> str:
         if type(self._data) is Pending:
             self_now = Tensor.made(self.read())
             self_now._requires_grad, self_now.grad_fn = self._requires_grad, self.grad_fn
+            self_now._tangents = self._tangents
             return repr(self_now)
         return repr(self)
 

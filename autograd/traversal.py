@@ -47,6 +47,8 @@ class Pass:
 
     def __init__(self, recorder: Recorder | None, retain_graph: bool | None, create_graph: bool) -> None:
         self.create_graph = create_graph
+        self.on_tensors = create_graph or bool(state.forward)
+        """Gradients are tensors: they are recorded, or carry tangents."""
         self.retain = create_graph if retain_graph is None else retain_graph
         self.recorder = recorder
         self.captured: dict[Edge, Any] = {}
@@ -142,7 +144,10 @@ class Pass:
             for number, reference in node._retained.items():
                 tensor = reference()
                 if tensor is not None and grads[number] is not None:
-                    accumulate(tensor, grads[number], self.create_graph, self.recorder)
+                    value = grads[number]
+                    if self.on_tensors and not self.create_graph:  # `.grad` carries no tangents
+                        value = value._data
+                    accumulate(tensor, value, self.create_graph, self.recorder)
         if self._wanted:
             for number, value in enumerate(grads):
                 if (node, number) in self._wanted:
@@ -154,7 +159,7 @@ class Pass:
                 grads = self._hook("pre", hook, node, grads, node._metas)
         beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
         if self._execute is None:
-            results = node._run(grads, self.create_graph, self.recorder)
+            results = node._run(grads, self.on_tensors, self.recorder)
         else:
             results = self._run_in_part(node, grads, self._execute)
         if node._post_hooks is not None:
@@ -170,7 +175,7 @@ class Pass:
         needed = [edge is not None and (edge[0] in execute or edge[0] in ends) for edge in node._edges]
         outer, node._needed = node._needed, needed
         try:
-            results = node._run(grads, self.create_graph, self.recorder)
+            results = node._run(grads, self.on_tensors, self.recorder)
         finally:
             node._needed = outer
         return [result if need else None for result, need in zip(results, needed, strict=True)]
@@ -180,9 +185,9 @@ class Pass:
             return right
         if right is None:
             return left
-        if self.recorder is not None and not self.create_graph:
+        if self.recorder is not None and not self.on_tensors:
             return self.recorder.add(left, right)
-        return left + right if self.create_graph else np.asarray(_plus(left, right))
+        return left + right if self.on_tensors else np.asarray(_plus(left, right))
 
     def _hook(
         self,
@@ -193,7 +198,7 @@ class Pass:
         metas: Sequence[Meta | None],
         beside: Sequence[Any] = (),
     ) -> list[Any]:
-        if self.create_graph:
+        if self.on_tensors:
             return call_hook(kind, hook, values, beside)
         if self.recorder is not None:
             return self.recorder.hook(kind, hook, node, values, metas, beside)

@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError, MissingDerivative
 
 from .derive import Meta, sum_to
 from .layout import dense, is_plain
+from .levels import hand_on
 from .modes import state
 from .recording import Pending
 from .tensor import Tensor
@@ -85,7 +86,7 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
         data = grad._data
         if data.shape != meta[0] or data.dtype != meta[1]:
             grad = _fitted(node, i, grad, meta, create_graph)
-        out.append(grad if create_graph or not grad._requires_grad else grad.detach())
+        out.append(grad if create_graph or not grad._requires_grad else hand_on(grad, grad.detach()))
     return out
 
 
@@ -104,7 +105,7 @@ def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_gra
     shape, dtype = meta
     if grad.shape != shape:
         try:
-            grad = sum_to(grad if create_graph else grad.detach(), shape)
+            grad = sum_to(grad if create_graph else hand_on(grad, grad.detach()), shape)
         except AutogradError:
             raise AutogradError(
                 f"Function {node._title()} returned an invalid gradient at index {index} - got {list(grad.shape)} but "
@@ -128,6 +129,7 @@ def densified(tensor: Tensor) -> Tensor:
         return tensor
     copy = Tensor.made(dense(data), tensor.grad_fn, tensor.output_nr)
     copy._version = tensor.counter()
+    hand_on(tensor, copy)
     if tensor._requires_grad and tensor.grad_fn is None:
         copy._requires_grad = True
         accumulator: Any = tensor.edge()[0]

@@ -1,0 +1,355 @@
+"""What built-in ops and in-place changes do to tangents: forward mode by the rules of reverse mode (SEMANTICS FW).
+
+Rules of this file: no rule of a derivative stands here. An op that is linear in some operands is applied to their
+tangents; a product is applied once for each factor; of an elementwise op the rule that turns a gradient round turns a
+tangent round too; and of any other op the vjp, which is linear in the gradient, is itself differentiated by it. The
+tables below say which op is which; what is not in them takes the last way, which is right for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from raygrad.errors import MissingDerivative
+
+from .derive import OpContext, vjp_tensors
+from .levels import Level, hand_on, only
+from .modes import state
+from .node import NO_EDGE, Edge, Node, OpNode, next_sequence
+from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .registry import Derivative, Op
+
+_LINEAR: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(
+        (
+            "clone contiguous conj cumsum diagonal_grad flip gather gather_grad getitem_grad in_order index index_grad "
+            "keep mean neg roll sum to_dtype tril triu zeros_as"
+        ).split(),
+        (0,),
+    ),
+    **dict.fromkeys("add sub index_put setitem".split(), (0, 1)),
+    "masked_fill": (0, 2),
+    "where": (1, 2),
+    **dict.fromkeys("cat stack".split(), ()),
+}
+"""Linear in these operands together, () meaning all; views, which are linear in their first, need not be named."""
+
+_PRODUCTS = frozenset({"matmul", "mul"})
+"""Linear in either of two operands, the other one being fixed."""
+
+_HOLOMORPHIC = frozenset(
+    (
+        "acos acosh asin asinh atan atanh cos cosh div exp expm1 log log10 log1p log2 pow reciprocal rsqrt sigmoid sin "
+        "sinh sqrt square tan tanh"
+    ).split()
+)
+"""Elementwise and complex differentiable: a tangent is turned round as the conjugate of a gradient is."""
+
+_ELEMENTWISE = _HOLOMORPHIC | frozenset(
+    (
+        "abs atan2 ceil clamp elu erf floor fmod hypot leaky_relu logaddexp maximum minimum relu remainder round sign "
+        "softplus trunc"
+    ).split()
+)
+
+
+def propagate(op: Op, operands: Sequence[Any], params: tuple[Any, ...], outcome: Any) -> None:
+    """Give the results of a built-in op their tangents, at each open level.
+
+    Raises:
+        NotImplementedError: an operand carries a tangent, and the op has no derivative.
+    """
+    levels: tuple[Level, ...] = state.forward
+    held = [o._tangents if isinstance(o, Tensor) else None for o in operands]
+    if not any(held):
+        return
+    results: tuple[Tensor, ...] = outcome if op.outputs > 1 else (outcome,)
+    if not any(r._data.dtype.kind in "fc" for r in results):
+        return
+    for depth, level in enumerate(levels):
+        tangents = [None if h is None else h.get(level) for h in held]
+        if any(t is not None for t in tangents):
+            with only(levels[:depth]):
+                found = _along(op, operands, params, results, tangents)
+            for result, tangent in zip(results, found, strict=True):
+                if tangent is not None and result._data.dtype.kind in "fc":
+                    level.carry(result, tangent)
+    node = next((r.grad_fn for r in results if r.grad_fn is not None), None)
+    if isinstance(node, OpNode) and node.rule is not None:
+        node.tangents = [held[p] if p >= 0 else results[-1 - p]._tangents for p in node.rule.saves]
+
+
+def _along(
+    op: Op,
+    operands: Sequence[Any],
+    params: tuple[Any, ...],
+    results: tuple[Tensor, ...],
+    tangents: Sequence[Tensor | None],
+) -> Sequence[Tensor | None]:
+    """Return the tangent of each result, None where there is none."""
+    from .dispatch import call
+
+    linear = (0,) if op.view else _LINEAR.get(op.name)
+    if linear is not None:
+        places = linear or range(len(operands))
+        if all(tangent is None or place in places for place, tangent in enumerate(tangents)):
+            moved = [_moved(o, tangents[i]) if i in places else o for i, o in enumerate(operands)]
+            out = call(op, moved, params)
+            return out if op.outputs > 1 else (out,)
+    if op.name in _PRODUCTS:
+        return (_product_rule(lambda a, b: call(op, (a, b), params), operands, tangents),)
+    rule = op.sole_rule or op.derivative("cpu", results[0].dtype)
+    if rule is None:
+        raise MissingDerivative(
+            f"Trying to use forward AD with {op.name} that does not support it: the op has no derivative; register one "
+            "with raygrad.autograd.register_autograd, or detach its operands"
+        )
+    if op.name in _ELEMENTWISE:
+        turned = _elementwise(op, rule, operands, params, results[0], tangents)
+        if turned is not None:
+            return (turned,)
+    return _by_transposition(op, rule, operands, params, results, tangents)
+
+
+def _moved(operand: Any, tangent: Tensor | None) -> Any:
+    """Return what a linear op is given in an operand's place: its tangent, or a zero."""
+    from . import ops
+
+    if tangent is not None:
+        return tangent
+    if isinstance(operand, Tensor):
+        return ops.zeros_as(operand)
+    return operand if operand is None else 0
+
+
+def _product_rule(
+    product: Callable[[Any, Any], Any], operands: Sequence[Any], tangents: Sequence[Tensor | None]
+) -> Any:
+    (a, b), (ta, tb) = operands, tangents
+    if ta is None:
+        return product(a, tb)
+    return product(ta, b) if tb is None else product(ta, b) + product(a, tb)
+
+
+def _context(
+    rule: Derivative,
+    params: tuple[Any, ...],
+    needs: Sequence[bool],
+    operands: Sequence[Any],
+    results: Sequence[Tensor],
+    kept: Sequence[Any],
+) -> OpContext:
+    saved: list[Any] = []
+    for slot, value in enumerate(kept):
+        gate = rule.gates[slot] if rule.gates else None
+        saved.append(None if gate is not None and not needs[gate] else value)
+    inputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in operands]
+    return OpContext(saved, params, needs, inputs, [(r.shape, r.dtype) for r in results])
+
+
+def _kept(rule: Derivative, operands: Sequence[Any], results: Sequence[Tensor]) -> list[Any]:
+    return [operands[p] if p >= 0 else results[-1 - p] for p in rule.saves]
+
+
+# ---- elementwise ops -------------------------------------------------------------------------------------------------
+
+
+def _elementwise(
+    op: Op,
+    rule: Derivative,
+    operands: Sequence[Any],
+    params: tuple[Any, ...],
+    result: Tensor,
+    tangents: Sequence[Tensor | None],
+) -> Tensor | None:
+    """Return the tangent that the rule makes of the operands' tangents; None if it does not apply."""
+    from . import ops
+    from .derive import by_operand
+    from .ops.define import conj
+
+    if rule.setup_context is not None:
+        return None
+    dtypes = [result.dtype, *(o.dtype for o in operands if isinstance(o, Tensor))]
+    if any(dtype.kind == "c" for dtype in dtypes) and op.name not in _HOLOMORPHIC:
+        return None
+    total = None
+    kept = _kept(rule, operands, (result,))
+    for position, tangent in enumerate(tangents):
+        if tangent is None:
+            continue
+        spread = tangent if tangent.shape == result.shape else ops.expand(tangent, result.shape)
+        needs = [place == position for place in range(len(operands))]
+        ctx = _context(rule, params, needs, operands, (result,), kept)
+        term = by_operand(op, rule.backward(ctx, conj(spread)), len(operands))[position]
+        if term is not None:
+            total = conj(term) if total is None else total + conj(term)
+    return ops.zeros_as(result) if total is None else total
+
+
+# ---- any op ----------------------------------------------------------------------------------------------------------
+
+
+class Entry(Node):
+    """Stands between a tensor and an alias of it: a local pass ends here, a later one goes on to the tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._metas = ((tensor.shape, tensor.dtype),)
+        self._sequence = next_sequence()
+
+    def name(self) -> str:
+        """Return the node's name."""
+        return "AliasBackward0"
+
+    def lead_to(self, edge: Edge) -> None:
+        """Let gradients through to `edge`."""
+        self._edges = (edge,)
+
+    def _run(self, grads: list[Any], create_graph: bool, recorder: Any) -> Sequence[Any]:
+        return grads
+
+    def _input_metas(self) -> Sequence[Any]:
+        return self._metas
+
+
+def entered(tensor: Tensor) -> tuple[Tensor, Entry]:
+    """Return an alias of a tensor, with its tangents, that requires grad, and the node that leads nowhere yet."""
+    node = Entry(tensor)
+    alias = Tensor.made(tensor._data, node)
+    alias._version = tensor.counter()
+    return hand_on(tensor, alias), node
+
+
+def _by_transposition(
+    op: Op,
+    rule: Derivative,
+    operands: Sequence[Any],
+    params: tuple[Any, ...],
+    results: tuple[Tensor, ...],
+    tangents: Sequence[Tensor | None],
+) -> list[Tensor | None]:
+    """Return the tangents of the results as the derivative of <vjp(u), tangents> by u, in which the vjp is linear."""
+    from . import ops
+
+    recording = state.grad
+    entries: list[tuple[Entry, Edge]] = []
+
+    def local(value: Any) -> Any:
+        if not (recording and isinstance(value, Tensor) and value._requires_grad):
+            return value
+        alias, entry = entered(value)
+        entries.append((entry, value.edge()))
+        return alias
+
+    kept = [local(value) for value in _kept(rule, operands, results)]
+    probes: list[Tensor | None] = [None] * len(results)
+    state.grad = True
+    try:
+        for number, result in enumerate(results):
+            if result.dtype.kind in "fc":
+                with only(()):
+                    probe = probes[number] = ops.ones_as(result)
+                probe._requires_grad = True
+        needs = [tangent is not None for tangent in tangents]
+        turned = vjp_tensors(op, rule, _context(rule, params, needs, operands, results, kept), probes)
+        pairs = [(g, t) for g, t in zip(turned, tangents, strict=True) if g is not None and t is not None]
+        for grad, _ in pairs:
+            _check_differentiable(op, grad)
+        live = [(g, t) for g, t in pairs if g._requires_grad]
+        found = _transposed(live, probes, recording and (bool(entries) or any(t._requires_grad for _, t in live)))
+    finally:
+        state.grad = recording
+    for entry, edge in entries:
+        entry.lead_to(edge)
+    return [
+        ops.zeros_as(result) if tangent is None and result.dtype.kind in "fc" else tangent
+        for result, tangent in zip(results, found, strict=True)
+    ]
+
+
+def _check_differentiable(op: Op, grad: Tensor) -> None:
+    """Raise if a rule's result does not hang on the gradient it was given, and is not zero either."""
+    if not grad._requires_grad and grad.read().any():
+        raise MissingDerivative(
+            f"Trying to use forward AD with {op.name} that does not support it: its backward is not written with "
+            "differentiable ops, so it cannot be turned round"
+        )
+
+
+def _transposed(
+    pairs: Sequence[tuple[Tensor, Tensor]], probes: Sequence[Tensor | None], recording: bool
+) -> list[Tensor | None]:
+    from .engine import pulled_back
+
+    wanted = [probe for probe in probes if probe is not None]
+    if not pairs:
+        return [None] * len(probes)
+    found = iter(pulled_back([g for g, _ in pairs], [t for _, t in pairs], wanted, recording))
+    return [None if probe is None else next(found) for probe in probes]
+
+
+# ---- in-place changes (FW-14) ----------------------------------------------------------------------------------------
+
+
+def in_place(tensor: Tensor, compute: Callable[[Any], Any]) -> Any:
+    """Do `inplace.in_place` under forward mode: the tensor, its base and views then have the tangents of their values.
+
+    A tangent that is there is itself changed in place, so that its own views follow, as those of a value do.
+    """
+    from . import inplace, ops
+
+    levels: tuple[Level, ...] = state.forward
+    held = tensor._tangents
+    if held and state.grad:  # nodes keep what they are given: that must not be what is about to be overwritten
+        for depth, level in enumerate(levels):
+            tangent = level.of(tensor)
+            if tangent is not None:
+                with only(levels[:depth]):
+                    level.carry(tensor, ops.clone(tangent))
+    try:
+        result = compute(tensor)
+    finally:
+        tensor._tangents = held
+    news = [level.of(result) for level in levels]
+    with only(()):
+        inplace.in_place(tensor, lambda _: result)
+    for depth, level in enumerate(levels):
+        new, old = news[depth], level.of(tensor)
+        if new is None and old is None:
+            continue
+        with only(levels[:depth]):
+            if new is None:
+                new = ops.zeros_as(tensor)
+            elif new.dtype != tensor.dtype:
+                new = ops.to_dtype(new, tensor.dtype)
+            if old is None:
+                begin(level, tensor)
+                old = level.of(tensor)
+                assert old is not None
+            inplace.in_place(old, lambda _, new=new: new)
+    return tensor
+
+
+def begin(level: Level, changed: Tensor) -> None:
+    """Give a tensor without a tangent, and the base and the views that share its memory, tangents of zero."""
+    from . import ops
+    from .dispatch import call
+    from .views import parent_of, views_of
+
+    root = changed if changed._base is None else changed._base
+    zeros = ops.zeros_as(root)
+    level.carry(root, ops.clone(zeros.detach()))
+    for view in views_of(root):
+        recipe, parent = view._recipe, parent_of(view)
+        if recipe is None or recipe[0] is None or parent is None or level.of(view) is not None:
+            continue  # an alias without history has no tangent; a dual has its own
+        above = level.of(parent)
+        if above is not None and view._base is root:
+            level.carry(view, call(recipe[0], (above, *recipe[3]), recipe[4]))
+
+
+def edge_or_none(tensor: Tensor) -> Edge:
+    """Return where a tensor's gradient goes, (None, 0) if it requires none."""
+    return tensor.edge() if tensor._requires_grad else NO_EDGE
