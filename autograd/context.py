@@ -6,21 +6,23 @@ set as attributes are theirs: what belongs to the engine starts with an undersco
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.errors import AutogradError
 
 from .derive import Meta
-from .layout import dense
 from .levels import carried
 from .members import MembersOfFunction
 from .modes import state
 from .node import FREED, Edge, Node, stale_message, stale_value
+from .packed import UNSHARED as UNSHARED
 from .packed import run_packed
 from .recording import Data, Recorder
 from .tensor import Tensor
-from .user_backward import densified, run_backward
+from .user_backward import arrays_through, densified, run_backward, shown
 
 if TYPE_CHECKING:
     from .function import Function
@@ -35,8 +37,28 @@ class Saved(NamedTuple):
     position: int
     value: Any
     """The tensor; for an output its data (holding the tensor would make a reference cycle)."""
-    counter: list[int] | None
+    counter: list[int]
     version: int
+
+
+class _Taken(Sequence[Any]):
+    """Stands for saved tensors that were given away when they were first read (CX-25)."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: Any) -> Any:
+        raise AutogradError(
+            "the saved tensors of this context can only be accessed once, since clear_saved_tensors_on_access is set "
+            "on its Function: keep what the first access returned in a variable, or set the flag to False"
+        )
+
+
+_TAKEN = _Taken()
+
+_new_tuple: Any = tuple.__new__
+_slot: Any = functools.partial(_new_tuple, Saved)
+"""Makes a `Saved` from a tuple, in a third of the time."""
 
 
 class FunctionNode(MembersOfFunction, Node):
@@ -44,20 +66,25 @@ class FunctionNode(MembersOfFunction, Node):
 
     Attributes:
         needs_input_grad: per argument, whether it requires grad.
+        to_save, saved_for_forward, dirty_tensors, non_differentiable: what forward asked for by `save_for_backward`,
+            `save_for_forward`, `mark_dirty` and `mark_non_differentiable`, while it runs; None if nothing.
+        materialize_grads: whether undefined gradients reach backward as zeros.
     """
 
     _function: type[Function]
     needs_input_grad: tuple[bool, ...] = ()
     to_save: tuple[Any, ...] | None = None
-    non_differentiable: tuple[Any, ...] | None = None
-    materialize_grads: bool = True
     saved_for_forward: tuple[Any, ...] | None = None
     dirty_tensors: tuple[Any, ...] | None = None
-    _shown: tuple[Any, ...] = ()
-    """What `saved_tensors` is while forward or jvp runs."""
+    non_differentiable: tuple[Any, ...] | None = None
+    materialize_grads: bool = True
+    _materialize_non_diff_grads: bool = True
+    _barren: frozenset[int] = frozenset()
+    """The outputs marked as non-differentiable."""
+    _saved: Sequence[Saved | None] | None = ()
+    """What was saved: () while forward runs and where nothing is recorded, None once it was freed."""
     _output_tangents: Sequence[Any] | None = None
-    _saved: list[Saved | None] | None = None
-    _running_forward: bool = True
+    """Per output, the tangents that apply returned it with."""
     _inputs: Sequence[Meta | None] = ()
     _references: dict[str, tuple[str, int]] | None = None
     """Attributes of ctx that are an input or an output of the Function: (INPUT or OUTPUT, position)."""
@@ -74,8 +101,9 @@ class FunctionNode(MembersOfFunction, Node):
         Raises:
             TypeError: an argument is neither a tensor nor None; set other things as attributes of ctx.
         """
-        for index, tensor in enumerate(tensors):
-            if tensor is not None and not isinstance(tensor, Tensor) and self._edges:  # unrecorded: discarded anyway
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor) and tensor is not None and self._edges:  # unrecorded: discarded anyway
+                index = [t is tensor for t in tensors].index(True)
                 raise TypeError(
                     f"save_for_backward can only save variables, but argument {index} is of type "
                     f"{type(tensor).__name__}; keep other things as attributes: ctx.name = value"
@@ -83,18 +111,25 @@ class FunctionNode(MembersOfFunction, Node):
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors (or None) for jvp, where `saved_tensors` shows them.
+        """Keep tensors (or None) for jvp; a second call replaces the first (CX-22).
 
         Raises:
             AssertionError: an argument is neither a tensor nor None.
         """
         for tensor in tensors:
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise AssertionError(
-                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
-                    f"on ctx (got {type(tensor).__name__})"
-                )
+            assert tensor is None or isinstance(tensor, Tensor), (
+                f"save_for_forward expects tensors or None, got {type(tensor).__name__}; keep other things as "
+                "attributes: ctx.name = value"
+            )
         self.saved_for_forward = tensors
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Declare inputs that forward changed in place; each must be returned (OU-16 to OU-22).
+
+        Raises:
+            RuntimeError: an argument is not a tensor.
+        """
+        self.dirty_tensors = _only_tensors("mark_dirty can only accept", tensors)
 
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Declare outputs that have no derivative: they do not require grad.
@@ -102,12 +137,15 @@ class FunctionNode(MembersOfFunction, Node):
         Raises:
             RuntimeError: an argument is not a tensor.
         """
-        for output in outputs:
-            if not isinstance(output, Tensor):
-                raise AutogradError(
-                    f"mark_non_differentiable only accepts variable arguments, but got {type(output).__name__}"
-                )
-        self.non_differentiable = outputs
+        self.non_differentiable = _only_tensors("mark_non_differentiable only accepts variable arguments:", outputs)
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Do nothing: which tensors share memory is found out by itself (CX-23)."""
+        warnings.warn(
+            "mark_shared_storage is deprecated and does nothing: tensors that share memory are found out by themselves",
+            FutureWarning,
+            stacklevel=2,
+        )
 
     def set_materialize_grads(self, value: bool) -> None:
         """Say whether undefined gradients reach backward as zeros (the default) or as None.
@@ -120,29 +158,59 @@ class FunctionNode(MembersOfFunction, Node):
         self.materialize_grads = value
 
     @property
+    def requires_grad(self) -> bool:
+        """Whether the application is recorded for backward."""
+        return bool(self._edges)
+
+    @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What forward saved, in order.
 
         Raises:
             RuntimeError: freed by an earlier backward (CX-10), or changed in place since (CX-13).
         """
-        if self._running_forward:
-            return self._shown
-        if self._saved is None:
+        slots = self._saved
+        if slots is None:
             raise AutogradError(FREED)
         saved: list[Any] = []
-        for slot in self._saved:
-            saved.append(None if slot is None else self._unpack(slot))
+        for slot in slots:
+            if slot is None:
+                saved.append(None)
+                continue
+            tensor = slot[2]
+            if slot[0] is not INPUT or slot[3][0] != slot[4] or (tensor.grad_fn is None and self._was_detached(slot)):
+                tensor = self._unpack(slot)
+            saved.append(tensor)
+        if self._function._plan.read_once and slots:
+            self._saved = _TAKEN
         return tuple(saved)
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The old name of `saved_tensors` (CX-19)."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
 
     # ---- the node -------------------------------------------------------------------------------------------------
 
+    def _was_detached(self, slot: Saved) -> bool:
+        """Tell whether a saved input lost its history by an in-place detach (CX-32)."""
+        if slot.value.grad_fn is not None or slot.value._requires_grad:
+            return False
+        edge = self._edges[slot.position] if slot.position < len(self._edges) else None
+        return edge is not None and edge[0] is not None
+
     def _unpack(self, slot: Saved) -> Tensor:
         kind, position, tensor, counter, version = slot
-        if counter is not None and counter[0] != version:
+        if counter[0] != version:
             made_by: Edge = (self, position) if kind is OUTPUT else (tensor.grad_fn, tensor.output_nr)
             what = stale_value(tensor, made_by, self)
             raise AutogradError(stale_message(what, counter[0], version))
+        if kind is INPUT and self._was_detached(slot):
+            raise AutogradError(
+                f"input {position} of {self._title()} was detached in place after it was saved: its gradient would be "
+                "lost silently. Use the out-of-place detach() instead"
+            )
         if kind is not OUTPUT:
             return tensor
         made = Tensor.made(tensor, self, position)
@@ -151,6 +219,14 @@ class FunctionNode(MembersOfFunction, Node):
         return made
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if create_graph or recorder is not None or self._needed is not None or state.here.special:
+            return self._run_rarely(grads, create_graph, recorder)
+        # nearly always: arrays in, arrays out
+        return arrays_through(self, grads)
+
+    def _run_rarely(
+        self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None
+    ) -> Sequence[Data | None]:
         if recorder is not None and not create_graph:
             return recorder.function_vjp(self, grads)
         static, needed = self.needs_input_grad, self._needed
@@ -164,20 +240,17 @@ class FunctionNode(MembersOfFunction, Node):
                 self.needs_input_grad = static
 
     def _run_here(self, grads: list[Data | None], create_graph: bool) -> Sequence[Data | None]:
-        if create_graph:
-            if self._saved is None:  # freed: reading it will say so
-                return run_backward(self, [None if g is None else densified(g) for g in grads], True)
-            for slot in self._saved:
-                if slot is not None:
-                    self._unpack(slot)  # raises when something saved was changed in place
-            dense_grads = [None if g is None else densified(g) for g in grads]
-            if not state.grad or self._any_carried(grads):
-                return run_backward(self, dense_grads, state.grad)
-            return run_packed(self, dense_grads, lambda node, leaves: run_backward(node, leaves, True))
-        wrapped: list[Tensor | None] = []
-        for grad in grads:
-            wrapped.append(None if grad is None else Tensor.made(grad if grad.flags.c_contiguous else dense(grad)))
-        return [None if g is None else g._data for g in run_backward(self, wrapped, False)]
+        if not create_graph:
+            return [None if g is None else g._data for g in run_backward(self, [shown(g) for g in grads], False)]
+        dense_grads = [None if g is None else densified(g) for g in grads]
+        if self._saved is None or self._saved is _TAKEN:  # reading it will say so
+            return run_backward(self, dense_grads, True)
+        for slot in self._saved:
+            if slot is not None:
+                self._unpack(slot)  # raises when something saved was changed in place
+        if not state.grad or self._any_carried(grads):
+            return run_backward(self, dense_grads, state.grad)
+        return run_packed(self, dense_grads, lambda node, leaves: run_backward(node, leaves, True))
 
     def _any_carried(self, grads: Sequence[Any]) -> bool:
         """Tell whether a gradient or a saved value carries a tangent: then there is no local tape, which has none."""
@@ -203,6 +276,20 @@ class FunctionNode(MembersOfFunction, Node):
         """Return the attributes that the user set on ctx."""
         return {name: value for name, value in self.__dict__.items() if name not in _OWN}
 
+    def references(self) -> dict[str, tuple[str, int]]:
+        """Return which attributes are an input or an output of the Function. Where forward ran just now they were noted
+        by identity if there was need; inputs of others are known by their place in the graph."""
+        if self._references is None:
+            references: dict[str, tuple[str, int]] = {}
+            for name, value in self._attributes().items():
+                if isinstance(value, Tensor) and value._requires_grad:
+                    edge = value.edge()
+                    for position, known in enumerate(self._edges):
+                        if known == edge:
+                            references[name] = (INPUT, position)
+            self._references = references
+        return self._references
+
     def replay(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None]) -> FunctionNode:
         """Return a copy of this context in which saved inputs and outputs, also those kept as plain attributes, are
         the given tensors (H7): what a worker runs backward on."""
@@ -213,54 +300,74 @@ class FunctionNode(MembersOfFunction, Node):
             copy._saved = [
                 slot
                 if slot is None or slot.kind is VALUE
-                else Saved(VALUE, -1, given[slot.kind][slot.position], None, 0)
+                else Saved(VALUE, -1, given[slot.kind][slot.position], UNSHARED, 0)
                 for slot in self._saved
             ]
-        for name, (kind, position) in (self._references or {}).items():
+        for name, (kind, position) in self.references().items():
             if given[kind][position] is not None:
                 setattr(copy, name, given[kind][position])
         return copy
 
 
+def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise AutogradError(f"{complaint} variables, but got {type(value).__name__}")
+    return values
+
+
 _OWN = frozenset(
-    "needs_input_grad to_save non_differentiable materialize_grads _saved _running_forward _inputs _references _edges "
-    "_metas _shown _output_tangents saved_for_forward dirty_tensors _sequence _pre_hooks _post_hooks _tensor_hooks "
-    "_retained _notes _needed".split()
+    "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
+    "_materialize_non_diff_grads _barren _output_tangents _saved _inputs _references _edges _metas _sequence "
+    "_pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
 )
 """What is no attribute of the user's."""
 
 
 def keep(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     """Sort what forward saved into inputs, outputs and values of its own; the last are tagged by what they are not."""
-    metas: list[Meta | None] = []
-    for output in outputs:
-        metas.append((output._data.shape, output._data.dtype) if isinstance(output, Tensor) else None)
-    node._metas = metas
+    tensors = node.to_save
+    if not tensors:
+        node._saved = []
+        return
+    if type(tensors) is not tuple:
+        raise AutogradError(f"ctx.to_save must be a tuple of tensors, got {type(tensors).__name__}")
+    dirty = node.dirty_tensors
     saved: list[Saved | None] = []
-    for tensor in node.to_save or ():
+    for tensor in tensors:
         if tensor is None:
             saved.append(None)
             continue
-        counter = tensor._version or tensor.counter()
-        kind, position = _place(tensor, args, outputs)
-        held: Any = tensor._data if kind is OUTPUT else tensor
-        saved.append(Saved(kind, position, held, counter, counter[0]))
+        counter = tensor._counter
+        if counter is None:
+            counter = tensor._counter = [0]
+        kind, position = place_of(tensor, args, outputs, dirty)
+        version = counter[0]
+        if dirty is not None and any(tensor is d for d in dirty):
+            version += 1  # it is about to become an output (OU-16)
+        saved.append(_slot((kind, position, tensor._data if kind is OUTPUT else tensor, counter, version)))
     node._saved = saved
-    if _OWN.issuperset(node.__dict__):
-        return  # no attribute of the user's: nearly always
+
+
+def refer(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+    """Note which attributes of ctx are an input or an output: they stand for these wherever backward runs."""
     references: dict[str, tuple[str, int]] = {}
     for name, value in node.__dict__.items():
         if isinstance(value, Tensor) and name not in _OWN:
-            kind, position = _place(value, args, outputs)
+            kind, position = place_of(value, args, outputs, node.dirty_tensors)
             if kind is not VALUE:
                 references[name] = (kind, position)
     if references:
         node._references = references
 
 
-def _place(tensor: Tensor, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[str, int]:
+def place_of(
+    tensor: Tensor, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: tuple[Any, ...] | None = None
+) -> tuple[str, int]:
+    """Return what a tensor is to a Function: an input or output by position, or a value of its own. An input that was
+    changed in place is the output that it has become (CX-16)."""
     for position, arg in enumerate(args):
-        if arg is tensor:
+        if arg is tensor and not (dirty and any(arg is d for d in dirty)):
             return INPUT, position
     for position, output in enumerate(outputs):
         if output is tensor:

@@ -20,7 +20,7 @@ from .recording import Pending
 from .registry import Op, get_op
 from .tangents import propagate
 from .tensor import Tensor
-from .views import remember
+from .views import NO_GRAD, Stale, remember
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
@@ -97,6 +97,8 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
             tensors = True
             if operand._requires_grad:
                 needed = True
+            if type(operand._data) is Stale:
+                operand._data.for_use(state.grad and operand._requires_grad)
             if type(operand._data) is Pending:
                 owner = operand._data.record.recorder
                 if owner.closed:
@@ -108,7 +110,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if op.promotes is not None:
         operands = promoted(op, operands)
     if recorder is None:
-        datas = [o._data if isinstance(o, Tensor) else o for o in operands]
+        datas = [o.read() if isinstance(o, Tensor) else o for o in operands]
         out = _on_arrays(op, datas, params)
     else:
         datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in operands]
@@ -183,9 +185,11 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
             return
     elif op.name == "reshape":  # it copies what it cannot view; the layout of a pending value is not known here
         sure = type(data) is _ARRAY and data.flags.c_contiguous
-    result._version = base.counter()
+    result._counter = base.counter()
     result._base = base._base if base._base is not None else base
     result._shares_memory = base._shares_memory
+    if not state.grad and type(out) is _ARRAY:
+        result._made_by = NO_GRAD
     remember(result, op, operands, params, sure)
 
 
@@ -269,9 +273,9 @@ def _node(
             if type(data) is Pending:
                 data.record.claimed(data.index)
             saved.append(data)
-            counter = held._version
+            counter = held._counter
             if counter is None:
-                counter = held._version = [0]
+                counter = held._counter = [0]
             versions.append((counter, counter[0]))
         else:
             saved.append(held)

@@ -13,6 +13,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .context import UNSHARED, VALUE, Saved
 from .forward_ad import check_size
 from .levels import Level, carried, only
 from .modes import state
@@ -92,15 +93,15 @@ def _jvp(
                     return result
         return saved
 
-    node._shown = tuple([shown(saved) for saved in node.saved_for_forward or ()])
-    node._running_forward = True
-    before = state.grad
+    kept, before = node._saved, state.grad
+    node._saved = [
+        None if saved is None else Saved(VALUE, -1, shown(saved), UNSHARED, 0) for saved in node.saved_for_forward or ()
+    ]
     try:
         return node._function.jvp(node, *given)
     finally:
         state.grad = before
-        node._running_forward = False
-        node._shown = ()
+        node._saved = kept
 
 
 def _returned(node: FunctionNode, result: Any, expected: int) -> Sequence[Tensor | None]:

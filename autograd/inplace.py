@@ -19,7 +19,7 @@ from raygrad.errors import AutogradError
 from .modes import state
 from .node import Node, OpNode
 from .recording import Pending, Recorder
-from .views import again, owner_of, parent_of, unsure_message, views_of, written_back
+from .views import again, check_rebase, make_stale, owner_of, parent_of, unsure_message, views_of, written_back
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -41,15 +41,18 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
     _check_leaf(tensor)
     result = _fitted(tensor, compute(tensor))
     flows = state.grad and result._requires_grad
+    if flows:
+        check_rebase(tensor)
     recorder = _recorder_of(tensor, result)
     old = tensor._data
     if recorder is None:
-        _check_writeable(old)
+        _check_writeable(tensor)
     if flows:
         _keep_old_value(result.grad_fn, old, recorder is None)
     if recorder is None and not flows:
         np.copyto(old, result._data, casting="unsafe")
         tensor.counter()[0] += 1
+        make_stale(tensor)
         return tensor
     values = _back_to_owner(tensor, result, recorder is not None)
     if recorder is None:
@@ -75,9 +78,42 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
         in_place(tensor, lambda old: ops.with_item(old, index, value))
     else:
         _check_leaf(tensor)
-        _check_writeable(tensor._data)
+        _check_writeable(tensor)
         ops.write_item(tensor._data, index, value)
         tensor.counter()[0] += 1
+        make_stale(tensor)
+
+
+def changed_by_function(tensor: Any, node: Node | None, number: int, outputs: int) -> None:
+    """Give a tensor that a Function changed in place its new place in the graph: output `number` of `node` (OU-16).
+
+    Args:
+        tensor: an argument of the Function; its memory has been changed already.
+        node: the Function's node; None where nothing is recorded or the output carries no gradient.
+        number: which output it is.
+        outputs: how many outputs the Function has.
+
+    Raises:
+        AutogradError: it is a leaf that requires grad, or a view of one (OU-18); a view, and there are other outputs
+            (OU-22); a view whose history must not be rewritten.
+    """
+    if node is not None:
+        if tensor._base is not None and outputs > 1:
+            raise AutogradError(
+                f"{node._title()} modifies inplace an input that is a view, and has other outputs beside it: clone the "
+                "view before it is passed, or split the Function in two, one of which changes and returns that input "
+                "alone"
+            )
+        _check_leaf(tensor)
+        check_rebase(tensor)
+    tensor.counter()[0] += 1
+    if node is None:
+        make_stale(tensor)
+        return
+    values = _back_to_owner(tensor, tensor.made(tensor._data, node, number), False)
+    root, value = next((t, v) for t, v in values if t._base is None)
+    _rebase(root, value)
+    _renew_views(tensor, None, True)
 
 
 def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
@@ -97,24 +133,21 @@ def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
 
 
 def _check_leaf(tensor: Tensor) -> None:
-    if not state.grad:
-        return
-    if tensor._requires_grad and tensor.grad_fn is None:
+    """Check that a tensor's place in the graph may be taken by a changed value."""
+    if state.grad and tensor._requires_grad and tensor.grad_fn is None and tensor._made_by is None:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
     base = tensor._base
-    if base is None:
-        return
-    if base._requires_grad and base.grad_fn is None:
+    if state.grad and base is not None and tensor._made_by is None and base._requires_grad and base.grad_fn is None:
         raise AutogradError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-    if tensor._recipe is None:
+
+
+def _check_writeable(tensor: Tensor) -> None:
+    if owner_of(tensor)._frozen or tensor._frozen:
         raise AutogradError(
-            "this tensor is a view that a custom Function returned, and is being modified in place: that would bypass "
-            "the Function's backward. Clone it first, or use the out-of-place operation."
+            "a gradient that backward or a hook is given must not be changed in place, since others read it too: work "
+            "on a copy (grad.clone()), or return a new tensor"
         )
-
-
-def _check_writeable(data: Any) -> None:
-    if not data.flags.writeable:
+    if not tensor._data.flags.writeable:
         raise AutogradError(
             "unsupported operation: this tensor's memory is read-only (an expanded view, whose elements share places, "
             "or a value of a session): clone it before changing it in place"
@@ -181,9 +214,11 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
     root = changed if changed._base is None else changed._base
     before = state.grad
+    if recorder is None:
+        make_stale(changed)
     for view in views_of(owner_of(changed)):
         recipe, parent = view._recipe, parent_of(view)
-        if recipe is None or parent is None:
+        if recipe is None or parent is None or (view._made_by is not None and recorder is None):
             continue
         related = flows and view._base is root
         if recorder is None and not related:

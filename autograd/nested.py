@@ -105,7 +105,7 @@ class NestedNode(FunctionNode):
         """What forward saved, nested as it was."""
         flat = super().saved_tensors
         nesting: Nesting | None = self.__dict__.get("_nested_saved")
-        return flat if nesting is None or self._running_forward else nesting.rebuilt(flat)
+        return flat if nesting is None or not self._saved else nesting.rebuilt(flat)
 
     def mark_non_differentiable(self, *values: Any, **named: Any) -> None:
         """Declare the tensors in these nested values as having no derivative."""

@@ -24,6 +24,9 @@ from .tensor import Tensor
 if TYPE_CHECKING:
     from .context import FunctionNode
 
+UNSHARED: list[int] = [0]
+"""The version counter of saved values that nobody else can change."""
+
 Items = Sequence[Tensor | None]
 
 
@@ -60,7 +63,7 @@ def on_tape(context: FunctionNode, inputs: Items, outputs: Items) -> tuple[Funct
         if slot is not None and before is not None and before.kind == "value" and slot.value.dtype.kind in "fc":
             leaf = leaf_of(slot.value, True)
             tagged.append((number, leaf))
-            saved[number] = slot._replace(value=leaf, counter=None)
+            saved[number] = slot._replace(value=leaf, counter=UNSHARED, version=0)
     if node._saved is not None:
         node._saved = saved
     return node, Intermediate(context.name(), tagged)
@@ -69,7 +72,7 @@ def on_tape(context: FunctionNode, inputs: Items, outputs: Items) -> tuple[Funct
 def leaf_of(tensor: Tensor, requires_grad: bool) -> Tensor:
     """Return a leaf over a tensor's data."""
     leaf = Tensor.made(tensor._data)
-    leaf._version = tensor._version
+    leaf._counter = tensor._counter
     leaf._requires_grad = requires_grad
     return leaf
 
@@ -197,7 +200,7 @@ def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode,
             inputs[slot.position] = slot.value
         elif slot is not None and slot.kind == "output":
             outputs[slot.position] = Tensor.made(slot.value, context, slot.position)
-    for name, (kind, position) in (context._references or {}).items():
+    for name, (kind, position) in context.references().items():
         (inputs if kind == "input" else outputs)[position] = context.__dict__[name]
     items = [*grads, *inputs, *outputs]
     leaves = [None if t is None else leaf_of(t, t._requires_grad) for t in items]

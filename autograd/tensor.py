@@ -23,7 +23,7 @@ from .methods import TensorMethods
 from .modes import state
 from .node import AccumulateGrad, Edge, hook_for
 from .recording import Data, Pending, Recorder
-from .views import remember_alias
+from .views import Stale, remember_alias
 
 if TYPE_CHECKING:
     from .levels import Tangents
@@ -51,12 +51,16 @@ class Tensor(TensorMethods):
     _grad: Tensor | None = None
     grad_fn: Node | None = None
     output_nr: int = 0
-    _version: list[int] | None = None
+    _counter: list[int] | None = None
     _base: Tensor | None = None
     _recipe: Recipe | None = None
     """How it was made, if it shares another tensor's memory."""
     _shadow: weakref.ref[Tensor] | None = None
     """What its aliases without history hang on."""
+    _made_by: str | None = None
+    """Of a view whose history must not be rewritten, what made it: see `views.FUNCTION`."""
+    _frozen: bool = False
+    """A gradient that user code is shown: not to be written to (BW-15)."""
     _views: list[weakref.ref[Tensor]] | None = None
     """Whatever shares its memory, if that is its own."""
     _tangents: Tangents | None = None
@@ -91,10 +95,13 @@ class Tensor(TensorMethods):
     def alias(self) -> Tensor:
         """Return a new tensor of the same memory and version, without history."""
         other = object.__new__(Tensor)
-        other._data = self._data
-        other._version = self._version or self.counter()
+        data = self._data
+        other._data = data.array if type(data) is Stale else data
+        other._counter = self._counter or self.counter()
         if self._shares_memory:
             other._shares_memory = True
+        if self._frozen:
+            other._frozen = True
         return other
 
     # ---- what it is -----------------------------------------------------------------------------------------------
@@ -151,12 +158,12 @@ class Tensor(TensorMethods):
 
     def counter(self) -> list[int]:
         """Return the version counter, shared by all tensors over this memory."""
-        if self._version is None:
-            self._version = [0]
-        return self._version
+        if self._counter is None:
+            self._counter = [0]
+        return self._counter
 
     @property
-    def _version_number(self) -> int:
+    def _version(self) -> int:
         return self.counter()[0]
 
     def axis_order(self) -> tuple[int, ...]:
@@ -344,6 +351,8 @@ class Tensor(TensorMethods):
             if array is None:
                 raise AutogradError("this gradient is undefined: no gradient arrived")
             return array
+        if type(data) is Stale:
+            return data.array
         return data
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -355,7 +364,11 @@ class Tensor(TensorMethods):
         if self._requires_grad and state.grad and not force:
             raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         self._shares_memory = True
-        return self.read()
+        array = self.read()
+        if self._frozen and array.flags.writeable:
+            array = array.view()
+            array.flags.writeable = False
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.numpy(), dtype=dtype, copy=copy)

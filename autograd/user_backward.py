@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from raygrad.errors import AutogradError, MissingDerivative
+from raygrad.errors import AutogradError
 
 from .derive import Meta, sum_to
 from .layout import dense, is_plain
@@ -23,15 +23,38 @@ from .tensor import Tensor
 if TYPE_CHECKING:
     from .context import FunctionNode
 
-NO_BACKWARD = (
-    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
-    "mode AD."
-)
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+_new: Any = object.__new__
 
 
-def unwritten(ctx: Any, *grad_outputs: Any) -> Any:
-    """Return one gradient (or None) per argument of forward, given one per output: what a user's class replaces."""
-    raise NotImplementedError(NO_BACKWARD)
+def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
+    """Return the gradients of a Function's inputs as arrays, given those of its outputs, by running its backward.
+
+    Raises:
+        AutogradError: as `run_backward`.
+    """
+    wrapped: list[Any] = []
+    for grad in grads:
+        if grad is None:
+            wrapped = _materialised(node, [shown(g) for g in grads])
+            break
+        tensor = _new(Tensor)
+        tensor._data = grad if type(grad) is not _ARRAY or grad.flags.c_contiguous else dense(grad)
+        tensor._frozen = True
+        wrapped.append(tensor)
+    plan = node._function._plan
+    result = plan.backward(node, wrapped) if plan.boxed else plan.backward(node, *wrapped)
+    inputs = node._inputs
+    if len(inputs) == 1:  # a single gradient that fits: nearly always
+        grad: Any = result
+        if isinstance(result, tuple) and len(cast("tuple[Any, ...]", result)) == 1:
+            grad = result[0]
+        meta, edge = inputs[0], node._edges[0]
+        if type(grad) is Tensor and meta is not None and edge is not None and edge[0] is not None:
+            data = grad._data
+            if type(data) is _ARRAY and data.shape == meta[0] and data.dtype == meta[1]:
+                return (data,)
+    return [None if g is None else g._data for g in _checked(node, result, False)]
 
 
 def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
@@ -43,22 +66,48 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
         MissingDerivative: neither backward nor vjp is written.
         AutogradError: wrong number, type, shape or dtype of gradients (BW-02 to BW-08).
     """
-    rule = _backward_of(node._function)
-    if node.materialize_grads:
-        for grad in grads:
-            if grad is None:
-                grads = [
-                    _zeros(m) if g is None and m is not None else g for g, m in zip(grads, node._metas, strict=True)
-                ]
-                break
+    given = _materialised(node, grads)
+    plan = node._function._plan
     before, ambient = state.grad, state.recorder
     state.grad = create_graph
-    if not create_graph:
+    if not create_graph and ambient is not None:
         state.recorder = None
     try:
-        result = rule(node, *grads)
+        result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
     finally:
-        state.grad, state.recorder = before, ambient
+        state.grad = before
+        if state.recorder is not ambient:
+            state.recorder = ambient
+    return _checked(node, result, create_graph)
+
+
+def _materialised(node: FunctionNode, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return the gradients, undefined ones as zeros where the context wants that (CX-20, CX-21)."""
+    if not node.materialize_grads:
+        return list(grads)
+    everything = node._materialize_non_diff_grads
+    return [
+        _zeros(meta) if grad is None and meta is not None and (everything or _flows(meta, number, node)) else grad
+        for number, (grad, meta) in enumerate(zip(grads, node._metas, strict=True))
+    ]
+
+
+def _flows(meta: Meta, number: int, node: FunctionNode) -> bool:
+    """Tell whether an output carries gradient: neither marked as non-differentiable nor of integers."""
+    return meta[1].kind in "fc" and number not in node._barren
+
+
+def shown(grad: Any) -> Tensor | None:
+    """Return a gradient as user code gets it: dense, and not to be written to (BW-15)."""
+    if grad is None:
+        return None
+    tensor = Tensor.made(grad if type(grad) is not _ARRAY else dense(grad))
+    tensor._frozen = True
+    return tensor
+
+
+def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor | None]:
+    """Return what a backward returned as one gradient per argument (BW-01 to BW-09)."""
     given = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
     inputs, edges = node._inputs, node._edges
     expected = len(inputs)
@@ -128,25 +177,13 @@ def densified(tensor: Tensor) -> Tensor:
     if type(data) is Pending or data.flags.c_contiguous or is_plain(data):
         return tensor
     copy = Tensor.made(dense(data), tensor.grad_fn, tensor.output_nr)
-    copy._version = tensor.counter()
+    copy._counter = tensor.counter()
     hand_on(tensor, copy)
     if tensor._requires_grad and tensor.grad_fn is None:
         copy._requires_grad = True
         accumulator: Any = tensor.edge()[0]
         copy._accumulator = lambda: accumulator
     return copy
-
-
-def _backward_of(cls: Any) -> Any:
-    backward, vjp = cls.backward is not unwritten, cls.vjp is not unwritten
-    if backward and vjp:
-        raise AutogradError(
-            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
-            "one of them."
-        )
-    if not backward and not vjp:
-        raise MissingDerivative(NO_BACKWARD)
-    return cls.backward if backward else cls.vjp
 
 
 def _zeros(meta: Meta) -> Tensor:

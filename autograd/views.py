@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .registry import Op
     from .tensor import Tensor
 
+FUNCTION, SEVERAL, NO_GRAD = "function", "several", "no_grad"
+"""What made a view whose history must not be rewritten: a Function, one of several outputs, or code under no_grad."""
+
 SWEEP_AT = 16
 """Entries of a list of views at which dead ones are dropped from it."""
 
@@ -83,6 +86,94 @@ def _list(owner: Any, entry: weakref.ref[Tensor]) -> None:
     elif len(views) >= SWEEP_AT and not len(views) & (len(views) - 1):  # a power of two: linear in all
         views[:] = [known for known in views if known() is not None]
     views.append(entry)
+
+
+def remember_output(view: Tensor, output: Tensor) -> None:
+    """Note that `view`, which a Function returned, is what its forward made as `output`, or, if `output` has no recipe,
+    that argument itself."""
+    recipe = output._recipe
+    if recipe is None:
+        recipe = (None, output, output, (), (), True)
+    _enter(view, recipe)
+
+
+class Stale:
+    """The data of a view that a Function returned, after its memory was changed in place: reading it is allowed,
+    differentiating through it is not (OU-12)."""
+
+    __slots__ = ("array", "message")
+
+    def __init__(self, array: Any, message: str) -> None:
+        self.array = array
+        self.message = message
+
+    def for_use(self, recorded: bool) -> Any:
+        """Return the array.
+
+        Raises:
+            AutogradError: the use is recorded for differentiation.
+        """
+        if recorded:
+            raise AutogradError(self.message)
+        return self.array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each dimension."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self.array.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.array.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.array.size
+
+
+def check_rebase(view: Tensor) -> None:
+    """Check that the history of a view may be rewritten.
+
+    Raises:
+        AutogradError: it was made by a Function, among several outputs, or under no_grad (OU-11, OU-13, OU-15).
+    """
+    if view._made_by is not None:
+        raise AutogradError(_forbidden(view, "is being modified inplace"))
+
+
+def make_stale(changed: Tensor) -> None:
+    """Mark the views that Functions made of the memory of `changed`, which was changed in place (OU-12)."""
+    for view in views_of(owner_of(changed)):
+        if view._made_by is not None and view._requires_grad and view is not changed and type(view._data) is not Stale:
+            view._data = Stale(
+                view._data, _forbidden(view, "its base or another view of its base has been modified inplace")
+            )
+
+
+def _forbidden(view: Tensor, what: str) -> str:
+    node = view.grad_fn
+    name = "a view" if node is None else f"Output {view.output_nr} of {node._title()} is a view and"
+    if view._made_by == NO_GRAD:
+        return (
+            f"{name} {what}. This view was created in no_grad mode and would be changed with gradients recorded: make "
+            "it with gradients recorded, or change it under no_grad too"
+        )
+    if view._made_by == SEVERAL:
+        return (
+            f"{name} {what}. This view is the output of a function that returns multiple views: such views cannot be "
+            "changed in place. Clone it first, or use the out-of-place operation"
+        )
+    return (
+        f"{name} {what}. This view was created inside a custom Function (or because an input was returned as-is), and "
+        "rewriting its history would bypass the backward of that Function. Clone the output before changing it"
+    )
 
 
 def parent_of(tensor: Tensor) -> Tensor | None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from raygrad.autograd.function import INPUT, OUTPUT, VALUE, Function, FunctionNode, Saved
+from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.tensor import Tensor
@@ -101,7 +101,6 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     node._edges = [
         None if m is None else WANTED if w else UNWANTED for m, w in zip(node._inputs, packed["wanted"], strict=True)
     ]
-    node._running_forward = False
     node._pre_hooks, node._post_hooks = [_unpack_hooks(hooks) for hooks in packed["hooks"]]
     return node
 
@@ -117,8 +116,8 @@ def _unpack_slot(slot: Any) -> Saved | None:
         return None
     kind, position, array = slot
     if kind == VALUE:
-        return Saved(VALUE, -1, Tensor.made(array), None, 0)
-    return Saved(INPUT if kind == INPUT else OUTPUT, position, None, None, 0)
+        return Saved(VALUE, -1, Tensor.made(array), UNSHARED, 0)
+    return Saved(INPUT if kind == INPUT else OUTPUT, position, None, UNSHARED, 0)
 
 
 def _pack_hooks(hooks: HookDict | None) -> Any:

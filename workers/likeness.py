@@ -21,7 +21,7 @@ CODES_KEPT: Final = 8192
 """Code objects whose names of globals are remembered; then all are forgotten, and found again in microseconds."""
 
 _BY_VALUE: Final = frozenset({type(None), bool, int, str, bytes})
-_MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__", "_backward_cls"})
+_MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__", "_backward_cls", "_plan"})
 _GLOBAL_OPS: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
 
 _names_of: dict[int, tuple[CodeType, tuple[str, ...]]] = {}

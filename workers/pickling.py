@@ -155,7 +155,8 @@ class _Pickler(cloudpickle.Pickler):
         maker, args, state, _, _, setter = cast("tuple[Any, ...]", reduced)
         state[0].pop("__slotnames__", None)  # noted by Python when an instance is first pickled
         if isinstance(cls, FunctionMeta):
-            state[0].pop("_backward_cls", None)  # made anew by the metaclass
+            for made_by_the_metaclass in ("_backward_cls", "_plan"):
+                state[0].pop(made_by_the_metaclass, None)
         args = (*args[:-2], None, None)  # cloudpickle's own name for the class is random: not even equal when made anew
         return _make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, _fill_class
 

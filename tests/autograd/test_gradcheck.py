@@ -108,7 +108,7 @@ def test_a_check_leaves_inputs_gradients_and_random_numbers_as_they_were(pair):
     assert gradgradcheck(lambda x, y: Squares.apply(x, y, 1.0), pair)
     assert [t.tolist() for t in pair] == before
     assert [t.grad for t in pair] == [None, None]
-    assert [t._version_number for t in pair] == [0, 0]
+    assert [t._version for t in pair] == [0, 0]
     assert rg.rand(2).tolist() == expected
 
 

@@ -176,7 +176,6 @@ def _wrapped(
             if i in node._saved_inputs and isinstance(a, Tensor)
         }
         node._sequence = next_sequence()
-        node._running_forward = False
         for held in (*node._saved_inputs.values(), *node._saved_outputs.values()):
             held.record.claimed(held.index)
     results: list[Any] = []

@@ -1,0 +1,200 @@
+"""What `apply` returns: each output of forward with its place in the graph (SEMANTICS OU).
+
+Rules of this file: outputs that are fresh, that are an argument unchanged, a view of one, or one changed in place. What
+an in-place change means for views and bases is `inplace`'s affair.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from .context import OUTPUT, refer
+from .inplace import changed_by_function
+from .modes import state
+from .tensor import Tensor
+from .views import FUNCTION, NO_GRAD, SEVERAL, remember_output
+
+if TYPE_CHECKING:
+    from .context import FunctionNode
+
+Args = tuple[Any, ...]
+
+
+def check_unmarked(node: FunctionNode, args: Args, versions: Sequence[int]) -> None:
+    """Check that what forward changed in place was marked as dirty (OU-23).
+
+    Args:
+        node: the context.
+        args: the arguments.
+        versions: the version that each of them had before forward.
+
+    Raises:
+        AutogradError: an argument was changed that is not marked.
+    """
+    dirty = node.dirty_tensors or ()
+    for position, (arg, version) in enumerate(zip(args, versions, strict=True)):
+        if isinstance(arg, Tensor) and arg.counter()[0] != version and not is_among(arg, dirty):
+            memory = [d for d in dirty if isinstance(d, Tensor) and d._counter is arg._counter]
+            if not memory:
+                raise AutogradError(
+                    f"{node._function.__name__} changed argument {position} in place without saying so: call "
+                    "ctx.mark_dirty(...) with it in forward and return it, or work on a copy (x.clone())"
+                )
+
+
+def wrap_outputs(node: FunctionNode, raw: Any, args: Args, given: Args, separate: bool) -> Any:
+    """Return what apply returns for what forward returned.
+
+    Args:
+        node: the context, after forward.
+        raw: what forward returned.
+        args: the arguments that forward was given.
+        given: those that apply was given: where forward got a dense copy, the tensor that was copied.
+        separate: whether the Function is written with a setup_context.
+
+    Raises:
+        AutogradError: a dirty argument that is not returned, is a leaf that requires grad or a view of one (OU-18,
+            OU-19), or a view beside other outputs (OU-22); a saved input returned as it is (CX-17).
+    """
+    outputs: Args = cast("Args", raw) if isinstance(raw, tuple) else (raw,)
+    kept = node.to_save
+    node.to_save = None
+    dirty = node.dirty_tensors or ()
+    _check_dirty(node, dirty, args, outputs)
+    if node._edges:
+        _describe(node, outputs)
+    marked = node.non_differentiable or ()
+    several = sum(_flowing(output, marked) for output in outputs) > 1
+    results: list[Any] = []
+    for number, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            results.append(output)
+            continue
+        position = _position(output, args)
+        flows = bool(node._edges) and _flowing(output, marked)
+        if position >= 0:
+            source = given[position]
+            if is_among(output, dirty):
+                results.append(_changed(node, source, output, number, flows, len(outputs)))
+            else:
+                if separate and is_among(output, (*(kept or ()), *(node.saved_for_forward or ()))):
+                    raise AutogradError(
+                        f"argument {position} of {node._function.__name__} is saved by setup_context and returned "
+                        "as-is: return and save a view of it instead (x.view_as(x)), or write forward in the combined "
+                        "style, with ctx as its first argument"
+                    )
+                results.append(_unchanged(node, source, number, flows, several))
+            continue
+        twin = next((results[j] for j in range(number) if outputs[j] is output), None)
+        if twin is None:
+            twin = _fresh(node, output, number, flows, several)
+        elif twin.grad_fn is not None:
+            twin.output_nr = number  # one new tensor in two slots is one object, known by the last (OU-08)
+        results.append(twin)
+    if node._edges:
+        refer(node, args, outputs)
+        for name, (kind, place) in (node._references or {}).items():
+            if kind is OUTPUT:  # an attribute that is an output is the tensor that apply returns (CX-04)
+                setattr(node, name, results[place])
+    return tuple(results) if isinstance(raw, tuple) else results[0]
+
+
+def _describe(node: FunctionNode, outputs: Args) -> None:
+    node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
+    marked = node.non_differentiable
+    if marked:
+        node._barren = frozenset(number for number, output in enumerate(outputs) if is_among(output, marked))
+
+
+def _check_dirty(node: FunctionNode, dirty: Args, args: Args, outputs: Args) -> None:
+    for tensor in dirty:
+        if not is_among(tensor, outputs):
+            raise AutogradError(
+                f"Some elements marked as dirty during the forward method of {node._function.__name__} were not "
+                "returned as output. The inputs that are modified inplace must all be outputs of the Function."
+            )
+        if not is_among(tensor, args):
+            warnings.warn(
+                f"{node._function.__name__} marked a tensor as dirty that is none of its inputs: only inputs that "
+                "forward changed in place belong there",
+                UserWarning,
+                stacklevel=5,
+            )
+
+
+def _flowing(output: Any, marked: Args) -> bool:
+    """Tell whether an output can carry gradient."""
+    return isinstance(output, Tensor) and output._data.dtype.kind in "fc" and not is_among(output, marked)
+
+
+def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, several: bool) -> Tensor:
+    """Return an argument that forward returned as it is: an alias, whose base it is (OU-09)."""
+    alias = source.alias()
+    if state.grad:
+        alias._base = source if source._base is None else source._base
+        alias._made_by = SEVERAL if several else FUNCTION
+        remember_output(alias, source)
+    if flows:
+        _place(alias, node, number)
+    return alias
+
+
+def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, flows: bool, outputs: int) -> Tensor:
+    """Return an argument that forward changed in place: itself, in its new place in the graph (OU-16)."""
+    if output is not source:  # forward got a dense copy
+        np.copyto(source._data, output._data)
+        source.counter()[0] += 1
+    if node._edges and not flows:  # of no derivative as well: the argument keeps its history (OU-24)
+        return source.alias()
+    changed_by_function(source, node if flows else None, number, outputs)
+    return source
+
+
+def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several: bool) -> Tensor:
+    """Return an output of forward's own making, or a view that it made (OU-11)."""
+    if output._requires_grad and (
+        output.grad_fn is None or (node._edges and output.grad_fn._sequence < node._sequence)
+    ):
+        warnings.warn(
+            f"{node._function.__name__} returned a tensor that it captured and that requires grad: what is returned is "
+            "an alias, and no gradient flows to the captured tensor. Pass it as an argument instead",
+            UserWarning,
+            stacklevel=5,
+        )
+    twin = output.alias()
+    base = output._base
+    if base is not None:
+        twin._base = base
+        twin._made_by = (SEVERAL if several else FUNCTION) if state.grad else NO_GRAD
+        if output._recipe is not None:
+            remember_output(twin, output)
+    if flows:
+        _place(twin, node, number)
+    return twin
+
+
+def _place(tensor: Tensor, node: FunctionNode, number: int) -> None:
+    tensor._requires_grad = True
+    tensor.grad_fn = node
+    tensor.output_nr = number
+
+
+def _position(tensor: Tensor, args: Args) -> int:
+    for position, arg in enumerate(args):
+        if arg is tensor:
+            return position
+    return -1
+
+
+def is_among(tensor: Any, others: Args) -> bool:
+    """Tell whether a tensor is one of others: by identity, since `in` would compare elements."""
+    for other in others:
+        if other is tensor:
+            return True
+    return False
