@@ -85,13 +85,14 @@ class FunctionNode(MembersOfFunction, Node):
     """What was saved: () while forward runs and where nothing is recorded, None once it was freed."""
     _output_tangents: Sequence[Any] | None = None
     """Per output, the tangents that apply returned it with."""
+    _suffix: str = "Backward"
     _inputs: Sequence[Meta | None] = ()
     _references: dict[str, tuple[str, int]] | None = None
     """Attributes of ctx that are an input or an output of the Function: (INPUT or OUTPUT, position)."""
 
     def name(self) -> str:
         """Return `<Function name>Backward`."""
-        return self._function.__name__ + "Backward"
+        return self._function.__name__ + self._suffix
 
     # ---- what users call in forward and setup_context -------------------------------------------------------------
 
@@ -318,7 +319,7 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 _OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
-    "_materialize_non_diff_grads _barren _output_tangents _saved _inputs _references _edges _metas _sequence "
+    "_materialize_non_diff_grads _barren _output_tangents _saved _inputs _references _edges _metas _sequence _suffix "
     "_pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
 )
 """What is no attribute of the user's."""

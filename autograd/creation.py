@@ -29,7 +29,7 @@ def _checked_device(device: Any) -> None:
 def _leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
     made = Tensor.made(array)
     if requires_grad:
-        made.requires_grad_()
+        made.requires_grad = True
     return made
 
 

@@ -41,6 +41,11 @@ def backward(
     Raises:
         RuntimeError: a root that does not require grad, a gradient of the wrong shape, freed buffers.
     """
+    if state.transforms:
+        raise AutogradError(
+            f"backward() called inside a function that {state.transforms[-1]} transforms. This is not supported: "
+            "use raygrad.func.grad or vjp, or autograd.grad, or call backward() outside of the transform"
+        )
     roots = _as_tuple(tensors)
     grads = _grads_of(grad_tensors, len(roots))
     edges: list[Edge] | None = None

@@ -34,9 +34,21 @@ class Modes:
         saving: the (pack, unpack) pairs of saved-tensor hooks, outermost first.
         anomaly: what anomaly detection is to do, None while it is off.
         inference: whether inference mode is on.
+        transforms: the names of the function transforms that are running, outermost first; no rare mode.
     """
 
-    __slots__ = ("anomaly", "batches", "forward", "grad", "inference", "passes", "recorder", "saving", "special")
+    __slots__ = (
+        "anomaly",
+        "batches",
+        "forward",
+        "grad",
+        "inference",
+        "passes",
+        "recorder",
+        "saving",
+        "special",
+        "transforms",
+    )
 
     def __init__(self) -> None:
         self.grad: bool = True
@@ -48,6 +60,7 @@ class Modes:
         self.saving: tuple[Any, ...] = ()
         self.anomaly: Any = None
         self.inference: bool = False
+        self.transforms: tuple[str, ...] = ()
 
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""
@@ -92,6 +105,7 @@ class ThreadState(threading.local):
         saving: tuple[Any, ...]
         anomaly: Any
         inference: bool
+        transforms: tuple[str, ...]
 
 
 def _delegated(name: str) -> property:

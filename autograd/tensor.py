@@ -79,7 +79,7 @@ class Tensor(TensorMethods):
     def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
         self._data = np.array(data, dtype=None if isinstance(data, np.ndarray) else dtypes.get_default_dtype())
         if requires_grad:
-            self.requires_grad_()
+            self.requires_grad = True
 
     @classmethod
     def made(cls, data: Data, grad_fn: Node | None = None, output_nr: int = 0) -> Tensor:
@@ -151,7 +151,12 @@ class Tensor(TensorMethods):
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set `requires_grad` and return the tensor."""
+        """Set `requires_grad` and return the tensor.
+
+        Raises:
+            RuntimeError: inside a function that is being transformed (FT-07).
+        """
+        self._refuse_in_transform("requires_grad_")
         if self.grad_fn is None or not requires_grad:
             self.requires_grad = requires_grad
         return self
@@ -275,8 +280,9 @@ class Tensor(TensorMethods):
         """Keep this non-leaf's gradient in `.grad` too.
 
         Raises:
-            RuntimeError: the tensor does not require grad.
+            RuntimeError: the tensor does not require grad, or this is inside a function that is being transformed.
         """
+        self._refuse_in_transform("retain_grad")
         if not self._requires_grad:
             raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
         if self.grad_fn is None or self._retains_grad:
@@ -285,6 +291,14 @@ class Tensor(TensorMethods):
         if self.grad_fn._retained is None:
             self.grad_fn._retained = {}
         self.grad_fn._retained[self.output_nr] = weakref.ref(self)
+
+    def _refuse_in_transform(self, method: str) -> None:
+        if state.transforms:
+            raise AutogradError(
+                f"You are attempting to call Tensor.{method}() inside of a function being transformed by "
+                f"{state.transforms[-1]}. This is unsupported: use the transforms (e.g. grad, vjp, jacrev, jacfwd, "
+                f"hessian), or call {method}() outside of the function"
+            )
 
     @property
     def retains_grad(self) -> bool:

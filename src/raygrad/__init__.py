@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("autograd", "client", "errors", "optim", "proto", "scheduler", "workers")
+_SUBMODULES = ("autograd", "client", "errors", "func", "optim", "proto", "scheduler", "workers")
 
 _HOMES = {
     "Session": "raygrad.client.session",
@@ -38,7 +38,7 @@ _HOMES = {
     ),
 }
 
-__all__ = [*_HOMES, "autograd", "errors", "optim"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, "autograd", "errors", "func", "optim"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
@@ -46,6 +46,7 @@ _OPS = "raygrad.autograd.ops"
 if TYPE_CHECKING:
     from raygrad import autograd as autograd
     from raygrad import errors as errors
+    from raygrad import func as func
     from raygrad import optim as optim
     from raygrad.autograd.creation import arange as arange
     from raygrad.autograd.creation import as_tensor as as_tensor

@@ -176,6 +176,8 @@ def _wrapped(
             if i in node._saved_inputs and isinstance(a, Tensor)
         }
         node._sequence = next_sequence()
+        if state.transforms:
+            node._suffix = "GeneratedBackward"
         for held in (*node._saved_inputs.values(), *node._saved_outputs.values()):
             held.record.claimed(held.index)
     results: list[Any] = []

@@ -1,0 +1,22 @@
+"""Function transforms: what `raygrad.func` offers (SEMANTICS FT).
+
+- *reverse*: `grad`, `grad_and_value`, `vjp`: the engine's backward, from aliases of the inputs.
+- *forward*: `jvp`, `linearize`: a level of forward mode of their own.
+- *jacobian*: `jacrev`, `jacfwd`, `hessian`: one of these along each basis vector.
+- *common*: what all of them share about arguments and results.
+
+A transform of reverse mode needs no level: it runs its function on aliases that require grad and lead to the inputs'
+own places in the graph. So transforms nest by construction, and a result has a graph only where it leads out of the
+transform.
+"""
+
+from .forward import jvp as jvp
+from .forward import linearize as linearize
+from .jacobian import hessian as hessian
+from .jacobian import jacfwd as jacfwd
+from .jacobian import jacrev as jacrev
+from .reverse import grad as grad
+from .reverse import grad_and_value as grad_and_value
+from .reverse import vjp as vjp
+
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]

@@ -1,0 +1,221 @@
+"""What function transforms share: which arguments are meant, aliases of them, and results without inner history.
+
+Rules of this file: nothing is differentiated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from raygrad.errors import AutogradError
+
+from ..levels import hand_on
+from ..modes import state
+from ..node import AccumulateGrad, Node
+from ..once import DelayedError
+from ..recording import Pending
+from ..tangents import Entry, edge_or_none
+from ..tensor import Tensor
+from ..trees import Structure, flatten, unflatten
+
+Argnums = int | tuple[int, ...]
+
+
+@contextmanager
+def transforming(name: str, *, reverse: bool) -> Generator[None]:
+    """Note that a function is being transformed, while inside; a transform of reverse mode records gradients (FT-04).
+
+    Raises:
+        RuntimeError: saved-tensor hooks are active, and the transform is one of reverse mode.
+    """
+    if reverse and state.saving:
+        raise AutogradError(NO_SAVED_TENSOR_HOOKS)
+    before, outer = state.grad, state.transforms
+    state.transforms = (*outer, name)
+    if reverse:
+        state.grad = True
+    try:
+        yield
+    finally:
+        state.grad, state.transforms = before, outer
+
+
+NO_SAVED_TENSOR_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks: use backward() or autograd.grad() "
+    "under them, or call the transform outside of them"
+)
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+def positions_of(argnums: Any, count: int) -> tuple[int, ...]:
+    """Return which of `count` positional arguments are meant, counted from the front.
+
+    Raises:
+        RuntimeError: out of range, twice, none, or no integers.
+    """
+    if not isinstance(argnums, int | tuple) or isinstance(argnums, bool):
+        raise AutogradError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    given: tuple[Any, ...] = cast("tuple[Any, ...]", argnums) if isinstance(argnums, tuple) else (argnums,)
+    if not given:
+        raise AutogradError("argnums must be non-empty")
+    positions: list[int] = []
+    for number in given:
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise AutogradError(f"argnum must be int, got: {type(number)}")
+        if not -count <= number < count:
+            raise AutogradError(f"Got argnum={number}, but only {count} positional inputs")
+        positions.append(number % count)
+    if len(set(positions)) != len(positions):
+        raise AutogradError(f"argnums elements must be unique, got {argnums}")
+    return tuple(positions)
+
+
+def with_arguments(args: Sequence[Any], positions: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the arguments with those at `positions` replaced."""
+    out = list(args)
+    for position, value in zip(positions, values, strict=True):
+        out[position] = value
+    return tuple(out)
+
+
+def tensors_in(tree: Any) -> tuple[list[Tensor], Structure]:
+    """Return the tensors of an argument to be differentiated, and their structure.
+
+    Raises:
+        ValueError: something else is among them.
+        RuntimeError: a tensor can have no gradient.
+    """
+    leaves, structure = flatten(tree)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
+        if leaf.dtype.kind not in "fc":
+            raise AutogradError(
+                f"only Tensors of floating point and complex dtype can require gradients, got one of {leaf.dtype}"
+            )
+    return leaves, structure
+
+
+# ---- aliases ---------------------------------------------------------------------------------------------------------
+
+
+class Alias(Entry):
+    """The place in the graph of an input of a transform's function; it leads on to the input's own.
+
+    Attributes:
+        open: the transform is still running.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__(tensor)
+        self.open = True
+        self.lead_to(edge_or_none(tensor))
+
+
+class Aliases:
+    """Aliases of the inputs of one call of a transform."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Alias] = []
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """Return an alias of a tensor, with its tangents: a leaf that requires grad."""
+        node = Alias(tensor)
+        self._nodes.append(node)
+        data = tensor._data
+        if state.recorder is not None and type(data) is not Pending:
+            data = state.recorder.leaf(tensor)  # sent once, not for each alias
+        alias = Tensor.made(data)
+        alias._counter = tensor.counter()
+        alias._requires_grad = True
+        alias._accumulator = lambda: cast("Any", node)
+        return hand_on(tensor, alias)
+
+    def close(self) -> None:
+        """Note that the transform has run."""
+        for node in self._nodes:
+            node.open = False
+
+
+def leads_out(tensors: Iterable[Tensor]) -> bool:
+    """Tell whether a gradient of one of the tensors would reach a leaf, an input of a transform that still runs, or an
+    error that it must not miss."""
+    stack = [edge_or_none(tensor)[0] for tensor in tensors]
+    seen: set[Node | None] = {None}
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, AccumulateGrad | DelayedError) or (isinstance(node, Alias) and node.open):
+            return True
+        assert node is not None
+        stack.extend([edge[0] for edge in node._edges if edge is not None])
+    return False
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+def settled(tensor: Tensor) -> Tensor:
+    """Return a result of a transform that has run: with its history where that leads out, else without (FT-10)."""
+    from .. import ops
+
+    if not tensor._requires_grad:
+        return tensor
+    if state.grad and leads_out((tensor,)):
+        return tensor if tensor.grad_fn is not None else ops.view(tensor, tensor.shape)
+    return hand_on(tensor, tensor.detach())
+
+
+def settled_tree(tree: Any) -> Any:
+    """Return nested results, each settled.
+
+    Raises:
+        RuntimeError: something else than a tensor is among them.
+    """
+    leaves, structure = flatten(tree)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise AutogradError(f"Expected tensors, got unsupported type {type(leaf)}")
+    return unflatten(structure, [settled(leaf) for leaf in leaves])
+
+
+def parted(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    """Return what a function returned as (output, auxiliary output or None).
+
+    Raises:
+        RuntimeError: it should be a pair and is none.
+    """
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(cast("tuple[Any, ...]", result)) != 2:
+        raise AutogradError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    output, aux = cast("tuple[Any, Any]", result)
+    return output, aux
+
+
+def output_tensors(output: Any, name: str) -> tuple[list[Tensor], Structure]:
+    """Return the tensors that a function returned, and their structure.
+
+    Raises:
+        RuntimeError: something else is among them, or there are none.
+    """
+    leaves, structure = flatten(output)
+    if not leaves or (len(leaves) == 1 and leaves[0] is None):
+        raise AutogradError(f"{name}: Expected f to be a function that has non-empty output (got output = {output})")
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise AutogradError(
+                f"{name}: expected f(*primals) to return only tensors, got unsupported type {type(leaf)}"
+            )
+    return leaves, structure
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return how messages call a function."""
+    return getattr(function, "__name__", type(function).__name__)
