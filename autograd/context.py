@@ -275,7 +275,7 @@ class FunctionNode(MembersOfFunction, Node):
 
     def _attributes(self) -> dict[str, Any]:
         """Return the attributes that the user set on ctx."""
-        return {name: value for name, value in self.__dict__.items() if name not in _OWN}
+        return {name: value for name, value in self.__dict__.items() if name not in OWN}
 
     def references(self) -> dict[str, tuple[str, int]]:
         """Return which attributes are an input or an output of the Function. Where forward ran just now they were noted
@@ -317,7 +317,7 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-_OWN = frozenset(
+OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
     "_materialize_non_diff_grads _barren _output_tangents _saved _inputs _references _edges _metas _sequence _suffix "
     "_pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
@@ -354,7 +354,7 @@ def refer(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -
     """Note which attributes of ctx are an input or an output: they stand for these wherever backward runs."""
     references: dict[str, tuple[str, int]] = {}
     for name, value in node.__dict__.items():
-        if isinstance(value, Tensor) and name not in _OWN:
+        if isinstance(value, Tensor) and name not in OWN:
             kind, position = place_of(value, args, outputs, node.dirty_tensors)
             if kind is not VALUE:
                 references[name] = (kind, position)

@@ -128,12 +128,7 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
             f"{cls.__name__}.apply: forward mode through a custom Function in a session does not support it "
             "yet; apply it outside of the session"
         )
-    if named:
-        raise TypeError(
-            f"{cls.__name__}.apply: keyword-only arguments ({', '.join(named)}) cannot be recorded in a "
-            "session; make them positional parameters of forward"
-        )
-    return recorder.function(cls, args)
+    return recorder.function(cls, args, named)
 
 
 def _apply_here(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

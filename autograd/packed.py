@@ -9,7 +9,7 @@ silently lack the terms through them (BW-18).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
@@ -191,6 +191,19 @@ class PackedBackward(Node):
         return above.outputs()
 
 
+def changes_on(before: dict[str, Any], ran: FunctionNode) -> dict[str, Any]:
+    """Return what a backward set on `ran`, a copy of its context that was `before` (CX-02); tensors without the local
+    tape's history."""
+    return {
+        name: value.detach() if isinstance(value, Tensor) and value.grad_fn is not None else value
+        for name, value in ran.__dict__.items()
+        if before.get(name, _ABSENT) is not value
+    }
+
+
+_ABSENT: Any = object()
+
+
 def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode, Items], Items]) -> list[Tensor | None]:
     """Run a Function's backward on a local tape and return its gradients, each with the packed node as its producer."""
     inputs: list[Tensor | None] = [None] * len(context._inputs)
@@ -206,5 +219,7 @@ def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode,
     leaves = [None if t is None else leaf_of(t, t._requires_grad) for t in items]
     a, b = len(grads), len(grads) + len(inputs)
     node, intermediate = on_tape(context, leaves[a:b], leaves[b:])
+    before = dict(node.__dict__)
     results = run(node, leaves[:a])
+    context.__dict__.update(changes_on(before, node))
     return PackedBackward(context.name() + "Backward", items, leaves, results, intermediate).outputs()

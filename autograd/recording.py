@@ -101,8 +101,8 @@ class Recorder(ABC):
         """Record the derivative of a built-in op: one gradient per operand, None where none is wanted."""
 
     @abstractmethod
-    def function(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
-        """Record `cls.apply(*args)` and return what apply returns."""
+    def function(self, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Record `cls.apply(*args, **named)` and return what apply returns; `named` are keyword-only."""
 
     @abstractmethod
     def function_vjp(self, node: Node, grads: Sequence[Data | None]) -> list[Data | None]:
@@ -155,8 +155,8 @@ class Recorder(ABC):
         """Give a cell (`.grad`, a parameter's data) its next version (H8)."""
 
     @abstractmethod
-    def during_pass(self) -> AbstractContextManager[None]:
-        """Return what to hold while a backward pass records into it."""
+    def during_pass(self, retain: bool) -> AbstractContextManager[None]:
+        """Return what to hold while a backward pass records into it, one that keeps what was saved or not."""
 
     @abstractmethod
     def submit(self) -> None:

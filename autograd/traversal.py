@@ -73,7 +73,7 @@ class Pass:
         before = state.grad
         state.passes += 1
         try:
-            with _UNRECORDED if self.recorder is None else self.recorder.during_pass():
+            with _UNRECORDED if self.recorder is None else self.recorder.during_pass(self.retain):
                 if state.passes % _NESTED_PER_THREAD or self.recorder is not None:  # this thread has it locked
                     self._traverse(waiting)
                 else:

@@ -16,21 +16,26 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
                          params: (op params, per operand 1 if its gradient is wanted, per operand its spec index or -1,
                          per output its spec index); outputs: one gradient per wanted operand.
 ``function`` (a user Function; `fn` is "@" + fingerprint)
-    transforms ():       inputs: arguments in order (tensors or constants), then captured tensors and arrays;
+    transforms ():       inputs: arguments in order (tensors or constants), keyword-only arguments (constants), then
+                         captured tensors and arrays;
                          params: (number of arguments, per argument 1 if it requires grad / 0 if not / -1 if no tensor,
-                         1 if recorded for backward, what an earlier run showed or None);
+                         1 if recorded for backward, what an earlier run showed or None, names of the keyword-only
+                         arguments);
                          outputs: the context (spec kind "context"), then forward's outputs.
     transforms (vjp,)*d: inputs: the context, then the inputs of level d:
                              I1 = cotangents (one per output), arguments, outputs;  I(k+1) = cotangents of O(k), I(k)
                          where O1 = one gradient per argument and O(k+1) = one gradient per element of I(k);
                          absent ones are -1 (no tensor, a residual that was not saved, an undefined cotangent);
-                         then captured tensors and arrays;
+                         then values of attributes that the client set on the context; then captured tensors and arrays;
                          params: (length of I(d), number of arguments, number of outputs,
                          wanted positions of O(d), positions of I(d) that require grad, 1 if the result is itself
                          to be differentiated, 1 if what it saved was freed before: reading it raises,
                          (undefined outputs, outputs that require grad) that earlier runs showed and the client
-                         went by, or None);
-                         outputs: one gradient per wanted position.
+                         went by, or None, 1 if the pass keeps what was saved,
+                         per attribute that the client set (name, 1 if its value is a tensor),
+                         1 if it is to be reported whether backward changes the context);
+                         outputs: the context as backward left it (of level 1 only), then one gradient per wanted
+                         position.
 ``hook`` (user code by fingerprint)
     params: (kind, a, b): "tensor" (1, 0), "pre" (cotangents, 0), "post" (gradients of inputs, cotangents);
     inputs: a + b gradients, then captured tensors and arrays; outputs: the a gradients, replaced or not.

@@ -8,13 +8,15 @@ are never stored twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Final, cast
 
 import numpy as np
 
 from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import is_array
+from raygrad.autograd.packed import changes_on
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.values import Blob
@@ -51,6 +53,13 @@ class Context:
             self._live, self._packed = _rebuild(cls, self._packed), None
         return self._live
 
+    def seen(self, cls: type[Function]) -> FunctionNode:
+        """Return the node for who only looks at it."""
+        if self._live is not None:
+            return self._live
+        assert self._packed is not None
+        return _rebuild(cls, self._packed)
+
     def packed(self) -> dict[str, Any]:
         """Return it as plain data, arrays and blobs.
 
@@ -61,7 +70,7 @@ class Context:
             assert self._packed is not None
             return self._packed
         node = self._live
-        references = node._references or {}
+        references = node.references()
         return {
             "saved": [_pack_slot(slot) for slot in node._saved or ()],
             "freed": node._saved is None,
@@ -73,11 +82,77 @@ class Context:
             },
             "references": dict(references),
             "needs": node.needs_input_grad,
-            "materialize": node.materialize_grads,
+            "materialize": (node.materialize_grads, node._materialize_non_diff_grads),
+            "barren": tuple(sorted(node._barren)),
             "wanted": tuple(edge is not None and edge[0] is not None for edge in node._edges),
             "inputs": tuple(_pack_meta(meta) for meta in node._inputs),
             "outputs": tuple(_pack_meta(meta) for meta in node._metas),
         }
+
+
+def pickles(node: FunctionNode) -> bool:
+    """Tell whether a context can leave its worker (H10)."""
+    try:
+        Context(node).packed()
+    except NotShippable:
+        return False
+    return True
+
+
+# ---- what backward and the client change (DR-05) ---------------------------------------------------------------------
+
+
+def with_attributes(node: FunctionNode, assigned: Sequence[tuple[str, int]], values: Sequence[Any]) -> FunctionNode:
+    """Return a copy of a context with attributes that the client set: (name, 1 if the value is a tensor's array)."""
+    copy = object.__new__(type(node))
+    copy.__dict__.update(node.__dict__)
+    for (name, is_tensor), value in zip(assigned, values, strict=True):
+        copy.__dict__[name] = Tensor.made(value) if is_tensor else value
+    if copy._references is not None:
+        names = {name for name, _ in assigned}
+        copy._references = {name: ref for name, ref in copy._references.items() if name not in names} or None
+    return copy
+
+
+def has_changed(before: dict[str, Any], ran: FunctionNode) -> bool:
+    """Tell whether backward set or deleted something on a context that was `before`."""
+    now = ran.__dict__
+    return len(now) != len(before) or any([before.get(name, _ABSENT) is not value for name, value in now.items()])
+
+
+def attributes_of(node: FunctionNode) -> int:
+    """Return what attributes the user set on a context: 0 none, 1 constants, 2 some that backward may write to."""
+    attributes = node._attributes()
+    if any([_may_be_written_to(value) for value in attributes.values()]):
+        return WRITABLE
+    return int(bool(attributes))
+
+
+WRITABLE: Final = 2
+
+
+def left_behind(context: FunctionNode, before: dict[str, Any], ran: FunctionNode) -> FunctionNode:
+    """Return `context` with what backward changed on `ran`, a copy of it that was `before`."""
+    now = ran.__dict__
+    left = object.__new__(type(context))
+    left.__dict__.update({name: value for name, value in context.__dict__.items() if name in now})
+    changed = changes_on(before, ran)
+    left.__dict__.update(changed)
+    if left._references is not None and not changed.keys().isdisjoint(left._references):
+        left._references = {name: ref for name, ref in left._references.items() if name not in changed} or None
+    return left
+
+
+_ABSENT: Any = object()
+_CONSTANT: Final = (*_PLAIN, tuple, frozenset, np.dtype, np.ufunc, type, FunctionType, BuiltinFunctionType)
+
+
+def _may_be_written_to(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        value = value._data
+    if isinstance(value, np.ndarray):
+        return bool(value.flags.writeable)
+    return not isinstance(value, _CONSTANT)
 
 
 class _Wanted(FunctionNode):
@@ -95,7 +170,8 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
         setattr(node, name, _unpack_attribute(value))
     node._references = {name: tuple(ref) for name, ref in packed["references"].items()} or None
     node.needs_input_grad = tuple(packed["needs"])
-    node.materialize_grads = packed["materialize"]
+    node.materialize_grads, node._materialize_non_diff_grads = packed["materialize"]
+    node._barren = frozenset(packed["barren"])
     node._inputs = [_unpack_meta(meta) for meta in packed["inputs"]]
     node._metas = [_unpack_meta(meta) for meta in packed["outputs"]]
     node._edges = [

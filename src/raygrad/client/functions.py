@@ -6,31 +6,26 @@ records of runs. The nodes that record its derivatives are in `vjps`.
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING, Any, cast
-
-import cloudpickle
+from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.function import Function
-from raygrad.autograd.layout import is_array
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import NO_EDGE, next_sequence
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import NotShippable
 from raygrad.proto.graph import KIND_OBJECT, ROLE_FUNCTION
 
+from .applied import RecordedFunction
 from .learned import Known, Learning, inferred, shown
-from .records import CONTEXT, Constant, NodeRecord
+from .records import CONTEXT, NodeRecord, snapshot
 from .sites import user_site
-from .vjps import RecordedFunction
 
 if TYPE_CHECKING:
     from .recorder import SessionRecorder
 
 
-def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...]) -> Any:
-    """Record `cls.apply(*args)`; the first time for a key, run up to here and learn from it."""
+def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
     with recorder.lock:
         shipped = recorder.code(cls)
         recording = state.grad and any(isinstance(a, Tensor) and a._requires_grad for a in args)
@@ -52,6 +47,10 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                 sources.append(constant)
                 inputs.append(None)
                 flags.append(-1)
+        for name, value in named.items():  # keyword-only ones are constants (FN-05)
+            constant, identity = snapshot(value)
+            key.append((name, identity))
+            sources.append(constant)
         captured = recorder.captured(shipped)
         sources.extend([recorder.source(value) for value in captured])
         where = tuple(key)
@@ -59,9 +58,10 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         if known is None and hasattr(cls, "infer"):
             known = inferred(recorder, cls, args)
         meta = (len(args), tuple(flags), int(recording))
+        names = tuple(named)
         fn = "@" + shipped.fingerprint
         if known is None:
-            known, record, values = _resolve(recorder, fn, sources, meta, where, recording)
+            known, record, values = _resolve(recorder, fn, sources, (*meta, None, names), where, recording)
         else:
             record = NodeRecord(
                 recorder,
@@ -70,9 +70,10 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                 (),
                 sources,
                 (CONTEXT, *known.outputs),
-                (*meta, known.expected),
+                (*meta, known.expected, names),
                 user_site(),
             )
+            record.pinned = not known.pickles or bool(getattr(cls, "pinned", False))
             record.effects = bool(getattr(cls, "effects", False))
             if known.expected is None:
                 record.learn = Learning(where, known)
@@ -84,37 +85,14 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         return result
 
 
-def snapshot(value: Any) -> tuple[Constant, Any]:
-    """Return a non-tensor argument as it is now, and what identifies it among equal ones (H17).
-
-    Raises:
-        NotShippable: it cannot be copied or pickled.
-    """
-    kind = cast("type[Any]", type(value))
-    if kind in (int, float, bool, str, bytes, complex, type(None)):
-        return Constant(value), (kind, value)
-    if is_array(value) and value.dtype.kind in "biufc":
-        kept = value.copy(order="K")
-        kept.flags.writeable = False
-        return Constant(kept), ("array", value.shape, value.dtype.str, kept.strides)
-    try:
-        blob = cloudpickle.dumps(value)
-        kept = copy.deepcopy(value)
-    except Exception as error:
-        raise NotShippable(
-            f"an argument of type {kind.__name__} cannot travel to a worker ({error}); pass plain data, "
-            "or make it inside forward"
-        ) from error
-    return Constant(kept), ("pickle", blob)
-
-
 def _resolve(
     recorder: SessionRecorder, fn: str, sources: list[Any], meta: tuple[Any, ...], where: Any, recording: bool
 ) -> tuple[Known, NodeRecord, list[Any]]:
     """Run up to and including the Function, wait, and return what its run showed with its outputs."""
-    record = NodeRecord(recorder, ROLE_FUNCTION, fn, (), sources, (CONTEXT,), (*meta, None), user_site())
+    record = NodeRecord(recorder, ROLE_FUNCTION, fn, (), sources, (CONTEXT,), meta, user_site())
     recorder.add_record(record)
     record.effects = True
+    record.pinned = True  # whether its context can leave its worker is not known yet (H10)
     learning = record.learn = Learning(where)
     context = record.output(0) if recording else None
     record.saved |= 1
@@ -155,27 +133,28 @@ def _wrapped(
         context = values.pop() if len(values) > len(known.outputs) else record.output(0)
         record.saved |= 1
     node = None
-    if recording and any(known.differentiable):
+    if recording and context is not None and any(known.differentiable):
         saved_in = range(len(args)) if known.saved_inputs is None else known.saved_inputs
         saved_out = range(len(values)) if known.saved_outputs is None else known.saved_outputs
-        node = RecordedFunction.of(cls, recorder, fn, record, context)
-        node._inputs = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
-        node._edges = [(a.edge() if a._requires_grad else NO_EDGE) if isinstance(a, Tensor) else None for a in args]
-        node.needs_input_grad = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
-        node._metas = [
-            (v.shape, v.dtype) if entry.dtype is not None else None
-            for v, entry in zip(values, known.outputs, strict=True)
-        ]
-        node._saved_inputs = {i: inputs[i] for i in saved_in if inputs[i] is not None}  # type: ignore[misc]
-        node._saved_outputs = {j: values[j] for j in saved_out}
-        node._saves = known.saves
-        node._captured = captured
-        node._versions = {
-            i: (a.counter(), a.counter()[0])
-            for i, a in enumerate(args)
-            if i in node._saved_inputs and isinstance(a, Tensor)
-        }
-        node._sequence = next_sequence()
+        node = RecordedFunction.of(cls, recorder, fn, record.site, context)
+        node.__dict__.update(
+            _inputs=[(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args],
+            _edges=[(a.edge() if a._requires_grad else NO_EDGE) if isinstance(a, Tensor) else None for a in args],
+            needs_input_grad=tuple(isinstance(a, Tensor) and a._requires_grad for a in args),
+            _metas=[
+                (v.shape, v.dtype) if entry.dtype is not None else None
+                for v, entry in zip(values, known.outputs, strict=True)
+            ],
+            _saved_inputs={i: inputs[i] for i in saved_in if inputs[i] is not None},
+            _saved_outputs={j: values[j] for j in saved_out},
+            _tensors={i: args[i] for i in saved_in if inputs[i] is not None},
+            _saves=known.saves,
+            _attributes_kind=known.attributes,
+            _pinned=record.pinned,
+            _captured=captured,
+            _versions={i: (args[i].counter(), args[i].counter()[0]) for i in saved_in if inputs[i] is not None},
+            _sequence=next_sequence(),
+        )
         if state.transforms:
             node._suffix = "GeneratedBackward"
         for held in (*node._saved_inputs.values(), *node._saved_outputs.values()):

@@ -13,6 +13,7 @@ from raygrad.autograd.dtypes import is_differentiable
 from raygrad.autograd.tensor import Tensor
 from raygrad.proto.graph import KIND_OBJECT, Spec
 from raygrad.proto.program import Learned
+from raygrad.workers.contexts import WRITABLE
 
 from .records import SpecEntry, spec_of_array
 
@@ -35,15 +36,21 @@ class Known(NamedTuple):
     as_tuple: bool
     saves: bool
     """Whether it saves tensors at all: else there is nothing to free, and another backward may run (CX-11)."""
+    attributes: int = WRITABLE
+    """What attributes forward sets on its ctx, for somebody to ask for later (CX-02): 0 none, 1 constants, WRITABLE."""
+    pickles: bool = True
+    """Whether its context can leave its worker (H10)."""
 
 
 class Learning:
     """What a record of a run is to teach: filled in by the session when the record arrives."""
 
-    __slots__ = ("inferred", "key", "learned", "undefined")
+    __slots__ = ("fn", "inferred", "key", "learned", "undefined")
 
-    def __init__(self, key: Any, inferred: Known | None = None) -> None:
+    def __init__(self, key: Any, inferred: Known | None = None, fn: str = "") -> None:
         self.key = key
+        self.fn = fn
+        """The Function, of a vjp."""
         self.inferred = inferred
         """What the Function's `infer` said, to be replaced by what its run shows."""
         self.learned: Any = None
@@ -71,7 +78,9 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
 
 def shown(recorder: SessionRecorder, learned: Learned) -> Known:
     """Return what a run of a Function showed, from its record."""
-    *described, (_, as_tuple), (_, saves) = learned.outputs
+    described = [entry for entry in learned.outputs if entry[0] in ("array", "object")]
+    facts = dict(learned.outputs[len(described) :])
+    as_tuple, saves = facts["tuple"], facts["saves"]
     entries: list[SpecEntry] = []
     kinds: list[tuple[Any, ...]] = []
     for kind, body in described:
@@ -99,4 +108,6 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
         tuple(learned.saved_outputs),
         bool(as_tuple),
         bool(saves),
+        facts["attributes"],
+        bool(facts["pickles"]),
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -50,6 +50,8 @@ class SessionRecorder(Recorder):
         self.dropped: deque[tuple[int, int]] = deque()
         self.pin = -1
         """The worker that `rg.place` asks for, or -1."""
+        self.retaining = False
+        """Whether the pass that records keeps what was saved."""
         self._specs: dict[Spec, SpecEntry] = {}
         self._plain: dict[Meta, SpecEntry] = {}
         self._memo: dict[Any, Template] = {}
@@ -328,8 +330,14 @@ class SessionRecorder(Recorder):
             return record.constant.value
         return self.session.read(cast(NodeRecord, record), value.index)
 
-    def during_pass(self) -> AbstractContextManager[None]:
-        return collector_paused()
+    @contextmanager
+    def during_pass(self, retain: bool) -> Generator[None]:
+        before, self.retaining = self.retaining, retain
+        try:
+            with collector_paused():
+                yield
+        finally:
+            self.retaining = before
 
     def submit(self) -> None:
         with collector_paused():
@@ -340,10 +348,10 @@ class SessionRecorder(Recorder):
             value = self.leaf(Tensor.made(value)) if not isinstance(value, Pending) else value
         self.cells.write(cell, attribute, value)
 
-    def function(self, cls: Any, args: tuple[Any, ...]) -> Any:
+    def function(self, cls: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         from .functions import apply_function
 
-        return apply_function(self, cls, args)
+        return apply_function(self, cls, args, named)
 
     def function_vjp(self, node: Node, grads: Sequence[Data | None]) -> list[Data | None]:
         from .vjps import vjp_of_eager

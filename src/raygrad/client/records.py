@@ -7,13 +7,17 @@ once.
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import cloudpickle
 import numpy as np
 
+from raygrad.autograd.layout import is_array
 from raygrad.autograd.recording import Pending, Record
+from raygrad.errors import NotShippable
 from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, Spec
 
 from .sites import Site
@@ -49,6 +53,30 @@ class Constant:
         self.spec = spec
 
 
+def snapshot(value: Any) -> tuple[Constant, Any]:
+    """Return a non-tensor argument as it is now, and what identifies it among equal ones (H17).
+
+    Raises:
+        NotShippable: it cannot be copied or pickled.
+    """
+    kind = cast("type[Any]", type(value))
+    if kind in (int, float, bool, str, bytes, complex, type(None)):
+        return Constant(value), (kind, value)
+    if is_array(value) and value.dtype.kind in "biufc":
+        kept = value.copy(order="K")
+        kept.flags.writeable = False
+        return Constant(kept), ("array", value.shape, value.dtype.str, kept.strides)
+    try:
+        blob = cloudpickle.dumps(value)
+        kept = copy.deepcopy(value)
+    except Exception as error:
+        raise NotShippable(
+            f"an argument of type {kind.__name__} cannot travel to a worker ({error}); pass plain data, "
+            "or make it inside forward"
+        ) from error
+    return Constant(kept), ("pickle", blob)
+
+
 Source: TypeAlias = "tuple[NodeRecord, int, Pending | None] | Constant | None"
 """What a node reads: (record, output, holder), a constant, or nothing (an undefined gradient)."""
 
@@ -80,6 +108,7 @@ class NodeRecord(Record):
         "needed",
         "outputs",
         "pin",
+        "pinned",
         "role",
         "run",
         "saved",
@@ -119,6 +148,8 @@ class NodeRecord(Record):
         self.near: Source = None
         self.template: Template | None = None
         self.pin = -1
+        self.pinned = False
+        """Its context stays on its worker (H10)."""
         self.needed = -1
         self.learn: Any = None
         self.run = -1

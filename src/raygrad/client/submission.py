@@ -128,7 +128,7 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
         if record.live:
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
-                    stored = entry is CONTEXT or record.saved >> index & 1
+                    stored = not record.pinned if entry is CONTEXT else record.saved >> index & 1
                     keep.append((record.base + index, KEEP_IN_STORE if stored else KEEP_ON_WORKER))
     graph = Graph(tuple(specs), tuple(external_specs), tuple(nodes), tuple(keep), open_ended)
     encoded = graph.encode()

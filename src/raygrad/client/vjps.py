@@ -1,22 +1,22 @@
 """The derivatives of user Functions in a session: nodes that record vjps, of any order (H7).
 
-Rules of this file: the nodes that stand in the client's graph for Functions applied in a session, for vjps recorded
-under create_graph, and for Functions that ran before the session. No backward of a user runs here.
+Rules of this file: what is recorded for the backward of a Function applied in a session (whose node is in `applied`),
+of one that ran before the session, and of vjps recorded under create_graph. No backward of a user runs here.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.autograd.derive import Meta
-from raygrad.autograd.function import INPUT, OUTPUT, VALUE, Function, FunctionNode
-from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, Node, next_sequence, stale_message
+from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode
+from raygrad.autograd.node import FREED, NO_EDGE, Node, next_sequence
 from raygrad.autograd.once import refusing
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import AutogradError, SessionError
+from raygrad.errors import AutogradError
 from raygrad.proto.graph import ROLE_FUNCTION, VJP
 from raygrad.workers.contexts import Context
 
@@ -25,92 +25,25 @@ from .records import CONTEXT, Constant, NodeRecord
 from .sites import user_site
 
 if TYPE_CHECKING:
+    from .applied import RecordedFunction
     from .recorder import SessionRecorder
 
 
-class RecordedFunction(FunctionNode):
-    """The node of a Function applied in a session: its backward records a vjp."""
+class Claim(NamedTuple):
+    """What a vjp needs of its Function's context, kept as long as the vjp may be differentiated (H7)."""
 
-    _recorder: SessionRecorder
-    _fn: str
-    _site: Any
-    _context: Pending | None
-    _captured: Sequence[Pending]
-    """What the Function captured when it was applied (H16)."""
-    _saved_inputs: dict[int, Pending]
-    _saved_outputs: dict[int, Pending]
-    _versions: dict[int, tuple[list[int], int]]
-    _saves: bool
-    _freed: bool = False
-
-    @staticmethod
-    def of(
-        function: type[Function], recorder: SessionRecorder, fn: str, record: NodeRecord, context: Pending | None
-    ) -> RecordedFunction:
-        """Return a node named after the Function, for an application recorded as `record`."""
-        made = _node_classes.get(function)
-        if made is None:
-            made = _node_classes[function] = type(
-                function.__name__ + "Backward", (RecordedFunction,), {"_function": function}
-            )
-        node: RecordedFunction = made()
-        node._recorder = recorder
-        node._fn = fn
-        node._site = record.site
-        node._context = context
-        return node
-
-    def _release(self) -> None:
-        self._freed = True
-        if self._saves:
-            self._context = None
-            self._saved_inputs = {}
-            self._saved_outputs = {}
-
-    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
-        if self._context is None:
-            raise AutogradError(FREED)
-        if self._recorder.closed:
-            raise SessionError(f"the session that ran {self.name()} is closed: run backward inside the session")
-        for position, (counter, version) in self._versions.items():
-            if counter[0] != version:
-                raise AutogradError(stale_message(f"argument {position} saved by {self.name()}", counter[0], version))
-        if create_graph:
-            return self._differentiably(grads)
-        items: list[Data | None] = [*grads]
-        items.extend(self._saved_inputs.get(i) for i in range(len(self._inputs)))
-        items.extend(self._saved_outputs.get(j) for j in range(len(self._metas)))
-        wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
-        metas = [self._inputs[i] for i in wanted]
-        shift = len(self._metas)
-        requires = [shift + i for i in wanted] + [shift + len(self._inputs) + j for j in self._saved_outputs]
-        results, _ = record_vjp(self, self._context, 1, items, requires, wanted, metas, False, self._freed)
-        out: list[Data | None] = [None] * len(self._edges)
-        for position, value in zip(wanted, results, strict=True):
-            out[position] = value
-        return out
-
-    def _differentiably(self, grads: Sequence[Any]) -> list[Any]:
-        """Record the vjp as a node that can itself be differentiated; gradients are tensors here (H7)."""
-        assert self._context is not None
-        items: list[Tensor | None] = [*grads]
-        for i in range(len(self._inputs)):
-            value = self._saved_inputs.get(i)
-            items.append(None if value is None else _at_edge(value, self._edges[i]))
-        for j in range(len(self._metas)):
-            value = self._saved_outputs.get(j)
-            items.append(None if value is None else Tensor.made(value, self, j))
-        wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
-        return RecordedVjp.run(
-            self, self._context, 1, items, wanted, [self._inputs[i] for i in wanted], len(self._edges)
-        )
+    context: Pending
+    assigned: Sequence[tuple[str, int, Any]]
+    """Attributes that the client set: (name, 1 if the value is a tensor's, what a node reads)."""
+    freed: bool
+    """An earlier pass freed what was saved: reading it raises (CX-11)."""
 
 
 class RecordedVjp(Node):
     """A vjp recorded under create_graph: a node of level `depth`, whose own backward records level `depth + 1`."""
 
     _base: RecordedFunction
-    _context: Pending | None
+    _claim: Claim | None
     _depth: int
     _items: list[Tensor | None]
     _wanted: list[int]
@@ -123,7 +56,7 @@ class RecordedVjp(Node):
     @staticmethod
     def run(
         base: RecordedFunction,
-        context: Pending,
+        claim: Claim,
         depth: int,
         items: list[Tensor | None],
         wanted: list[int],
@@ -134,7 +67,7 @@ class RecordedVjp(Node):
         requires = [i for i, item in enumerate(items) if item is not None and item._requires_grad]
         values, flows = record_vjp(
             base,
-            context,
+            claim,
             depth,
             [None if t is None else base._recorder.leaf(t) for t in items],
             requires,
@@ -143,7 +76,7 @@ class RecordedVjp(Node):
             True,
         )
         node = RecordedVjp()
-        node._base, node._context, node._depth, node._items = base, context, depth, items
+        node._base, node._claim, node._depth, node._items = base, claim, depth, items
         node._wanted, node._results = wanted, results
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
         node._metas = [None] * results
@@ -170,42 +103,37 @@ class RecordedVjp(Node):
         return [None if t is None else (t.shape, t.dtype) for t in self._items]
 
     def _release(self) -> None:
-        self._context = None
+        self._claim = None
         self._items = []
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
-        if self._context is None:
+        if self._claim is None:
             raise AutogradError(FREED)
         owner = self._base._recorder
         wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         metas = [self._input_metas()[i] for i in wanted]
         if create_graph:
-            return RecordedVjp.run(
-                self._base, self._context, self._depth + 1, [*grads, *self._items], wanted, metas, len(self._items)
-            )
-        items = [*grads, *(None if t is None else owner.leaf(t) for t in self._items)]
+            items = [*grads, *self._items]
+            return RecordedVjp.run(self._base, self._claim, self._depth + 1, items, wanted, metas, len(self._items))
+        data = [*grads, *(None if t is None else owner.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
-        values, _ = record_vjp(self._base, self._context, self._depth + 1, items, requires, wanted, metas, False)
+        values, _ = record_vjp(self._base, self._claim, self._depth + 1, data, requires, wanted, metas, False)
         out: list[Data | None] = [None] * len(self._edges)
         for position, value in zip(wanted, values, strict=True):
             out[position] = value
         return out
 
 
-_node_classes: dict[type[Function], type[RecordedFunction]] = {}
-
-
 def record_vjp(
     base: RecordedFunction,
-    context: Pending,
+    claim: Claim,
     depth: int,
     items: Sequence[Data | None],
     requires: Sequence[int],
     wanted: Sequence[int],
     metas: Sequence[Meta | None],
     differentiate: bool,
-    freed: bool = False,
 ) -> tuple[list[Pending | None], frozenset[int]]:
     """Record level `depth` of a Function's derivatives.
 
@@ -216,24 +144,38 @@ def record_vjp(
     """
     recorder = base._recorder
     with recorder.lock:
-        sources = [recorder.source(context), *(recorder.source(item) for item in items)]
+        sources = [recorder.source(claim.context), *(recorder.source(item) for item in items)]
+        sources.extend([source for _, _, source in claim.assigned])
         sources.extend([recorder.source(value) for value in base._captured])
         present = tuple(None if i is None else (i.shape, i.dtype.char) for i in items)
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate)
-        outputs = [recorder.plain(meta) for meta in metas]  # type: ignore[arg-type]
+        outputs = [CONTEXT, *(recorder.plain(meta) for meta in metas)]  # type: ignore[arg-type]
         known = recorder.session.undefined.get(key)
-        flags = (int(differentiate), int(freed), known if differentiate else None)
-        meta = (len(items), len(base._inputs), len(base._metas), tuple(wanted), tuple(requires), *flags)
+        reports = depth == 1 and recorder.session.changing.get(base._fn) is None
+        flags = (int(differentiate), int(claim.freed), known if differentiate else None, int(recorder.retaining))
+        names = tuple([(name, is_tensor) for name, is_tensor, _ in claim.assigned])
+        meta = (
+            len(items),
+            len(base._inputs),
+            len(base._metas),
+            tuple(wanted),
+            tuple(requires),
+            *flags,
+            names,
+            int(reports),
+        )
         made = NodeRecord(recorder, ROLE_FUNCTION, base._fn, (VJP,) * depth, sources, outputs, meta, base._site)
         made.effects = True
-        made.near = recorder.source(context)
+        made.near = recorder.source(claim.context)
         recorder.add_record(made)
         learning = None
-        if known is None or not differentiate:
-            learning = made.learn = Learning(key)
+        if known is None or not differentiate or depth == 1:  # if it is known, it may still change its context
+            learning = made.learn = Learning(key, fn=base._fn)
         results: list[Pending | None] = [
-            made.output(i, None, known is not None and i not in known[0]) for i in range(len(outputs))
+            made.output(i + 1, None, known is not None and i not in known[0]) for i in range(len(metas))
         ]
+        if depth == 1:
+            base._ran(made)
         if differentiate and known is None:
             assert learning is not None
             recorder.session.submit()
@@ -248,15 +190,6 @@ def record_vjp(
             elif result is not None:
                 result.defined = True
         return results, frozenset(known[1])
-
-
-def _at_edge(value: Pending, edge: Edge | None) -> Tensor:
-    """Return a saved input as a tensor in its place in the graph."""
-    if edge is None or edge[0] is None:
-        return Tensor.made(value)
-    if isinstance(edge[0], AccumulateGrad):
-        return edge[0].variable
-    return Tensor.made(value, edge[0], edge[1])
 
 
 def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
@@ -275,12 +208,18 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
                 items.append(None)
             else:
                 items.append(slot.value if kind is OUTPUT else recorder.leaf(slot.value))
-    wanted = [i for i, edge in enumerate(node._edges) if edge is not None and edge[0] is not None]
+    needed = node._needed
+    wanted = [
+        i
+        for i, edge in enumerate(node._edges)
+        if edge is not None and edge[0] is not None and (needed is None or needed[i])
+    ]
     with recorder.lock:
         sources = [context, *(recorder.source(item) for item in [*items, *recorder.captured(shipped)])]
-        outputs = [recorder.plain(node._inputs[i]) for i in wanted]
-        requires = tuple(len(node._metas) + i for i in wanted)
-        meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, 0, 0, None)
+        outputs = [CONTEXT, *(recorder.plain(node._inputs[i]) for i in wanted)]
+        requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
+        flags = (0, 0, None, int(recorder.retaining), (), 0)
+        meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, *flags)
         made = NodeRecord(
             recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()
         )
@@ -288,7 +227,7 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
         recorder.add_record(made)
     out: list[Data | None] = [None] * len(node._edges)
     for number, position in enumerate(wanted):
-        out[position] = made.output(number, None)
+        out[position] = made.output(number + 1, None)
     return out
 
 

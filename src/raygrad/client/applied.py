@@ -1,0 +1,233 @@
+"""The node of a user Function that was applied in a session, and what its user sees of the context (CX, DR-05).
+
+Rules of this file: the node stands in the client's graph; the context itself is on workers, or in the store. What is
+recorded for a backward is in `vjps`. Reading an attribute of the context, or what it saved, is a sync point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from raygrad.autograd.context import OWN
+from raygrad.autograd.function import OUTPUT, Function, FunctionNode
+from raygrad.autograd.node import FREED, AccumulateGrad, Edge, stale_message
+from raygrad.autograd.recording import Data, Pending, Recorder
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import AutogradError, SessionError
+from raygrad.workers.contexts import WRITABLE
+
+from .records import snapshot
+from .vjps import Claim, RecordedVjp, record_vjp
+
+if TYPE_CHECKING:
+    from .recorder import SessionRecorder
+    from .records import NodeRecord
+
+
+class RecordedFunction(FunctionNode):
+    """The node of a Function applied in a session: its backward records a vjp.
+
+    Attributes that nobody here has set are looked for on the context.
+    """
+
+    _recorder: SessionRecorder
+    _fn: str
+    _site: Any
+    _context: Pending | None
+    """The context, as long as a backward may ask for what it saved."""
+    _left: Pending | None
+    """The context without what it saved, for who asks for its attributes after that was freed."""
+    _captured: Sequence[Pending]
+    """What the Function captured when it was applied (H16)."""
+    _saved_inputs: dict[int, Pending]
+    _saved_outputs: dict[int, Pending]
+    _tensors: dict[int, Tensor]
+    """The arguments that were saved."""
+    _versions: dict[int, tuple[list[int], int]]
+    _saves: bool
+    _attributes_kind: int
+    """As `Known.attributes`."""
+    _pinned: bool
+    _freed: bool
+    _assigned: dict[str, Any]
+    """Attributes that the client has set and no backward has been told of."""
+
+    @staticmethod
+    def of(
+        function: type[Function], recorder: SessionRecorder, fn: str, site: Any, context: Pending
+    ) -> RecordedFunction:
+        """Return a node named after the Function, for an application whose context is `context`."""
+        made = _node_classes.get(function)
+        if made is None:
+            made = _node_classes[function] = type(
+                function.__name__ + "Backward", (RecordedFunction,), {"_function": function}
+            )
+        node: RecordedFunction = made()
+        node.__dict__.update(
+            _recorder=recorder, _fn=fn, _site=site, _context=context, _left=None, _freed=False, _assigned={}
+        )
+        return node
+
+    # ---- what the user sees of the context --------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NODES_OWN or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        if name in self._assigned:
+            return self._assigned[name]
+        live = self._live_context()
+        if live is not None:
+            place = (live._references or {}).get(name)
+            if place is not None:
+                return self._saved_at(*place)
+            if name in live._attributes():
+                return live.__dict__[name]
+        raise AttributeError(f"'{self._title()}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _NODES_OWN or name in _TRAVELLING:
+            self._assigned[name] = value
+        if name in _NODES_OWN:
+            object.__setattr__(self, name, value)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What forward saved, in order; a sync point.
+
+        Raises:
+            RuntimeError: freed by an earlier backward (CX-10), or changed in place since (CX-13).
+        """
+        if self._freed or self._context is None:
+            raise AutogradError(FREED)
+        self._check_versions()
+        live = self._live_context()
+        assert live is not None
+        if live._saved is None:
+            raise AutogradError(FREED)
+        return tuple(
+            [
+                None
+                if slot is None
+                else self._saved_at(slot.kind, slot.position)
+                if slot.position >= 0
+                else Tensor.made(slot.value._data)
+                for slot in live._saved
+            ]
+        )
+
+    def _live_context(self) -> FunctionNode | None:
+        """Wait for the context and return it as a node of its own."""
+        held = self._left if self._context is None else self._context
+        if held is None:
+            return None
+        if self._recorder.closed:
+            raise SessionError(f"the context of {self._title()} was dropped when its session was closed")
+        context: Any = self._recorder.read(held)
+        return context.seen(self._function)
+
+    def _saved_at(self, kind: str, position: int) -> Tensor:
+        """Return a saved input or output in its place in the graph."""
+        if kind == OUTPUT:
+            return Tensor.made(self._saved_outputs[position], self, position)
+        return self._tensors[position]
+
+    # ---- the node ---------------------------------------------------------------------------------------------------
+
+    def _release(self) -> None:
+        self._freed = True
+        if self._saves:
+            self._context = None
+            self._saved_inputs, self._saved_outputs, self._tensors = {}, {}, {}
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if self._context is None:
+            raise AutogradError(FREED)
+        if self._recorder.closed:
+            raise SessionError(f"the session that ran {self.name()} is closed: run backward inside the session")
+        self._check_versions()
+        if create_graph:
+            return self._differentiably(grads)
+        items: list[Data | None] = [*grads]
+        items.extend(self._saved_inputs.get(i) for i in range(len(self._inputs)))
+        items.extend(self._saved_outputs.get(j) for j in range(len(self._metas)))
+        wanted = self._wanted()
+        metas = [self._inputs[i] for i in wanted]
+        shift = len(self._metas)
+        requires = [shift + i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
+        requires += [shift + len(self._inputs) + j for j in self._saved_outputs]
+        results, _ = record_vjp(self, self._claim(), 1, items, requires, wanted, metas, False)
+        out: list[Data | None] = [None] * len(self._edges)
+        for position, value in zip(wanted, results, strict=True):
+            out[position] = value
+        return out
+
+    def _wanted(self) -> list[int]:
+        """Return the inputs whose gradient this pass needs (CX-18)."""
+        needed = self._needed
+        return [
+            i
+            for i, edge in enumerate(self._edges)
+            if edge is not None and edge[0] is not None and (needed is None or needed[i])
+        ]
+
+    def _differentiably(self, grads: Sequence[Any]) -> list[Any]:
+        """Record the vjp as a node that can itself be differentiated; gradients are tensors here (H7)."""
+        items: list[Tensor | None] = [*grads]
+        for i in range(len(self._inputs)):
+            value = self._saved_inputs.get(i)
+            items.append(None if value is None else _at_edge(value, self._edges[i]))
+        for j in range(len(self._metas)):
+            value = self._saved_outputs.get(j)
+            items.append(None if value is None else Tensor.made(value, self, j))
+        wanted = self._wanted()
+        metas = [self._inputs[i] for i in wanted]
+        return RecordedVjp.run(self, self._claim(), 1, items, wanted, metas, len(self._edges))
+
+    def _claim(self) -> Claim:
+        """Return what a backward recorded now needs of the context, with what the client set on it as it is (H17)."""
+        assert self._context is not None
+        recorder = self._recorder
+        assigned = [
+            (name, 1, recorder.source(recorder.leaf(value)))
+            if isinstance(value, Tensor)
+            else (name, 0, snapshot(value)[0])
+            for name, value in self._assigned.items()
+        ]
+        return Claim(self._context, assigned, self._freed)
+
+    def _ran(self, made: NodeRecord) -> None:
+        """Take note of a recorded backward: where its context is from now on (DR-05)."""
+        retain = self._recorder.retaining
+        changes = self._attributes_kind == WRITABLE or self._recorder.session.changing.get(self._fn) is not False
+        made.pinned = self._pinned or not retain
+        if self._assigned or changes:
+            left = made.output(0)
+            self._assigned = {}
+            if retain or not self._saves:
+                self._context = left
+            else:
+                self._left = left
+        elif not retain and self._saves and self._attributes_kind:
+            self._left = made.output(0)
+
+    def _check_versions(self) -> None:
+        for position, (counter, version) in self._versions.items():
+            if counter[0] != version:
+                raise AutogradError(stale_message(f"argument {position} saved by {self.name()}", counter[0], version))
+
+
+_NODES_OWN: Final = OWN | frozenset(RecordedFunction.__annotations__)
+_TRAVELLING: Final = frozenset(("needs_input_grad", "materialize_grads"))
+"""What the engine knows of a context and users may set."""
+
+_node_classes: dict[type[Function], type[RecordedFunction]] = {}
+
+
+def _at_edge(value: Pending, edge: Edge | None) -> Tensor:
+    """Return a saved input as a tensor in its place in the graph."""
+    if edge is None or edge[0] is None:
+        return Tensor.made(value)
+    if isinstance(edge[0], AccumulateGrad):
+        return edge[0].variable
+    return Tensor.made(value, edge[0], edge[1])

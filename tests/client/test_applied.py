@@ -1,0 +1,122 @@
+"""The node of a Function applied in a session, as its user sees it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import raygrad as rg
+
+
+def square(**more: Any) -> Any:
+    """A Function that saves its input, with what `more` says."""
+
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        more.get("forward", lambda _: None)(ctx)
+        return x * x
+
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        more.get("backward", lambda _: None)(ctx)
+        return grad * x * 2.0
+
+    body = {"forward": staticmethod(forward), "backward": staticmethod(backward), "pinned": more.get("pinned", False)}
+    return type("Square", (rg.autograd.Function,), body)
+
+
+def sets_k(ctx: Any) -> None:
+    ctx.k = 7
+
+
+def sets_a_lock(ctx: Any) -> None:
+    ctx.lock = threading.Lock()
+
+
+def uses_the_lock(ctx: Any) -> None:
+    with ctx.lock:
+        pass
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "strict"])
+def session(request: Any) -> Any:
+    with rg.Session(workers=2, strict=request.param) as session:
+        yield session
+
+
+def leaf() -> Any:
+    return rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+
+
+def test_dr_05_an_attribute_outlives_a_pass_that_frees_what_was_saved(session: Any) -> None:
+    for _ in range(3):  # learned, known, known
+        x = leaf()
+        y = square(forward=sets_k).apply(x)
+        y.sum().backward()
+        session.wait_for_everything()
+        assert y.grad_fn.k == 7
+        with pytest.raises(RuntimeError, match="Specify retain_graph=True"):
+            _ = y.grad_fn.saved_tensors
+
+
+def test_a_context_without_attributes_is_not_kept_for_reading(session: Any) -> None:
+    Square = square()
+    Square.apply(leaf()).sum().backward()
+    session.wait_for_everything()
+    y = Square.apply(leaf())
+    y.sum().backward()
+    session.wait_for_everything()
+    assert y.grad_fn._left is None
+    assert not hasattr(y.grad_fn, "k")
+
+
+def test_reading_a_context_after_the_session_says_that_it_is_gone() -> None:
+    with rg.Session():
+        y = square(forward=sets_k).apply(leaf())
+    with pytest.raises(RuntimeError, match="when its session was closed"):
+        _ = y.grad_fn.k
+
+
+def test_h10_a_context_that_cannot_be_pickled_stays_where_it_is(session: Any) -> None:
+    Locks = square(forward=sets_a_lock, backward=uses_the_lock)
+    for _ in range(3):
+        x = leaf()
+        with rg.place(worker=1):
+            y = Locks.apply(x)
+        session.run(y)
+        session.wait_for_everything()
+        y.sum().backward()  # another run: the context was kept
+        assert x.grad.numpy().tolist() == [2.0, 4.0]
+
+
+def test_h10_pinned_says_so_beforehand(session: Any) -> None:
+    Pinned = square(forward=sets_k, pinned=True)
+    for _ in range(2):
+        x = leaf()
+        y = Pinned.apply(x)
+        session.run(y)
+        session.wait_for_everything()
+        assert session.saved_bytes == 0
+        assert y.grad_fn._pinned
+        y.sum().backward()
+        assert x.grad.numpy().tolist() == [2.0, 4.0]
+
+
+def test_a_change_of_ctx_that_earlier_runs_did_not_show_is_said_not_to_be_kept(session: Any) -> None:
+    def sets_sometimes(ctx: Any) -> None:
+        if float(ctx.saved_tensors[0].detach().sum()) > 100.0:
+            ctx.large = True
+
+    Square = square(backward=sets_sometimes)
+    Square.apply(leaf()).sum().backward()
+    session.wait_for_everything()
+    x = rg.tensor([1000.0, 2.0], dtype=rg.float64, requires_grad=True)
+    y = Square.apply(x)
+    y.sum().backward()
+    with pytest.warns(UserWarning, match="had not in earlier runs"):
+        session.wait_for_everything()
+    y = Square.apply(x)
+    y.sum().backward()
+    assert y.grad_fn.large

@@ -1,0 +1,286 @@
+"""Running user Functions on a worker: forward, and derivatives of any order, on tensors.
+
+Rules of this file: what user code is given and what is reported of its runs (H3, H5, H7, DR-05). Undefined gradients
+are None. Which step runs when is the runner's affair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, cast
+
+from raygrad.autograd.engine import call_hook
+from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
+from raygrad.autograd.hooks import HookDict
+from raygrad.autograd.layout import dense
+from raygrad.autograd.once import refused
+from raygrad.autograd.packed import Intermediate, differentiated, on_tape
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import GraphError
+from raygrad.proto.graph import UNDEFINED
+from raygrad.proto.layout import layout_of
+from raygrad.proto.program import Learned, Program, Step
+
+from .contexts import UNWANTED, WANTED, Context, attributes_of, has_changed, left_behind, pickles, with_attributes
+from .emit import emitting_to
+
+CHANGES: Final = "changes"
+"""What a vjp reports of its context, in a `Learned`: whether backward changes it."""
+
+Slots = list[Any]
+Execute = Callable[[Slots], None]
+
+
+class Report(Protocol):
+    """What a running program tells about itself."""
+
+    learned: list[Learned]
+    undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
+    hooks: list[int]
+
+
+class Host(Protocol):
+    """What the runner needs of its host."""
+
+    report: Any
+    """The `Report` of the run that is under way."""
+
+    def code(self, fn: str, captured: Sequence[Any]) -> Any:
+        """Return user code by its name in the graph, with its captured values bound."""
+
+
+def given(array: Any, requires_grad: bool = False) -> Any:
+    """Return what user code gets for an array: a tensor over a dense, read-only view of it (H1, DR-03)."""
+    array = dense(array)
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    tensor = Tensor.made(array)
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+def compile_function(step: Step, program: Program, host: Host) -> Execute:
+    """Return what runs a Function's forward."""
+    count, flags, recording, expected, keywords = step.node.params[:5]
+    arguments: Any = count
+    names: Any = keywords
+    sources, given_by_name = step.node.inputs[:arguments], step.node.inputs[arguments : arguments + len(names)]
+    captured = step.node.inputs[arguments + len(names) :]
+    mask: Any = flags
+    context_slot, targets = step.outputs[0], step.outputs[1:]
+    open_ended = program.open_base >= 0 and step is program.steps[-1]
+
+    def function(slots: Slots) -> None:
+        cls = host.code(step.node.fn, [slots[s] for s in captured])
+        args = tuple(
+            [
+                _argument(None if source == UNDEFINED else slots[source], flag)
+                for source, flag in zip(sources, mask, strict=True)
+            ]
+        )
+        tracked = [_Tracked.edges(flag) for flag in mask]
+        named = {name: slots[source] for name, source in zip(names, given_by_name, strict=True)}
+        context, raw = run_forward(cls, args, bool(recording), tracked, named)
+        outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
+        shown = describe(context, args, outputs, isinstance(raw, tuple))
+        if expected is None or open_ended:
+            host.report.learned.append(learned(step.index, context, shown, outputs))
+        elif shown != expected:
+            raise GraphError(
+                f"{cls.__name__} behaved differently from its first run with equal arguments: "
+                f"expected {expected}, got {shown}; "
+                "a Function's output kinds, shapes and what it saves must depend on its arguments' specs only"
+            )
+        if context_slot >= 0:
+            slots[context_slot] = Context(context) if recording else None
+        values = [o._data if isinstance(o, Tensor) else o for o in outputs]
+        if not open_ended and len(values) != len(targets):
+            raise GraphError(
+                f"{cls.__name__} returned {len(values)} outputs, but its infer said {len(targets)}: "
+                "infer must describe every output"
+            )
+        if open_ended:
+            slots.extend(values)
+        else:
+            for target, value in zip(targets, values, strict=True):
+                if target >= 0:
+                    slots[target] = value
+
+    return function
+
+
+class _Tracked:
+    """Edges of a context on a worker: whether an argument's gradient is wanted, by the client's flags."""
+
+    @staticmethod
+    def edges(flag: int) -> Any:
+        """Return the edge for a flag of the node's params: 1 wanted, 0 not, -1 no tensor."""
+        return WANTED if flag == 1 else UNWANTED if flag == 0 else None
+
+
+def _argument(value: Any, flag: int) -> Any:
+    return value if flag < 0 else given(value, flag == 1)
+
+
+def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any], as_tuple: bool) -> tuple[Any, ...]:
+    """Return what a run of a Function showed, as plain data: later runs with an equal key must show the same (H3)."""
+    marked = context.non_differentiable or ()
+    kinds: list[tuple[Any, ...]] = []
+    for number, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            kinds.append(("object",))
+            continue
+        differentiable = output.dtype.kind in "fc" and not any(output is m for m in marked)
+        returned = any(
+            output is a for a in args
+        )  # an input in two slots is two aliases (OU-10), a new tensor one (OU-08)
+        twin = -1 if returned else next((j for j in range(number) if outputs[j] is output), -1)
+        kinds.append(("array", tuple(output.shape), output.dtype.name, int(differentiable), twin))
+    slots = context._saved or ()
+    references = (context._references or {}).values()
+    inputs = {s.position for s in slots if s is not None and s.kind is INPUT} | {p for k, p in references if k is INPUT}
+    outs = {s.position for s in slots if s is not None and s.kind is OUTPUT} | {p for k, p in references if k is OUTPUT}
+    return (tuple(kinds), tuple(sorted(inputs)), tuple(sorted(outs)), int(as_tuple), int(bool(slots)))
+
+
+def learned(index: int, context: FunctionNode, shown: tuple[Any, ...], outputs: Sequence[Any]) -> Learned:
+    """Return the entry of a record for a Function that was not known before."""
+    kinds, inputs, outs, as_tuple, saves = shown
+    specs: list[tuple[str, Any]] = []
+    for kind, output in zip(kinds, outputs, strict=True):
+        if kind[0] == "object":
+            specs.append(("object", None))
+        else:
+            specs.append(("array", (*kind[1:], layout_of(output._data))))
+    facts = (
+        ("tuple", as_tuple),
+        ("saves", saves),
+        ("attributes", attributes_of(context)),
+        ("pickles", int(pickles(context))),
+    )
+    return Learned(index, (*specs, *facts), inputs, outs)
+
+
+def compile_function_vjp(step: Step, host: Host) -> Execute:
+    """Return what runs a Function's backward, or a derivative of it."""
+    length, arguments, outputs, wanted, requires, differentiate, freed, expected, retain = step.node.params[:9]
+    assigned: Any
+    assigned, reports = step.node.params[9:11]
+    depth = len(step.node.transforms)
+    context_slot, left_slot, targets = step.node.inputs[0], step.outputs[0], step.outputs[1:]
+    first: Any = 1 + length  # type: ignore[operator]
+    items, values = step.node.inputs[1:first], step.node.inputs[first : first + len(assigned)]
+    captured = step.node.inputs[first + len(assigned) :]
+    flagged: Any = frozenset(requires)  # type: ignore[arg-type]
+    chosen: Any = wanted
+
+    def vjp(slots: Slots) -> None:
+        cls = host.code(step.node.fn, [slots[s] for s in captured])
+        live = slots[context_slot].live(cls)
+        if freed:
+            live = live.freed()
+        if assigned:
+            live = with_attributes(live, assigned, [slots[value] for value in values])
+        tensors = [
+            None if slot == UNDEFINED or slots[slot] is None else given(slots[slot], position in flagged)
+            for position, slot in enumerate(items)
+        ]
+        level = _Levels(live, arguments, outputs)  # type: ignore[arg-type]
+        if depth == 1:
+            results = level.first(tensors, bool(differentiate), chosen)
+            if left_slot >= 0:
+                slots[left_slot] = Context(level.left(bool(retain)))
+            changed = level.changed
+            if changed or reports:
+                host.report.learned.append(Learned(step.index, ((CHANGES, int(changed)),), (), ()))
+        else:
+            with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
+                results = level.at(depth, tensors, bool(differentiate))
+        kept = [results[position] for position in chosen]
+        for target, value in zip(targets, kept, strict=True):
+            if target >= 0:
+                slots[target] = None if value is None else value._data
+        undefined = tuple([i for i, value in enumerate(kept) if value is None])
+        errors = refused(kept) if differentiate else {}
+        flows = tuple(
+            [~i if i in errors else i for i, value in enumerate(kept) if value is not None and value._requires_grad]
+        )
+        if expected is not None and (undefined, flows) != expected:
+            raise GraphError(
+                f"the backward of {cls.__name__} under create_graph left other gradients undefined, or differentiable "
+                f"in other ways, than in its earlier runs with equal specs: expected {expected}, "
+                f"got {(undefined, flows)}"
+            )
+        host.report.undefined.append((step.index, undefined, flows))
+
+    return vjp
+
+
+class _Levels:
+    """The derivatives of a user Function of any order, from its one backward (H7).
+
+    Level 1 runs the user's backward on the tape; level k differentiates level k-1 by a local engine.
+    """
+
+    def __init__(self, context: FunctionNode, arguments: int, outputs: int) -> None:
+        self._context = context
+        self._arguments = arguments
+        self._outputs = outputs
+        self._intermediate = Intermediate(context.name(), ())
+        self._ran: FunctionNode = context
+        self._before: dict[str, Any] = context.__dict__
+
+    def first(self, items: Sequence[Any], create_graph: bool, wanted: Sequence[int] | None = None) -> list[Any]:
+        """Return one gradient per argument from (cotangents, arguments, outputs); backward is told that only those
+        `wanted` are needed, unless its forward said otherwise (CX-18)."""
+        a, b = self._outputs, self._outputs + self._arguments
+        if create_graph and self._context._saved is not None:
+            node, self._intermediate = on_tape(self._context, items[a:b], items[b:])
+        else:
+            node = self._context.replay(items[a:b], items[b:])
+        if wanted is not None:
+            static = node.needs_input_grad
+            if static == tuple([edge is not None and edge[0] is not None for edge in node._edges]):
+                node.needs_input_grad = tuple([i in wanted for i in range(self._arguments)])
+        self._ran, self._before = node, dict(node.__dict__)
+        grads = list(items[:a])
+        none = HookDict()
+        for hook in (node._pre_hooks or none).values():  # those that forward registered on its ctx (ND-13)
+            grads = call_hook("pre", hook, grads)
+        beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
+        results = run_backward(node, grads, create_graph)
+        for hook in (node._post_hooks or none).values():
+            results = call_hook("post", hook, results, beside)
+        return results
+
+    def left(self, retain: bool) -> FunctionNode:
+        """Return the context as level 1 left it: with what backward set on it, and without what it saved unless the
+        pass keeps that."""
+        left = left_behind(self._context, self._before, self._ran)
+        return left if retain else left.freed()
+
+    @property
+    def changed(self) -> bool:
+        """Whether level 1 changed the context."""
+        return has_changed(self._before, self._ran)
+
+    def at(self, depth: int, items: Sequence[Any], create_graph: bool) -> list[Any]:
+        """Return one gradient per element of level depth-1's inputs."""
+        if depth == 1:
+            return self.first(items, True)
+        count = self._results(depth - 1)
+        cotangents, below = items[:count], items[count:]
+        results = self.at(depth - 1, below, True)
+        return differentiated(results, below, cotangents, self._intermediate, create_graph)
+
+    def _results(self, depth: int) -> int:
+        """Return the number of results of level `depth`: one per argument, then one per input of the level below."""
+        if depth == 1:
+            return self._arguments
+        length = 2 * self._outputs + self._arguments
+        for level in range(2, depth):
+            length += self._results(level - 1)
+        return length
