@@ -27,6 +27,9 @@ from .legacy import variable as variable
 from .modes import enable_grad as enable_grad
 from .modes import no_grad as no_grad
 from .modes import set_grad_enabled as set_grad_enabled
+from .passes import ExecutionEngine
+from .passes import is_multithreading_enabled as is_multithreading_enabled
+from .passes import set_multithreading_enabled as set_multithreading_enabled
 from .registry import AutogradConfig as AutogradConfig
 from .registry import list_ops as list_ops
 from .registry import register_autograd as register_autograd
@@ -45,10 +48,14 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
     "graph",
+    "is_multithreading_enabled",
     "list_ops",
     "no_grad",
     "register_autograd",
     "register_kernel",
     "set_grad_enabled",
+    "set_multithreading_enabled",
     "variable",
 ]
+
+Variable._execution_engine = ExecutionEngine()

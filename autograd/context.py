@@ -192,6 +192,11 @@ class FunctionNode(MembersOfFunction, Node):
         warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors
 
+    def apply(self, *grads: Any) -> Any:
+        """Run the user's backward on gradients of the outputs and return what it returns (ND-08)."""
+        plan = self._function._plan
+        return plan.backward(self, list(grads)) if plan.boxed else plan.backward(self, *grads)
+
     # ---- the node -------------------------------------------------------------------------------------------------
 
     def _was_detached(self, slot: Saved) -> bool:

@@ -5,13 +5,17 @@ Rules of this file: arguments and results; the pass itself is in `traversal`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .derive import Meta
+from .graph import GradientEdge
 from .modes import state
 from .node import Edge
 from .recording import Pending, Recorder
@@ -19,14 +23,16 @@ from .tensor import Tensor
 from .traversal import Pass
 from .traversal import call_hook as call_hook
 
-TensorOrTensors = Tensor | Sequence[Tensor]
+Place = Tensor | GradientEdge
+"""Where a gradient starts from or is asked for."""
 
 
 def backward(
-    tensors: TensorOrTensors,
+    tensors: Place | Sequence[Place],
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
     """Accumulate the gradients of `tensors` into the `.grad` of the leaves, or of `inputs` only.
@@ -36,7 +42,8 @@ def backward(
         grad_tensors: their gradients; None for a root with one element means one.
         retain_graph: keep what was saved for another pass; by default as `create_graph`.
         create_graph: record the pass itself, so that its results can be differentiated.
-        inputs: accumulate only into these.
+        grad_variables: the old name of `grad_tensors`.
+        inputs: accumulate only into these: a tensor, a gradient edge, a sequence of them, or a dict of them.
 
     Raises:
         RuntimeError: a root that does not require grad, a gradient of the wrong shape, freed buffers.
@@ -46,26 +53,41 @@ def backward(
             f"backward() called inside a function that {state.transforms[-1]} transforms. This is not supported: "
             "use raygrad.func.grad or vjp, or autograd.grad, or call backward() outside of the transform"
         )
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise AutogradError("both grad_tensors and grad_variables, its old name, are given: pass grad_tensors only")
+        warnings.warn("grad_variables is deprecated: call it grad_tensors", FutureWarning, stacklevel=2)
+        grad_tensors = grad_variables
+    if create_graph:
+        warnings.warn(
+            "Using backward() with create_graph=True makes a reference cycle of each leaf and its gradient, which may "
+            "leak memory: use autograd.grad when making a graph of gradients, or set the .grad of the leaves to None "
+            "after use",
+            UserWarning,
+            stacklevel=2,
+        )
     roots = _as_tuple(tensors)
     grads = _grads_of(grad_tensors, len(roots))
     edges: list[Edge] | None = None
     if inputs is not None:
         wanted = _wanted(inputs, "backward")
-        edges = [tensor.edge() for tensor in wanted]
-        for tensor in wanted:
-            tensor.retain_grad()  # how a non-leaf among them accumulates (EN-12)
+        edges = [_edge_of(place) for place in wanted]
+        for place in wanted:
+            if isinstance(place, Tensor):
+                place.retain_grad()  # how a non-leaf among them accumulates (EN-12)
     task = Pass(_recorder_of(roots), retain_graph, create_graph)
-    task.run(_seeds(roots, grads, task.on_tensors), edges)
+    task.run(_seeds(roots, grads, task), edges)
     if task.recorder is not None:
         task.recorder.submit()
 
 
 def grad(
-    outputs: TensorOrTensors,
+    outputs: Place | Sequence[Place],
     inputs: Any,
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> Any:
@@ -78,6 +100,13 @@ def grad(
         RuntimeError: an input that does not require grad, or is unused and `allow_unused` is not set (EN-14).
         ValueError: `materialize_grads` together with `allow_unused=False`.
     """
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs=False is deprecated and changes nothing: gradients of other leaves are accumulated by "
+            "backward()",
+            FutureWarning,
+            stacklevel=2,
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
@@ -85,19 +114,20 @@ def grad(
     roots = _as_tuple(outputs)
     wanted = _wanted(inputs, "grad")
     task = Pass(_recorder_of(roots), retain_graph, create_graph)
-    edges = [tensor.edge() for tensor in wanted]
-    task.run(_seeds(roots, _grads_of(grad_outputs, len(roots)), task.on_tensors), edges, into_leaves=False)
+    edges = [_edge_of(place) for place in wanted]
+    task.run(_seeds(roots, _grads_of(grad_outputs, len(roots)), task), edges, into_leaves=False)
     if task.recorder is not None:
         task.recorder.submit()
     found: dict[Edge, Tensor | None] = {}
-    for index, (edge, tensor) in enumerate(zip(edges, wanted, strict=True)):
+    for index, (edge, place) in enumerate(zip(edges, wanted, strict=True)):
         if edge in found:
             continue
         result = found[edge] = _known(task.captured.get(edge))
-        if result is None and materialize_grads:
-            found[edge] = result = Tensor.made(np.zeros(tensor.shape, tensor.dtype))
-            result._requires_grad = create_graph
-        elif result is None and not allow_unused:
+        if result is not None:
+            continue
+        if materialize_grads:
+            found[edge] = _zeros(place, create_graph)
+        elif not allow_unused:
             raise AutogradError(
                 f"The differentiated tensor at index {index} appears to not have been used in the graph. "
                 "Set allow_unused=True if this is the desired behavior."
@@ -115,9 +145,21 @@ def pulled_back(
     and what is undefined need not be known yet. The tape is kept."""
     task = Pass(_recorder_of(outputs), True, create_graph)
     edges = [tensor.edge() for tensor in inputs]
-    task.run(_seeds(outputs, grads, task.on_tensors), edges, into_leaves=False)
+    task.run(_seeds(outputs, grads, task), edges, into_leaves=False)
     found = [task.captured.get(edge) for edge in edges]
     return [data if data is None or isinstance(data, Tensor) else Tensor.made(data) for data in found]
+
+
+def _zeros(place: Place, requires_grad: bool) -> Tensor:
+    """Return what stands for a gradient that never arrived (EN-14)."""
+    if not isinstance(place, Tensor):
+        raise AutogradError(
+            "materialize_grads cannot be used when the given input is a GradientEdge whose gradient is missing: pass "
+            "the tensor, or allow_unused=True"
+        )
+    zeros = Tensor.made(np.zeros(place.shape, place.dtype))
+    zeros._requires_grad = requires_grad
+    return zeros
 
 
 def _known(captured: Any) -> Tensor | None:
@@ -131,23 +173,42 @@ def _known(captured: Any) -> Tensor | None:
     return result
 
 
-def _recorder_of(roots: Sequence[Tensor]) -> Recorder | None:
+def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
     for root in roots:
-        if type(root._data) is Pending:
+        if not isinstance(root, Tensor):
+            owner = root.node._recorder_of()
+            if owner is not None and not owner.closed:
+                return owner
+        elif type(root._data) is Pending:
             return root._data.record.recorder
     return state.recorder
 
 
-def _as_tuple(tensors: Any) -> tuple[Tensor, ...]:
-    items: tuple[Any, ...] = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+def _edge_of(place: Place) -> Edge:
+    return place.edge() if isinstance(place, Tensor) else (place.node, place.output_nr)
+
+
+def _meta_of(place: Place) -> Meta:
+    if isinstance(place, Tensor):
+        return place.shape, place.dtype
+    meta = place.node._metas[place.output_nr]
+    if meta is None:
+        raise AutogradError(
+            f"output {place.output_nr} of {place.node._title()} has no gradient: it does not require grad"
+        )
+    return meta
+
+
+def _as_tuple(places: Any) -> tuple[Place, ...]:
+    items: tuple[Any, ...] = (places,) if isinstance(places, Tensor | GradientEdge) else tuple(places)
     for item in items:
-        if not isinstance(item, Tensor):
-            raise TypeError(f"expected tensors, got {type(item).__name__}")
+        if not isinstance(item, Tensor | GradientEdge):
+            raise TypeError(f"expected tensors or gradient edges, got {type(item).__name__}")
     return items
 
 
-def _wanted(inputs: Any, caller: str) -> tuple[Tensor, ...]:
-    """Return the tensors whose gradients are asked for (EN-11, EN-15)."""
+def _wanted(inputs: Any, caller: str) -> tuple[Place, ...]:
+    """Return the places whose gradients are asked for (EN-11, EN-15)."""
     if isinstance(inputs, dict):
         inputs = tuple(cast("dict[Any, Any]", inputs).values())
     elif isinstance(inputs, Mapping):
@@ -155,8 +216,8 @@ def _wanted(inputs: Any, caller: str) -> tuple[Tensor, ...]:
     wanted = _as_tuple(inputs)
     if not wanted:
         raise AutogradError(f"`inputs` argument to `{caller}()` cannot be empty.")
-    for index, tensor in enumerate(wanted):
-        if not tensor._requires_grad:
+    for index, place in enumerate(wanted):
+        if isinstance(place, Tensor) and not place._requires_grad:
             raise AutogradError(f"One of the differentiated Tensors does not require grad (input {index})")
     return wanted
 
@@ -164,40 +225,41 @@ def _wanted(inputs: Any, caller: str) -> tuple[Tensor, ...]:
 def _grads_of(grads: Any, count: int) -> list[Any]:
     if grads is None:
         return [None] * count
-    items = [grads] if isinstance(grads, Tensor) else list(grads)
+    items = [grads] if isinstance(grads, Tensor | np.ndarray) or not isinstance(grads, Iterable) else list(grads)
     if len(items) != count:
         raise AutogradError(f"got {count} tensors and {len(items)} gradients")
     return items
 
 
-def _seeds(roots: Sequence[Tensor], grads: Sequence[Any], on_tensors: bool) -> list[tuple[Edge, Any]]:
+def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tuple[Edge, Any]]:
     """Return each root's edge with its checked gradient (EN-01 to EN-05)."""
     from . import ops
 
     seeds: list[tuple[Edge, Any]] = []
     for index, (root, grad) in enumerate(zip(roots, grads, strict=True)):
-        if not root._requires_grad:
+        if isinstance(root, Tensor) and not root._requires_grad:
             raise AutogradError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+        shape, dtype = _meta_of(root)
         if grad is None:
-            if root._data.size != 1:
+            if math.prod(shape) != 1:
                 raise AutogradError("grad can be implicitly created only for scalar outputs")
-            if root.dtype.kind != "f":
-                raise AutogradError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
-            grad = ops.ones_as(root)
+            if dtype.kind != "f":
+                raise AutogradError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
+            grad = ops.ones_of(shape, dtype, task.recorder)
         else:
             if not isinstance(grad, Tensor):
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
-            if grad.shape != root.shape:
+            if grad.shape != shape:
                 raise AutogradError(
                     f"Mismatch in shape: grad_output[{index}] has a shape of {list(grad.shape)} and output[{index}] "
-                    f"has a shape of {list(root.shape)}."
+                    f"has a shape of {list(shape)}."
                 )
-            if (grad.dtype.kind == "c") != (root.dtype.kind == "c"):
+            if (grad.dtype.kind == "c") != (dtype.kind == "c"):
                 raise AutogradError(
                     "For complex Tensors, both grad_output and output are required to have the same dtype: "
-                    f"{grad.dtype} and {root.dtype}."
+                    f"{grad.dtype} and {dtype}."
                 )
-            if grad.dtype != root.dtype:
-                grad = ops.to_dtype(grad, root.dtype)
-        seeds.append((root.edge(), grad if on_tensors else grad._data))
+            if grad.dtype != dtype:
+                grad = ops.to_dtype(grad, dtype)
+        seeds.append((_edge_of(root), grad if task.on_tensors else grad._data))
     return seeds

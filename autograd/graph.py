@@ -1,10 +1,22 @@
-"""The names of `torch.autograd.graph` that raygrad has: the virtual base of every kind of node (ND-01)."""
+"""The names of `torch.autograd.graph` that raygrad has, and where they live.
+
+Rules of this file: the virtual base of every kind of node (ND-01) and gradient edges (EN-27); all else is made
+elsewhere and only named here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from raygrad.errors import AutogradError
 
 from . import node
+from .multi_hooks import register_multi_grad_hook as register_multi_grad_hook
+from .passes import current_node as current_node
+from .passes import current_pass_id as current_pass_id
+from .passes import is_graph_retained as is_graph_retained
+from .passes import will_run as will_run
+from .tensor import Tensor
 
 if TYPE_CHECKING:
     from .node import Node as Node
@@ -25,3 +37,28 @@ else:
 
         def __new__(cls) -> Node:
             raise TypeError("nodes are made by operations; Node is there to ask what is one")
+
+
+class GradientEdge(NamedTuple):
+    """Where the gradient of a tensor goes, without the tensor: a root or an input of `backward` and `grad`.
+
+    It keeps the graph alive, and stands for the tensor's value of when it was made.
+    """
+
+    node: node.Node
+    output_nr: int
+    ownership_token: node.Node | None = None
+    """Kept alive with it; raygrad needs none, since `node` is a strong reference."""
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Return where the gradient of a tensor goes now.
+
+    Raises:
+        RuntimeError: the tensor does not require grad.
+    """
+    if not tensor.requires_grad:
+        raise AutogradError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    producer, number = tensor.edge()
+    assert producer is not None
+    return GradientEdge(producer, number)

@@ -8,6 +8,7 @@ graph, and its views are made again from there.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -210,6 +211,18 @@ def _rebase(tensor: Tensor, result: Tensor) -> None:
     tensor.output_nr = result.output_nr
 
 
+def _warn_of_hooks(view: Tensor) -> None:
+    """Say that hooks of a view stay with the value that it had before its base was changed (HK-11)."""
+    hooks = view.grad_fn and view.grad_fn._tensor_hooks
+    if hooks and hooks.get(view.output_nr):
+        warnings.warn(
+            "the base of a view with hooks is being changed in place: they stay with the view's old value, and are not "
+            "called for gradients of the new one; register them again after the change",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
 def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
     root = changed if changed._base is None else changed._base
@@ -233,4 +246,5 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
         if recorder is not None:
             recorder.write(view, "_data", renewed._data)
         if related and renewed._requires_grad:
+            _warn_of_hooks(view)
             _rebase(view, renewed)

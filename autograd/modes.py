@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from .recording import Recorder
+    from .traversal import Pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,11 +28,14 @@ class Modes:
         grad: the gradient mode.
         recorder: the ambient session's recorder, or None.
         passes: how many backward passes are under way, one inside the other.
+        task: the innermost of them, None outside.
+        engine_threads: whether passes deep inside one another may go on on a thread of their own (EN-26).
         special: whether there is a recorder, or any of the rare modes below is on: what runs at each operation asks
             for this alone. Who changes one of them calls `changed` afterwards.
         forward: the open levels of forward mode, outermost first.
         batches: the open levels of vmap, outermost first.
         saving: the (pack, unpack) pairs of saved-tensor hooks, outermost first.
+        saving_refused: why no saved-tensor hooks may be set now, None if they may.
         anomaly: what anomaly detection is to do, None while it is off.
         inference: whether inference mode is on.
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
@@ -40,13 +44,16 @@ class Modes:
     __slots__ = (
         "anomaly",
         "batches",
+        "engine_threads",
         "forward",
         "grad",
         "inference",
         "passes",
         "recorder",
         "saving",
+        "saving_refused",
         "special",
+        "task",
         "transforms",
     )
 
@@ -54,10 +61,13 @@ class Modes:
         self.grad: bool = True
         self.recorder: Recorder | None = None
         self.passes: int = 0
+        self.task: Pass | None = None
+        self.engine_threads: bool = True
         self.special: bool = False
         self.forward: tuple[Any, ...] = ()
         self.batches: tuple[Any, ...] = ()
         self.saving: tuple[Any, ...] = ()
+        self.saving_refused: str | None = None
         self.anomaly: Any = None
         self.inference: bool = False
         self.transforms: tuple[str, ...] = ()
@@ -99,10 +109,13 @@ class ThreadState(threading.local):
         grad: bool
         recorder: Recorder | None
         passes: int
+        task: Pass | None
+        engine_threads: bool
         special: bool
         forward: tuple[Any, ...]
         batches: tuple[Any, ...]
         saving: tuple[Any, ...]
+        saving_refused: str | None
         anomaly: Any
         inference: bool
         transforms: tuple[str, ...]

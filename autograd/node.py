@@ -8,9 +8,12 @@ arrays, `Pending` values (then a recorder is given), and tensors (then the resul
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from raygrad.errors import AutogradError
 
@@ -39,6 +42,18 @@ FREED = (
     "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
     "after calling backward."
 )
+
+
+class OutputMeta(NamedTuple):
+    """What is known of an output of a node, which is an input of its backward."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    device: str = "cpu"
+
+
+_NO_DTYPE = np.dtype("float32")
+"""Of what has no gradient, as PyTorch says it."""
 
 
 class Node:
@@ -77,10 +92,15 @@ class Node:
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dictionary for the user's own notes on this node."""
+        """A dictionary for the user's own notes on this node; anomaly detection keeps there where it was made."""
         if self._notes is None:
             self._notes = {}
         return self._notes
+
+    @property
+    def _input_metadata(self) -> tuple[OutputMeta, ...]:
+        """What a gradient of each output has to be (ND-07); a placeholder for outputs without derivative."""
+        return tuple(OutputMeta((), _NO_DTYPE) if meta is None else OutputMeta(*meta) for meta in self._metas)
 
     def _sequence_nr(self) -> int:
         """Return the creation number (ND-06)."""
@@ -91,7 +111,10 @@ class Node:
         self._sequence = number
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces `grad_inputs`."""
+        """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces `grad_inputs`.
+
+        `grad_inputs` has an entry per tensor that the node was applied to, None where no gradient is wanted.
+        """
         if self._post_hooks is None:
             self._post_hooks = HookDict()
         return RemovableHandle(self._post_hooks, hook_for(hook, "post", self))
@@ -109,9 +132,20 @@ class Node:
     def _release(self) -> None:
         """Let go of what was saved for backward."""
 
+    def _holds(self) -> bool:
+        """Tell whether `_release` would let go of anything."""
+        return False
+
+    def _recorder_of(self) -> Recorder | None:
+        """Return the recorder of the session that the node belongs to, if any."""
+        return None
+
     def _input_metas(self) -> Sequence[Meta | None]:
         """Return (shape, dtype) per input, None for what is no tensor."""
         return ()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle '{self._title()}' object: a node is a place in this process's graph")
 
     def __repr__(self) -> str:
         return f"<{self._title()} object at {id(self):#x}>"
@@ -192,7 +226,22 @@ class OpNode(Node):
         return vjp_arrays(self.op, self.rule, context, grads)
 
     def _release(self) -> None:
-        self.saved = None
+        if self.saved:
+            self.saved = None
+
+    def _holds(self) -> bool:
+        return bool(self.saved)
+
+    def _recorder_of(self) -> Recorder | None:
+        return None if self._origin is None else self._origin.recorder
+
+    def __call__(self, *grads: Tensor | None) -> Any:
+        """Return the gradients of the inputs, given those of the outputs; nothing is freed and no hook runs.
+
+        Returns:
+            One tensor or None per tensor input; not in a tuple if there is one input only.
+        """
+        return call_node(self, grads)
 
     def _input_metas(self) -> Sequence[Meta | None]:
         return self.inputs
@@ -256,8 +305,43 @@ def stale_message(what: str, current: int, expected: int) -> str:
     )
 
 
+def call_node(node: Node, grads: Sequence[Tensor | None]) -> Any:
+    """Run a built-in node by hand, in the gradient mode of the caller (ND-08).
+
+    Raises:
+        TypeError: not one gradient (or None) per output.
+    """
+    from .tensor import Tensor
+
+    if len(grads) != len(node._metas):
+        raise TypeError(f"expected {len(node._metas)} arguments, got {len(grads)} instead")
+    for grad in grads:
+        if grad is not None and not isinstance(grad, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"expected tensors or None as gradients, got {type(grad).__name__}")
+    recorder = state.recorder or node._recorder_of()
+    datas: list[Any] = [
+        g if g is None or state.grad else g._data if recorder is None else recorder.leaf(g) for g in grads
+    ]
+    results = over_tensors(node, node._run(datas, state.grad, recorder))
+    tensors = [Tensor.made(r) if r is not None and not isinstance(r, Tensor) else r for r in results]
+    return tensors[0] if len(tensors) == 1 else tuple(tensors)
+
+
+def over_tensors(node: Node, results: Sequence[Any]) -> list[Any]:
+    """Return, of gradients per input, those of the inputs that were tensors: what users are shown (ND-09)."""
+    if not results:
+        return []
+    return [result for result, edge in zip(results, node._edges, strict=True) if edge is not None]
+
+
+def in_slots(node: Node, gradients: Sequence[Any]) -> list[Any]:
+    """Return gradients of the tensors among the inputs as one per input: what `over_tensors` takes."""
+    given = iter(gradients)
+    return [None if edge is None else next(given) for edge in node._edges]
+
+
 class AccumulateGrad(Node):
-    """The accumulator of one leaf: adds what arrives into its `.grad` (ND-04)."""
+    """The accumulator of one leaf: adds what arrives into its `.grad` (ND-04), then tells who asked to know (HK-17)."""
 
     _sequence = ACCUMULATOR_RANK
 
@@ -267,11 +351,31 @@ class AccumulateGrad(Node):
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         (grad,) = grads
+        variable = self.variable
         if grad is not None:
             recording = create_graph and state.grad
             data = grad._data if create_graph and not recording else grad  # `.grad` carries no tangents then
-            accumulate(self.variable, data, recording, recorder)
+            accumulate(variable, data, recording, recorder)
+        if variable._after_accumulation is not None:
+            for hook in list(variable._after_accumulation.values()):
+                if hook(variable) is not None:
+                    raise AutogradError(
+                        "a hook that runs after a leaf's gradient was accumulated should return None: to change the "
+                        "gradient, assign to the leaf's `.grad` in the hook"
+                    )
         return ()
+
+    def __call__(self, *grads: Tensor | None) -> Any:
+        """Add a gradient to the leaf's `.grad`, as at the end of a pass."""
+        return call_node(self, grads)
+
+
+_LOCKS = [threading.RLock() for _ in range(16)]
+"""Passes on several threads may accumulate into one leaf (EN-25); leaves share locks, since one each would cost memory.
+What runs under one of these takes no other lock."""
+
+_RECORDED_LOCK = threading.RLock()
+"""The same while a pass is recorded: then the recorder's lock is taken under it, and never the other way round."""
 
 
 def accumulate(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None) -> None:
@@ -279,6 +383,11 @@ def accumulate(variable: Tensor, grad: Data, create_graph: bool, recorder: Recor
 
     The first gradient takes the leaf's axis order (EN-32) and memory of its own (BW-16).
     """
+    with _LOCKS[id(variable) >> 4 & 15] if recorder is None else _RECORDED_LOCK:
+        _add_to_grad(variable, grad, create_graph, recorder)
+
+
+def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None) -> None:
     from . import ops
 
     old = variable._grad

@@ -10,7 +10,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from .views import Stale, remember_alias
 if TYPE_CHECKING:
     from .levels import Tangents
     from .node import Node
+    from .passes import ExecutionEngine
     from .views import Recipe
 
 _add = quiet(np.add)
@@ -66,6 +67,8 @@ class Tensor(TensorMethods):
     _tangents: Tangents | None = None
     """Its tangents in forward mode, by level."""
     _hooks: HookDict | None = None
+    _after_accumulation: HookDict | None = None
+    """What runs after a gradient was added to this leaf's."""
     _accumulator: Callable[[], AccumulateGrad | None] | None = None
     """A weak reference to it, so that leaf and accumulator are no cycle."""
     _retains_grad: bool = False
@@ -75,6 +78,8 @@ class Tensor(TensorMethods):
     _snapshot: tuple[Recorder, int, Pending] | None = None
     """What a session was sent of this leaf, and at which version."""
     __array_priority__ = 1000
+    _execution_engine: ClassVar[ExecutionEngine]
+    """Where code that runs in a pass leaves what is to be called after it (EN-24)."""
 
     def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
         self._data = np.array(data, dtype=None if isinstance(data, np.ndarray) else dtypes.get_default_dtype())
@@ -179,7 +184,9 @@ class Tensor(TensorMethods):
             if isinstance(data, np.ndarray) and not data.flags.c_contiguous and data.flags.f_contiguous:
                 natural = natural[::-1]
             elif isinstance(data, np.ndarray) and not data.flags.c_contiguous:
-                natural = tuple(sorted(natural, key=lambda axis: -abs(data.strides[axis])))
+                by_stride = tuple(sorted(natural, key=lambda axis: -abs(data.strides[axis])))
+                if data.transpose(by_stride).flags.c_contiguous:  # else there are gaps, and no order to keep
+                    natural = by_stride
             self._order = natural
         return self._order
 
@@ -262,19 +269,42 @@ class Tensor(TensorMethods):
         """
         if not self._requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
-        if self.grad_fn is None:
-            if self._hooks is None:
-                self._hooks = HookDict()
-            accumulator = None if self._accumulator is None else self._accumulator()
-            if accumulator is not None:
-                accumulator._tensor_hooks = {0: self._hooks}
-            return RemovableHandle(self._hooks, hook_for(hook, "tensor", None))
-        node = self.grad_fn
-        if node._tensor_hooks is None:
-            node._tensor_hooks = {}
-        return RemovableHandle(
-            node._tensor_hooks.setdefault(self.output_nr, HookDict()), hook_for(hook, "tensor", node)
-        )
+        return RemovableHandle(self.hooks_of_gradient(), hook_for(hook, "tensor", self.grad_fn))
+
+    def hooks_of_gradient(self) -> HookDict:
+        """Return what runs when this tensor's gradient is summed: of a non-leaf it belongs to its node's output."""
+        if self.grad_fn is not None:
+            node = self.grad_fn
+            if node._tensor_hooks is None:
+                node._tensor_hooks = {}
+            return node._tensor_hooks.setdefault(self.output_nr, HookDict())
+        if self._hooks is None:
+            self._hooks = HookDict()
+        accumulator = None if self._accumulator is None else self._accumulator()
+        if accumulator is not None:
+            accumulator._tensor_hooks = {0: self._hooks}
+        return self._hooks
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call `hook(tensor)` after each pass's gradient was added to this leaf's `.grad`.
+
+        The hook may change the tensor, or assign to its `.grad`. `grad()` accumulates nothing and does not run it.
+
+        Raises:
+            RuntimeError: the tensor is no leaf, or does not require grad.
+        """
+        if not self._requires_grad:
+            raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.grad_fn is not None:
+            raise AutogradError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors: nothing is accumulated there; "
+                "use register_hook"
+            )
+        if not callable(hook):
+            raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
+        if self._after_accumulation is None:
+            self._after_accumulation = HookDict()
+        return RemovableHandle(self._after_accumulation, hook)
 
     def retain_grad(self) -> None:
         """Keep this non-leaf's gradient in `.grad` too.

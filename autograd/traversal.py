@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
@@ -18,10 +19,12 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from . import turns
 from .derive import Meta, balanced_sum, quiet
 from .modes import state
-from .node import AccumulateGrad, Edge, Node, accumulate
-from .recording import Data, Recorder
+from .multi_hooks import Watch
+from .node import AccumulateGrad, Edge, Node, accumulate, in_slots, over_tensors
+from .recording import Data, Pending, Recorder
 from .tensor import Tensor
 
 
@@ -41,9 +44,19 @@ _UNRECORDED = contextlib.nullcontext()
 
 _plus = quiet(np.add)
 
+_numbers = itertools.count()
+
 
 class Pass:
-    """One backward pass: its options, what it found, and the gradients on their way."""
+    """One backward pass: its options, what it found, and the gradients on their way.
+
+    Attributes:
+        number: what no other pass has.
+        node: the node that is running.
+        callbacks: what is called when the gradients are in place; called once each, in order.
+        seen: what hooks over several tensors have seen in this pass, by hook.
+        captured: the gradients that arrived at the edges asked for.
+    """
 
     def __init__(self, recorder: Recorder | None, retain_graph: bool | None, create_graph: bool) -> None:
         self.create_graph = create_graph
@@ -51,7 +64,12 @@ class Pass:
         """Gradients are tensors: they are recorded, or carry tangents."""
         self.retain = create_graph if retain_graph is None else retain_graph
         self.recorder = recorder
+        self.number = next(_numbers)
+        self.node: Node | None = None
+        self.callbacks: list[Callable[[], Any]] = []
+        self.seen: dict[Any, dict[int, Any]] = {}
         self.captured: dict[Edge, Any] = {}
+        self._waiting: dict[Node, int] = {}
         self._buffers: dict[Node, list[Any]] = {}
         self._wanted: frozenset[Edge] = frozenset()
         self._ends: set[Node | None] = set()
@@ -61,6 +79,7 @@ class Pass:
         """Run the pass. With `wanted`, run only what lies on a path to those edges, and capture what arrives there;
         `into_leaves` says whether wanted leaves accumulate as well."""
         waiting, order = _dependencies([edge[0] for edge, _ in seeds])
+        self._waiting = waiting
         if wanted is not None:
             self._wanted = frozenset(wanted)
             self._ends = {edge[0] for edge in wanted}
@@ -70,17 +89,36 @@ class Pass:
         for edge, value in seeds:
             assert edge[0] is not None
             self._deliver(edge[0], edge[1], value)
-        before = state.grad
-        state.passes += 1
+        here = state.here
+        before, outer = here.grad, here.task
+        turn = outer is None and not self.retain
+        if turn:
+            turns.begin(waiting)
+        here.passes += 1
+        here.task = self
         try:
             with _UNRECORDED if self.recorder is None else self.recorder.during_pass(self.retain):
-                if state.passes % _NESTED_PER_THREAD or self.recorder is not None:  # this thread has it locked
+                # recording, this thread has the session locked
+                if here.passes % _NESTED_PER_THREAD or self.recorder is not None or not here.engine_threads:
                     self._traverse(waiting)
                 else:
                     _on_fresh_stack(lambda: self._traverse(waiting))
+            self.node = None
+            while self.callbacks:
+                here.grad = self.create_graph
+                self.callbacks.pop(0)()
         finally:
-            state.passes -= 1
-            state.grad = before
+            here.passes -= 1
+            here.task = outer
+            here.grad = before
+            if turn:
+                turns.end(waiting)
+
+    def will_reach(self, node: Node) -> bool:
+        """Tell whether gradients arrive at a node in this pass: it runs, or what arrives is captured."""
+        if node not in self._waiting:
+            return False
+        return self._execute is None or node in self._execute or node in self._ends
 
     def _traverse(self, waiting: dict[Node, int]) -> None:
         """Run the nodes, the most recently created of those that are ready first."""
@@ -129,6 +167,7 @@ class Pass:
     def _step(self, node: Node, execute: bool) -> Sequence[Any] | None:
         """Sum what arrived, run tensor hooks, capture, run the node; return the gradients of its inputs, or None."""
         grads = self._buffers.pop(node, None)
+        self.node = node
         if grads is None or not (execute or any((node, number) in self._wanted for number in range(len(grads)))):
             return None
         for number, value in enumerate(grads):
@@ -139,7 +178,10 @@ class Pass:
         if node._tensor_hooks is not None:
             for number, hooks in list(node._tensor_hooks.items()):
                 for hook in list(hooks.values()):
-                    (grads[number],) = self._hook("tensor", hook, node, [grads[number]], (node._metas[number],))
+                    if type(hook) is Watch:
+                        hook.hook.saw(self, hook.position, node, grads[number])
+                    else:
+                        (grads[number],) = self._hook("tensor", hook, node, [grads[number]], (node._metas[number],))
         if node._retained is not None:
             for number, reference in node._retained.items():
                 tensor = reference()
@@ -163,11 +205,18 @@ class Pass:
         else:
             results = self._run_in_part(node, grads, self._execute)
         if node._post_hooks is not None:
-            for hook in list(node._post_hooks.values()):
-                results = self._hook("post", hook, node, list(results), node._input_metas(), beside)
+            results = self._after(node, results, beside)
         if not self.retain:
             node._release()
         return results
+
+    def _after(self, node: Node, results: Sequence[Any], beside: Sequence[Any]) -> Sequence[Any]:
+        """Run the hooks that a node has behind it, over the gradients of its tensor inputs (ND-09)."""
+        assert node._post_hooks is not None
+        shown, metas = over_tensors(node, results), over_tensors(node, node._input_metas())
+        for hook in list(node._post_hooks.values()):
+            shown = self._hook("post", hook, node, shown, metas, beside)
+        return in_slots(node, shown)
 
     def _run_in_part(self, node: Node, grads: list[Any], execute: set[Node | None]) -> Sequence[Any]:
         """Run a node for the inputs whose gradient this pass needs; the others' is None (CX-18)."""
@@ -189,6 +238,10 @@ class Pass:
             return self.recorder.add(left, right)
         return left + right if self.on_tensors else np.asarray(_plus(left, right))
 
+    def show(self, kind: str, hook: Any, node: Node, grads: Sequence[Any]) -> None:
+        """Show gradients to a hook over several tensors ("all" or "any"), which changes none of them."""
+        self._hook(kind, hook, node, [], (), grads)
+
     def _hook(
         self,
         kind: str,
@@ -198,12 +251,14 @@ class Pass:
         metas: Sequence[Meta | None],
         beside: Sequence[Any] = (),
     ) -> list[Any]:
-        if self.on_tensors:
-            return call_hook(kind, hook, values, beside)
-        if self.recorder is not None:
+        if self.recorder is not None and not self.on_tensors:
             return self.recorder.hook(kind, hook, node, values, metas, beside)
-        wrapped = call_hook(kind, hook, [_wrapped(v) for v in values], [_wrapped(v) for v in beside])
-        return [None if tensor is None else tensor._data for tensor in wrapped]
+        shown = [_sealed(value) for value in values]
+        results = call_hook(kind, hook, shown, [_sealed(value) for value in beside])
+        return [
+            value if result is seal else result if self.on_tensors else _own_data(result)
+            for value, seal, result in zip(values, shown, results, strict=True)
+        ]
 
 
 def call_hook(kind: str, hook: Any, values: Sequence[Tensor | None], beside: Sequence[Tensor | None] = ()) -> list[Any]:
@@ -211,7 +266,7 @@ def call_hook(kind: str, hook: Any, values: Sequence[Tensor | None], beside: Seq
 
     Args:
         kind: "tensor" (one value), "pre" (gradients of outputs) or "post" (`values` are the gradients of inputs,
-            `beside` those of outputs).
+            `beside` those of outputs); "all" and "any": hooks over several tensors, which see `beside`.
 
     Raises:
         TypeError, RuntimeError: the hook returned something of the wrong type, number, dtype or shape (HK-02, ND-09).
@@ -219,6 +274,9 @@ def call_hook(kind: str, hook: Any, values: Sequence[Tensor | None], beside: Seq
     if kind == "tensor":
         result = hook(values[0])
         return [values[0] if result is None else _checked(hook, result, values[0])]
+    if kind == "all" or kind == "any":
+        hook(list(beside) if kind == "all" else beside[0])
+        return []
     result = hook(tuple(values)) if kind == "pre" else hook(tuple(values), tuple(beside))
     if result is None:
         return list(values)
@@ -249,8 +307,30 @@ def _name_of(hook: Any) -> str:
     return getattr(hook, "__name__", type(hook).__name__)
 
 
-def _wrapped(data: Data | None) -> Tensor | None:
-    return None if data is None else Tensor.made(data)
+def _sealed(value: Data | Tensor | None) -> Tensor | None:
+    """Return a gradient as hooks are shown it: a tensor in its place in the graph that cannot be written to (HK-03)."""
+    if value is None:
+        return None
+    of_graph = isinstance(value, Tensor)
+    data = value._data if of_graph else value
+    if type(data) is Pending or (of_graph and value._requires_grad and value.grad_fn is None):
+        return value  # immutable anyway, or a leaf: only itself is in its place
+    if data.flags.writeable:
+        data = data.view()
+        data.flags.writeable = False
+    if not of_graph:
+        return Tensor.made(data)
+    seal = Tensor.made(data, value.grad_fn, value.output_nr)
+    seal._version = value.counter()
+    seal._tangents = value._tangents
+    return seal
+
+
+def _own_data(result: Tensor | None) -> Data | None:
+    """Return what a hook put in the place of a gradient; a part of a gradient that it was shown is copied."""
+    if result is None:
+        return None
+    return result._data if result._data.flags.writeable else result._data.copy(order="K")
 
 
 def _on_fresh_stack(work: Callable[[], None]) -> None:

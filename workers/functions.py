@@ -15,6 +15,7 @@ from raygrad.autograd.engine import call_hook
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import dense
+from raygrad.autograd.node import in_slots, over_tensors
 from raygrad.autograd.once import refused
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.tensor import Tensor
@@ -252,9 +253,12 @@ class _Levels:
             grads = call_hook("pre", hook, grads)
         beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
         results = run_backward(node, grads, create_graph)
-        for hook in (node._post_hooks or none).values():
-            results = call_hook("post", hook, results, beside)
-        return results
+        if not node._post_hooks:
+            return results
+        shown = over_tensors(node, results)
+        for hook in node._post_hooks.values():
+            shown = call_hook("post", hook, shown, beside)
+        return in_slots(node, shown)
 
     def left(self, retain: bool) -> FunctionNode:
         """Return the context as level 1 left it: with what backward set on it, and without what it saved unless the

@@ -79,12 +79,14 @@ def _compile_op(step: Step) -> Execute:
         operands = [None if s == UNDEFINED else slots[s] for s in sources]
         if any(o is None and s != UNDEFINED for o, s in zip(operands, sources, strict=True)):
             for target in targets:
-                slots[target] = None
+                if target >= 0:
+                    slots[target] = None
             return
         dtype: Any = next((o.dtype for o in operands if is_array(o)), None)
         out = op.kernel("cpu", dtype)(*operands, *params)
         for target, value in zip(targets, (out,) if op.outputs == 1 else out, strict=True):
-            slots[target] = value if type(value) is _ARRAY else np.asarray(value)
+            if target >= 0:
+                slots[target] = value if type(value) is _ARRAY else np.asarray(value)
 
     return general
 
@@ -100,9 +102,10 @@ def _compile_op_vjp(step: Step, specs: Sequence[Spec]) -> Execute:
         raise op.missing("cpu", dtype)
     split = len(step.node.inputs) - len(outputs)
     saved_slots, grad_slots = step.node.inputs[:split], step.node.inputs[split:]
-    wants: Any = needs
-    positions = [position for position, need in enumerate(wants) if need]
-    wanted = list(zip(positions, step.outputs, strict=True))
+    recorded: Any = needs
+    positions = [position for position, need in enumerate(recorded) if need]
+    wanted = [(p, target) for p, target in zip(positions, step.outputs, strict=True) if target >= 0]
+    wants: Any = tuple([int(any(position == p for p, _ in wanted)) for position in range(len(recorded))])
     found: Any = rule
     static: Any = op_params
 
@@ -133,7 +136,8 @@ def _compile_defined(step: Step) -> Execute:
                 "a gradient that was defined in earlier runs is undefined in this one, and an optimiser had gone by "
                 "that: return zeros from the backward that left it out, or test `.grad is None` before each step"
             )
-        slots[target] = slots[source]
+        if target >= 0:
+            slots[target] = slots[source]
 
     return defined
 

@@ -61,9 +61,8 @@ def copy_in_order(array: Any, order: tuple[int, ...]) -> Any:
     return laid.copy(order="K") if laid is array or laid.base is not None else laid
 
 
-def ones_as(tensor: Tensor) -> Tensor:
-    """Return ones of a tensor's shape and dtype: the implicit gradient of a root; recorded if the root is pending."""
-    data = tensor._data
-    if type(data) is Pending:
-        return Tensor.made(data.record.recorder.op(_FULL, (), (data.shape, 1, data.dtype.name))[0])
-    return Tensor.made(np.ones(tensor.shape, tensor.dtype))
+def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None) -> Tensor:
+    """Return ones: the implicit gradient of a root; recorded if there is a recorder."""
+    if recorder is not None:
+        return Tensor.made(recorder.op(_FULL, (), (tuple(shape), 1, dtype.name))[0])
+    return Tensor.made(np.ones(shape, dtype))

@@ -87,3 +87,12 @@ def test_hooks_may_replace_gradients_and_are_reported() -> None:
     record, values = run(Graph((VECTOR,), (0,), (hook,), ((1, KEEP_ON_WORKER),)), [np.array([1.0, 2.0])], host)
     assert values[1].tolist() == [2.0, 4.0]
     assert record.hooks == (0,)
+
+
+def test_a_gradient_that_nobody_reads_is_put_nowhere() -> None:
+    vjp = Node(ROLE_OP, "mul", (VJP,), (0, 1, 2), (0, 0), ((), (1, 1), (0, 0), (0,)))
+    for kept, expected in ((3, [4.0, 4.0]), (4, [3.0, 3.0])):
+        graph = Graph((VECTOR,), (0, 0, 0), (vjp,), ((kept, KEEP_ON_WORKER),))
+        record, values = run(graph, [np.full(2, 3.0), np.full(2, 4.0), np.ones(2)])
+        assert record.status == "done"
+        assert values[kept].tolist() == expected

@@ -6,7 +6,6 @@ of one that ran before the session, and of vjps recorded under create_graph. No 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -233,6 +232,5 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
 
 def _without_graph(node: Any) -> FunctionNode:
     """Return a copy of an eager context that holds no tensors of the client's graph: workers get data only."""
-    clone: FunctionNode = copy.copy(node)
-    packed = Context(clone).packed()
+    packed = Context(node).packed()
     return Context(packed=packed).live(node._function)

@@ -123,9 +123,9 @@ def node_hook_changes_the_gradient(T: Any, log: Log) -> Any:
     return [x.grad, y.grad]
 
 
-@program("ND-09", torch=False)  # torch 2.13 has one entry per tensor argument only
+@program("ND-09")
 def node_hook_sees_slots(T: Any, log: Log) -> Any:
-    """Slots of arguments that are no tensors, or need no gradient, left out of what a node hook sees."""
+    """Slots of undefined gradients left out of what a node hook sees, or slots of what is no tensor among them."""
 
     class Blend(T.autograd.Function):
         @staticmethod
@@ -134,10 +134,21 @@ def node_hook_sees_slots(T: Any, log: Log) -> Any:
 
         @staticmethod
         def backward(ctx, g):
-            return g * 2, None, g * 5
+            return g * 2, None, None
 
+    x, y = leaf(T, 3), leaf(T, 3, seed=1)
+    z = Blend.apply(x, 2.0, y)
+    z.grad_fn.register_hook(lambda inputs, outputs: log("slots", [g is None for g in inputs]))
+    z.sum().backward()
+    return [x.grad, y.grad]
+
+
+@program("ND-09", torch=False)  # torch shows what backward returned, also where nobody needs it
+def node_hook_sees_no_gradient_that_nobody_needs(T: Any, log: Log) -> Any:
+    """A gradient computed, sent and shown for an input that does not require grad."""
+    Mul = np_mul(T)
     x = leaf(T, 3)
-    z = Blend.apply(x, 2.0, constant(T, 3))
+    z = Mul.apply(x, constant(T, 3))
     z.grad_fn.register_hook(lambda inputs, outputs: log("slots", [g is None for g in inputs]))
     z.sum().backward()
     return [x.grad]

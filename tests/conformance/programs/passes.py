@@ -261,3 +261,21 @@ def materialised_zeros(T: Any, log: Log) -> Any:
     """grad() with `materialize_grads`: zeros of the wrong kind."""
     x, y = leaf(T, 3), leaf(T, 2, 2, seed=1, dtype="float32")
     return list(T.autograd.grad((x * x).sum(), [x, y], materialize_grads=True))
+
+
+@program("EN-13", "EN-15")
+def grad_of_one_operand(T: Any, log: Log) -> Any:
+    """A gradient that nobody reads written in the place of one that somebody does."""
+    x, y = leaf(T, 3), leaf(T, 3, seed=1)
+    (first,) = T.autograd.grad((x * y).sum(), x)
+    (second,) = T.autograd.grad((x * y).sum(), y)
+    return [first, second]
+
+
+@program("EN-13")
+def one_of_two_results(T: Any, log: Log) -> Any:
+    """An output that nobody reads written in the place of one that somebody does."""
+    x = leaf(T, 4)
+    largest, _ = x.reshape(2, 2).max(dim=1)
+    _, places = x.reshape(2, 2).min(dim=1)
+    return [largest * 2, places + 1]
