@@ -105,6 +105,7 @@ from .joining import unbind as unbind
 from .joining import vstack as vstack
 from .layouts import copy_in_order as copy_in_order
 from .layouts import in_order_data as in_order_data
+from .layouts import ones_as as ones_as
 from .layouts import ones_of as ones_of
 from .layouts import to_dtype as to_dtype
 from .linear import addmm as addmm

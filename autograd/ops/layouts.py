@@ -61,6 +61,12 @@ def copy_in_order(array: Any, order: tuple[int, ...]) -> Any:
     return laid.copy(order="K") if laid is array or laid.base is not None else laid
 
 
+def ones_as(tensor: Tensor) -> Tensor:
+    """Return ones of a tensor's shape and dtype; recorded if it is pending."""
+    data = tensor._data
+    return ones_of(data.shape, data.dtype, data.record.recorder if type(data) is Pending else None)
+
+
 def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None) -> Tensor:
     """Return ones: the implicit gradient of a root; recorded if there is a recorder."""
     if recorder is not None:
