@@ -24,7 +24,7 @@ from .derive import Meta, balanced_sum, quiet
 from .modes import state
 from .multi_hooks import Watch
 from .node import AccumulateGrad, Edge, Node, accumulate, in_slots, over_tensors
-from .recording import Data, Pending, Recorder
+from .recording import Data, Recorder
 from .tensor import Tensor
 
 
@@ -256,7 +256,7 @@ class Pass:
         shown = [_sealed(value) for value in values]
         results = call_hook(kind, hook, shown, [_sealed(value) for value in beside])
         return [
-            value if result is seal else result if self.on_tensors else _own_data(result)
+            value if result is seal else result if result is None or self.on_tensors else result._data
             for value, seal, result in zip(values, shown, results, strict=True)
         ]
 
@@ -311,26 +311,16 @@ def _sealed(value: Data | Tensor | None) -> Tensor | None:
     """Return a gradient as hooks are shown it: a tensor in its place in the graph that cannot be written to (HK-03)."""
     if value is None:
         return None
-    of_graph = isinstance(value, Tensor)
-    data = value._data if of_graph else value
-    if type(data) is Pending or (of_graph and value._requires_grad and value.grad_fn is None):
-        return value  # immutable anyway, or a leaf: only itself is in its place
-    if data.flags.writeable:
-        data = data.view()
-        data.flags.writeable = False
-    if not of_graph:
-        return Tensor.made(data)
-    seal = Tensor.made(data, value.grad_fn, value.output_nr)
-    seal._version = value.counter()
-    seal._tangents = value._tangents
+    if not isinstance(value, Tensor):
+        seal = Tensor.made(value)
+    elif value._requires_grad and value.grad_fn is None:  # a leaf: only itself is in its place
+        return value
+    else:
+        seal = Tensor.made(value._data, value.grad_fn, value.output_nr)
+        seal._counter = value.counter()
+        seal._tangents = value._tangents
+    seal._frozen = True
     return seal
-
-
-def _own_data(result: Tensor | None) -> Data | None:
-    """Return what a hook put in the place of a gradient; a part of a gradient that it was shown is copied."""
-    if result is None:
-        return None
-    return result._data if result._data.flags.writeable else result._data.copy(order="K")
 
 
 def _on_fresh_stack(work: Callable[[], None]) -> None:
