@@ -141,13 +141,12 @@ def grad(
 def pulled_back(
     outputs: Sequence[Tensor], grads: Sequence[Tensor], inputs: Sequence[Tensor], create_graph: bool
 ) -> list[Tensor | None]:
-    """Return the gradients of `outputs` by `inputs` on a tape of the library's own: in a session nothing is submitted,
-    and what is undefined need not be known yet. The tape is kept."""
+    """Return the gradients of `outputs` by `inputs` on a tape of the library's own, which is kept: in a session nothing
+    is submitted. None where a gradient is undefined."""
     task = Pass(_recorder_of(outputs), True, create_graph)
     edges = [tensor.edge() for tensor in inputs]
     task.run(_seeds(outputs, grads, task), edges, into_leaves=False)
-    found = [task.captured.get(edge) for edge in edges]
-    return [data if data is None or isinstance(data, Tensor) else Tensor.made(data) for data in found]
+    return [_known(task.captured.get(edge)) for edge in edges]
 
 
 def _zeros(place: Place, requires_grad: bool) -> Tensor:

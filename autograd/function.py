@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from raygrad.errors import MissingDerivative
-
 from .binding import bind
 from .context import INPUT as INPUT
 from .context import OUTPUT as OUTPUT
@@ -118,17 +116,25 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
     if recorder is None:
         if not here.forward:
             return _apply_here(cls, here, args, named)
-        with only(()):
-            node, raw, dense = _forward(cls, here, args, here.grad, None, named)
-            result = wrap_outputs(node, raw, dense, args, cls._plan.setup is not None)
-        propagate(node, dense, raw, result)
-        return result
+        return apply_with_tangents(cls, args, named)[2]
     if here.forward and any(isinstance(arg, Tensor) and carried(arg) for arg in args):
-        raise MissingDerivative(
-            f"{cls.__name__}.apply: forward mode through a custom Function in a session does not support it "
-            "yet; apply it outside of the session"
-        )
+        from .jointly import apply_jointly
+
+        return apply_jointly(cls, args, named)
     return recorder.function(cls, args, named)
+
+
+def apply_with_tangents(
+    cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[FunctionNode, Any, Any]:
+    """Run forward, then jvp where an argument carries a tangent; return the context, what forward returned, and what
+    apply returns."""
+    here = state.here
+    with only(()):
+        node, raw, dense = _forward(cls, here, args, here.grad, None, named)
+        result = wrap_outputs(node, raw, dense, args, cls._plan.setup is not None)
+    propagate(node, dense, raw, result)
+    return node, raw, result
 
 
 def _apply_here(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

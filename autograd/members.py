@@ -21,6 +21,13 @@ LEGACY = (
 )
 
 
+def unwritten_jvp(ctx: Any, *tangents: Any) -> Any:
+    """Return the tangent of each output, given those of the inputs: for forward mode."""
+    raise NotImplementedError(
+        "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+    )
+
+
 def warn_of_instance(cls: type, stacklevel: int) -> None:
     """Warn that a Function is used through its class."""
     warnings.warn(
@@ -96,12 +103,7 @@ class Members:
     generate_vmap_rule: bool = False
     """Whether vmap may run forward and backward on whole batches, instead of asking `vmap`."""
 
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        """Return the tangent of each output, given those of the inputs: for forward mode."""
-        raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
-        )
+    jvp = staticmethod(unwritten_jvp)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:

@@ -222,6 +222,68 @@ def entered(tensor: Tensor) -> tuple[Tensor, Entry]:
     return hand_on(tensor, alias), node
 
 
+def through(
+    items: Sequence[Tensor | None], run: Callable[[list[Tensor | None]], list[Tensor | None]]
+) -> list[Tensor | None]:
+    """Return `run(items)` with tangents, for anything that records how its results depend on its items: what that
+    records is differentiated twice, as a vjp is in `_by_transposition`."""
+    levels: tuple[Level, ...] = state.forward
+    recording = state.grad
+    entries: list[tuple[Entry, Edge]] = []
+    local: list[Tensor | None] = []
+    for item in items:
+        if item is None or item.dtype.kind not in "fc":
+            local.append(item)
+            continue
+        alias, entry = entered(item)
+        entries.append((entry, edge_or_none(item)))
+        local.append(alias)
+    state.grad = True
+    try:
+        with only(()):
+            results = run(local)
+        for depth, level in enumerate(levels):
+            given = [None if item is None else level.of(item) for item in items]
+            if any(tangent is not None for tangent in given):
+                with only(levels[:depth]):
+                    _push(level, results, local, given, recording)
+    finally:
+        state.grad = recording
+    for entry, edge in entries:
+        entry.lead_to(edge)
+    return [r if r is None or recording or not r._requires_grad else hand_on(r, r.detach()) for r in results]
+
+
+def _probe(result: Tensor) -> Tensor:
+    """Return a gradient of ones that requires grad itself, and leads nowhere."""
+    from . import ops
+
+    with only(()):
+        return entered(ops.ones_as(result))[0]
+
+
+def _push(
+    level: Level,
+    results: Sequence[Tensor | None],
+    local: Sequence[Tensor | None],
+    given: Sequence[Tensor | None],
+    recording: bool,
+) -> None:
+    """Give results that hang on local items their tangents at a level."""
+    from .engine import pulled_back
+
+    flowing = [r for r in results if r is not None and r._requires_grad]
+    pairs = [(item, t) for item, t in zip(local, given, strict=True) if item is not None and t is not None]
+    if not flowing:
+        return
+    probes = [_probe(result) for result in flowing]
+    turned = pulled_back(flowing, probes, [item for item, _ in pairs], True)
+    live = [(g, t) for g, (_, t) in zip(turned, pairs, strict=True) if g is not None and g._requires_grad]
+    for result, tangent in zip(flowing, _transposed(live, probes, recording), strict=True):
+        if tangent is not None:
+            level.carry(result, tangent)
+
+
 def _by_transposition(
     op: Op,
     rule: Derivative,
@@ -249,9 +311,7 @@ def _by_transposition(
     try:
         for number, result in enumerate(results):
             if result.dtype.kind in "fc":
-                with only(()):
-                    probe = probes[number] = ops.ones_as(result)
-                probe._requires_grad = True
+                probes[number] = _probe(result)
         needs = [tangent is not None for tangent in tangents]
         turned = vjp_tensors(op, rule, _context(rule, params, needs, operands, results, kept), probes)
         pairs = [(g, t) for g, t in zip(turned, tangents, strict=True) if g is not None and t is not None]

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.autograd.context import OWN
 from raygrad.autograd.function import OUTPUT, Function, FunctionNode
-from raygrad.autograd.node import FREED, AccumulateGrad, Edge, stale_message
+from raygrad.autograd.levels import Tangents
+from raygrad.autograd.modes import state
+from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, stale_message
 from raygrad.autograd.recording import Data, Pending, Recorder
+from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, SessionError
 from raygrad.workers.contexts import WRITABLE
@@ -38,6 +41,8 @@ class RecordedFunction(FunctionNode):
     """The context, as long as a backward may ask for what it saved."""
     _left: Pending | None
     """The context without what it saved, for who asks for its attributes after that was freed."""
+    _input_tangents: dict[int, Tangents]
+    """The tangents that arguments carried."""
     _captured: Sequence[Pending]
     """What the Function captured when it was applied (H16)."""
     _saved_inputs: dict[int, Pending]
@@ -176,13 +181,20 @@ class RecordedFunction(FunctionNode):
         items: list[Tensor | None] = [*grads]
         for i in range(len(self._inputs)):
             value = self._saved_inputs.get(i)
-            items.append(None if value is None else _at_edge(value, self._edges[i]))
+            items.append(None if value is None else _at_edge(value, self._edges[i], self._input_tangents.get(i)))
         for j in range(len(self._metas)):
             value = self._saved_outputs.get(j)
             items.append(None if value is None else Tensor.made(value, self, j))
+            if value is not None and self._output_tangents is not None:
+                items[-1]._tangents = self._output_tangents[j]  # type: ignore[union-attr]
         wanted = self._wanted()
         metas = [self._inputs[i] for i in wanted]
-        return RecordedVjp.run(self, self._claim(), 1, items, wanted, metas, len(self._edges))
+        claim = self._claim()
+
+        def run(items: list[Tensor | None]) -> list[Any]:
+            return RecordedVjp.run(self, claim, 1, items, wanted, metas, len(self._edges))
+
+        return through(items, run) if state.forward else run(items)
 
     def _claim(self) -> Claim:
         """Return what a backward recorded now needs of the context, with what the client set on it as it is (H17)."""
@@ -224,8 +236,12 @@ _TRAVELLING: Final = frozenset(("needs_input_grad", "materialize_grads"))
 _node_classes: dict[type[Function], type[RecordedFunction]] = {}
 
 
-def _at_edge(value: Pending, edge: Edge | None) -> Tensor:
-    """Return a saved input as a tensor in its place in the graph."""
+def _at_edge(value: Pending, edge: Edge | None, tangents: Tangents | None) -> Tensor:
+    """Return a saved input as a tensor in its place in the graph, with the tangents that it carried."""
+    if tangents:
+        carrying = Tensor.made(value, *(edge or NO_EDGE))
+        carrying._tangents = tangents
+        return carrying
     if edge is None or edge[0] is None:
         return Tensor.made(value)
     if isinstance(edge[0], AccumulateGrad):

@@ -154,6 +154,7 @@ def _wrapped(
             _captured=captured,
             _versions={i: (args[i].counter(), args[i].counter()[0]) for i in saved_in if inputs[i] is not None},
             _sequence=next_sequence(),
+            _input_tangents={i: a._tangents for i, a in enumerate(args) if isinstance(a, Tensor) and a._tangents},
         )
         if state.transforms:
             node._suffix = "GeneratedBackward"

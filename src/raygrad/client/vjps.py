@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode
+from raygrad.autograd.modes import state
 from raygrad.autograd.node import FREED, NO_EDGE, Node, next_sequence
 from raygrad.autograd.once import refusing
 from raygrad.autograd.recording import Data, Pending, Recorder
+from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError
 from raygrad.proto.graph import ROLE_FUNCTION, VJP
@@ -112,8 +114,13 @@ class RecordedVjp(Node):
         wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         metas = [self._input_metas()[i] for i in wanted]
         if create_graph:
-            items = [*grads, *self._items]
-            return RecordedVjp.run(self._base, self._claim, self._depth + 1, items, wanted, metas, len(self._items))
+            claim = self._claim
+
+            def run(items: list[Tensor | None]) -> list[Any]:
+                return RecordedVjp.run(self._base, claim, self._depth + 1, items, wanted, metas, len(self._items))
+
+            items: list[Tensor | None] = [*grads, *self._items]
+            return through(items, run) if state.forward else run(items)
         data = [*grads, *(None if t is None else owner.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..programs.registry import Log, constant, leaf, program, raises
-
-JVP_IN_A_SESSION = "the jvp of a custom Function is not yet recorded in a session; apply raises NotImplementedError"
+from ..programs.registry import Log, constant, leaf, program, raises, settle
 
 
 def _function(T: Any, forward: Any, jvp: Any = None, **others: Any) -> Any:
@@ -113,35 +111,33 @@ def detaching_and_differentiating_duals(T: Any, log: Log) -> Any:
 # ---- FW-06 to FW-12: jvp ---------------------------------------------------------------------------------------------
 
 
-@program("FN-03", "FW-06", eager_only=JVP_IN_A_SESSION)
+@program("FN-03", "FW-06")
 def jvp_is_called_inside_apply(T: Any, log: Log) -> Any:
     """A jvp that is called late, with other arguments, or in another mode."""
     fw = T.autograd.forward_ad
-    order: list[Any] = []
 
     def forward(x: Any, y: Any, n: Any, s: Any) -> Any:
-        order.append("forward")
+        log("forward", s)
         return x * y
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        order.append("setup_context")
+        log("setup_context", len(inputs))
         ctx.save_for_forward(inputs[0], inputs[1])
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
         x, y = ctx.saved_tensors
-        order.append([tangents[0].clone(), tangents[1].clone(), tangents[2], tangents[3]])
-        order.append([T.is_grad_enabled(), fw.unpack_dual(x).tangent])
+        log("tangents", [tangents[0].clone(), tangents[1].clone(), tangents[2], tangents[3]])
+        log("modes", [T.is_grad_enabled(), fw.unpack_dual(x).tangent])
         return tangents[0] * y + x * tangents[1]
 
     with fw.dual_level():
         out = _function(T, forward, jvp, setup_context=setup_context).apply(
             _dual(T, 2), constant(T, 2), T.ones(1, dtype=T.int64), "text"
         )
-        order.append(fw.unpack_dual(out))
-    return order
+        return list(fw.unpack_dual(out))
 
 
-@program("CX-20", "FW-06", eager_only=JVP_IN_A_SESSION)
+@program("CX-20", "FW-06")
 def missing_tangents_without_materialization(T: Any, log: Log) -> Any:
     """Zeros where None was asked for."""
     fw = T.autograd.forward_ad
@@ -170,7 +166,7 @@ def a_function_without_a_jvp(T: Any, log: Log) -> Any:
     return plain
 
 
-@program("FW-07", eager_only=JVP_IN_A_SESSION)
+@program("FW-07")
 def a_function_with_a_jvp_only(T: Any, log: Log) -> Any:
     """A missing backward that stops forward mode."""
     fw = T.autograd.forward_ad
@@ -178,12 +174,13 @@ def a_function_with_a_jvp_only(T: Any, log: Log) -> Any:
     with fw.dual_level():
         out = Twice.apply(_dual(T, 2, requires_grad=True))
         pair = list(fw.unpack_dual(out))
+        settle()
         with raises(NotImplementedError, "must implement either the backward"):
             out.sum().backward()
     return pair
 
 
-@program("FW-08", "FW-09", eager_only=JVP_IN_A_SESSION)
+@program("FW-08", "FW-09")
 def what_jvp_may_not_return(T: Any, log: Log) -> Any:
     """Tangents of the wrong number, shape or type, or of what has none."""
     fw = T.autograd.forward_ad
@@ -209,7 +206,7 @@ def what_jvp_may_not_return(T: Any, log: Log) -> Any:
     return None
 
 
-@program("FW-08", "FW-09", eager_only=JVP_IN_A_SESSION)
+@program("FW-08", "FW-09")
 def what_jvp_may_return(T: Any, log: Log) -> Any:
     """A result of jvp that is converted, or refused beside an output that is no tensor."""
     fw = T.autograd.forward_ad
@@ -226,7 +223,7 @@ def what_jvp_may_return(T: Any, log: Log) -> Any:
         ]
 
 
-@program("FW-10", torch=False, eager_only=JVP_IN_A_SESSION)
+@program("FW-10", torch=False)
 def none_from_jvp_means_no_tangent(T: Any, log: Log) -> Any:
     """None for a differentiable output that is an error."""
     fw = T.autograd.forward_ad
@@ -235,7 +232,7 @@ def none_from_jvp_means_no_tangent(T: Any, log: Log) -> Any:
         return [list(fw.unpack_dual(item)) for item in out]
 
 
-@program("FW-11", eager_only=JVP_IN_A_SESSION)
+@program("FW-11")
 def a_view_needs_a_view_of_its_tangent(T: Any, log: Log) -> Any:
     """A view whose tangent has a memory of its own."""
     fw = T.autograd.forward_ad
@@ -249,16 +246,24 @@ def a_view_needs_a_view_of_its_tangent(T: Any, log: Log) -> Any:
         ):
             with raises(RuntimeError, words):
                 _function(T, forward, jvp).apply(_dual(T, 2))
-        with raises(RuntimeError, "of the same base"):
-            part = _dual(T, 3)[:2]
-            _function(T, lambda ctx, x: x[:1], lambda ctx, t: T.ones(2, dtype=T.float64)[:1]).apply(part)
         same = _function(T, lambda ctx, x: x, lambda ctx, t: t.view_as(t)).apply(_dual(T, 2))
         part = _function(T, lambda ctx, x: x[:1], lambda ctx, t: t[:1]).apply(_dual(T, 2))
         fresh = _function(T, lambda ctx, x: x * 1, lambda ctx, t: t).apply(_dual(T, 2))
         return [list(fw.unpack_dual(item)) for item in (same, part, fresh)]
 
 
-@program("FW-12", eager_only=JVP_IN_A_SESSION)
+@program("FW-11", eager_only="a worker is given each tangent by itself, and the message does not say whose view it was")
+def a_view_of_a_tangent_that_is_a_view(T: Any, log: Log) -> Any:
+    """A view of another tangent with the same primal's shape."""
+    fw = T.autograd.forward_ad
+    with fw.dual_level():
+        part = _dual(T, 3)[:2]
+        with raises(RuntimeError, "of the same base"):
+            _function(T, lambda ctx, x: x[:1], lambda ctx, t: T.ones(2, dtype=T.float64)[:1]).apply(part)
+        return list(fw.unpack_dual(_function(T, lambda ctx, x: x[:1], lambda ctx, t: t[:1]).apply(part)))
+
+
+@program("FW-12", eager_only="a Function that changes its input in place cannot be applied in a session yet")
 def a_dirty_input_and_its_tangent(T: Any, log: Log) -> Any:
     """A tangent that is not changed where its primal is."""
     fw = T.autograd.forward_ad
@@ -303,7 +308,7 @@ def _exp(T: Any) -> Any:
     return Exp
 
 
-@program("FW-13", "CX-22", eager_only=JVP_IN_A_SESSION)
+@program("FW-13", "CX-22")
 def both_modes_through_a_function(T: Any, log: Log) -> Any:
     """A second derivative that misses what a Function saved."""
     fw = T.autograd.forward_ad
@@ -360,7 +365,7 @@ def what_a_dual_was_made_of_gets_no_tangent(T: Any, log: Log) -> Any:
         return [primal, fw.unpack_dual(primal).tangent, tangent, fw.unpack_dual(dual).tangent is tangent]
 
 
-@program("FW-15", eager_only=JVP_IN_A_SESSION)
+@program("FW-15")
 def an_error_in_jvp_is_the_users_own(T: Any, log: Log) -> Any:
     """An exception of jvp that comes out as another."""
     fw = T.autograd.forward_ad
