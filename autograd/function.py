@@ -29,12 +29,13 @@ from .members import Members
 from .modes import Modes, state
 from .node import NO_EDGE, Edge, next_sequence
 from .once import once_differentiable as once_differentiable
-from .outputs import check_unmarked, wrap_outputs
+from .outputs import check_returned, check_unmarked, wrap_outputs
 from .plan import Plan, unwritten, unwritten_forward, unwritten_setup
 from .recording import Pending
 from .tensor import Tensor
 from .user_backward import densified
 from .user_backward import run_backward as run_backward
+from .views import Stale
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
@@ -107,7 +108,11 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
     """Apply a Function while a rare mode is on, or to values that are not at hand."""
     recorder = here.recorder
     for arg in args:
-        if isinstance(arg, Tensor) and type(arg._data) is Pending:
+        if not isinstance(arg, Tensor):
+            continue
+        if type(arg._data) is Stale:
+            arg._data = arg._data.for_use(here.grad and arg._requires_grad)
+        if type(arg._data) is Pending:
             owner = arg._data.record.recorder
             if owner.closed:
                 arg._data = arg.read()
@@ -188,8 +193,9 @@ def run_forward(
     finally:
         if ambient is not None:
             state.recorder = ambient
+    outputs = _outputs(raw)
+    check_returned(node, args, outputs, cls._plan.setup is not None)
     if recording:
-        outputs = _outputs(raw)
         node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
         refer(node, args, outputs)
     node.to_save = None

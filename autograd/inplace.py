@@ -20,7 +20,18 @@ from raygrad.errors import AutogradError
 from .modes import state
 from .node import Node, OpNode
 from .recording import Pending, Recorder
-from .views import again, check_rebase, make_stale, owner_of, parent_of, unsure_message, views_of, written_back
+from .views import (
+    UNKNOWN,
+    again,
+    check_rebase,
+    make_stale,
+    owner_of,
+    parent_of,
+    stale,
+    unsure_message,
+    views_of,
+    written_back,
+)
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -85,7 +96,14 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
         make_stale(tensor)
 
 
-def changed_by_function(tensor: Any, node: Node | None, number: int, outputs: int) -> None:
+def changed_by_function(
+    tensor: Any,
+    node: Node | None,
+    number: int,
+    outputs: int,
+    value: Pending | None = None,
+    recorder: Recorder | None = None,
+) -> None:
     """Give a tensor that a Function changed in place its new place in the graph: output `number` of `node` (OU-16).
 
     Args:
@@ -93,6 +111,7 @@ def changed_by_function(tensor: Any, node: Node | None, number: int, outputs: in
         node: the Function's node; None where nothing is recorded or the output carries no gradient.
         number: which output it is.
         outputs: how many outputs the Function has.
+        value: in a session, what it has become, to be recorded with `recorder`.
 
     Raises:
         AutogradError: it is a leaf that requires grad, or a view of one (OU-18); a view, and there are other outputs
@@ -108,13 +127,17 @@ def changed_by_function(tensor: Any, node: Node | None, number: int, outputs: in
         _check_leaf(tensor)
         check_rebase(tensor)
     tensor.counter()[0] += 1
-    if node is None:
+    if node is None and recorder is None:
         make_stale(tensor)
         return
-    values = _back_to_owner(tensor, tensor.made(tensor._data, node, number), False)
-    root, value = next((t, v) for t, v in values if t._base is None)
-    _rebase(root, value)
-    _renew_views(tensor, None, True)
+    data = tensor._data if value is None else value
+    values = _back_to_owner(tensor, tensor.made(data, node, number), recorder is not None)
+    if recorder is not None:
+        owner, whole = values[-1]
+        recorder.write(owner, "_data", whole._data)
+    if node is not None:
+        _rebase(*next((t, v) for t, v in values if t._base is None))
+    _renew_views(tensor, recorder, node is not None)
 
 
 def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
@@ -236,6 +259,9 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
         related = flows and view._base is root
         if recorder is None and not related:
             continue
+        if recipe[0] is UNKNOWN and recorder is not None:
+            recorder.write(view, "_data", stale(view, lost=True))
+            continue
         if not recipe[5]:
             raise AutogradError(unsure_message(view))
         state.grad = related
@@ -244,7 +270,10 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
         finally:
             state.grad = before
         if recorder is not None:
-            recorder.write(view, "_data", renewed._data)
+            of_function = view._made_by is not None and view._requires_grad and view is not changed
+            recorder.write(view, "_data", stale(view, renewed._data) if of_function else renewed._data)
+            if of_function:
+                continue
         if related and renewed._requires_grad:
             _warn_of_hooks(view)
             _rebase(view, renewed)

@@ -63,10 +63,9 @@ def wrap_outputs(node: FunctionNode, raw: Any, args: Args, given: Args, separate
             OU-19), or a view beside other outputs (OU-22); a saved input returned as it is (CX-17).
     """
     outputs: Args = cast("Args", raw) if isinstance(raw, tuple) else (raw,)
-    kept = node.to_save
+    check_returned(node, args, outputs, separate)
     node.to_save = None
     dirty = node.dirty_tensors or ()
-    _check_dirty(node, dirty, args, outputs)
     if node._edges:
         _describe(node, outputs)
     marked = node.non_differentiable or ()
@@ -83,12 +82,6 @@ def wrap_outputs(node: FunctionNode, raw: Any, args: Args, given: Args, separate
             if is_among(output, dirty):
                 results.append(_changed(node, source, output, number, flows, len(outputs)))
             else:
-                if separate and is_among(output, (*(kept or ()), *(node.saved_for_forward or ()))):
-                    raise AutogradError(
-                        f"argument {position} of {node._function.__name__} is saved by setup_context and returned "
-                        "as-is: return and save a view of it instead (x.view_as(x)), or write forward in the combined "
-                        "style, with ctx as its first argument"
-                    )
                 results.append(_unchanged(node, source, number, flows, several))
             continue
         twin = next((results[j] for j in range(number) if outputs[j] is output), None)
@@ -112,7 +105,23 @@ def _describe(node: FunctionNode, outputs: Args) -> None:
         node._barren = frozenset(number for number, output in enumerate(outputs) if is_among(output, marked))
 
 
-def _check_dirty(node: FunctionNode, dirty: Args, args: Args, outputs: Args) -> None:
+def check_returned(node: FunctionNode, args: Args, outputs: Args, separate: bool) -> None:
+    """Check that what forward returned fits what it marked and saved.
+
+    Raises:
+        AutogradError: a dirty argument is not returned (OU-19); a saved argument is returned as it is, in the separate
+            style (CX-17).
+    """
+    dirty = node.dirty_tensors or ()
+    if separate:
+        for tensor in (*(node.to_save or ()), *(node.saved_for_forward or ())):
+            position = -1 if tensor is None or is_among(tensor, dirty) else _position(tensor, args)
+            if position >= 0 and is_among(tensor, outputs):
+                raise AutogradError(
+                    f"argument {position} of {node._function.__name__} is saved by setup_context and returned "
+                    "as-is: return and save a view of it instead (x.view_as(x)), or write forward in the combined "
+                    "style, with ctx as its first argument"
+                )
     for tensor in dirty:
         if not is_among(tensor, outputs):
             raise AutogradError(

@@ -101,7 +101,7 @@ class Tensor(TensorMethods):
         """Return a new tensor of the same memory and version, without history."""
         other = object.__new__(Tensor)
         data = self._data
-        other._data = data.array if type(data) is Stale else data
+        other._data = data.array if type(data) is Stale and not data.lost else data
         other._counter = self._counter or self.counter()
         if self._shares_memory:
             other._shares_memory = True
@@ -396,7 +396,7 @@ class Tensor(TensorMethods):
                 raise AutogradError("this gradient is undefined: no gradient arrived")
             return array
         if type(data) is Stale:
-            return data.array
+            return Tensor.made(data.for_use(False)).read()
         return data
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:

@@ -97,23 +97,39 @@ def remember_output(view: Tensor, output: Tensor) -> None:
     _enter(view, recipe)
 
 
+class _Unknown:
+    name = "a custom Function"
+
+
+UNKNOWN: Any = _Unknown()
+"""In the place of a recipe's op: a Function made the view of its argument on a worker, and nobody here can do that."""
+
+
+def remember_view_of(view: Tensor, source: Tensor) -> None:
+    """Note that `view` is one that a Function's forward made of `source` on a worker."""
+    above = source._recipe
+    _enter(view, (UNKNOWN, source, source if above is None else above[2], (), (), False))
+
+
 class Stale:
     """The data of a view that a Function returned, after its memory was changed in place: reading it is allowed,
     differentiating through it is not (OU-12)."""
 
-    __slots__ = ("array", "message")
+    __slots__ = ("array", "lost", "message")
 
-    def __init__(self, array: Any, message: str) -> None:
+    def __init__(self, array: Any, message: str, lost: bool = False) -> None:
         self.array = array
         self.message = message
+        self.lost = lost
+        """In a session: what it has become is not known either."""
 
     def for_use(self, recorded: bool) -> Any:
         """Return the array.
 
         Raises:
-            AutogradError: the use is recorded for differentiation.
+            AutogradError: the use is recorded for differentiation, or the value is lost.
         """
-        if recorded:
+        if recorded or self.lost:
             raise AutogradError(self.message)
         return self.array
 
@@ -152,9 +168,14 @@ def make_stale(changed: Tensor) -> None:
     """Mark the views that Functions made of the memory of `changed`, which was changed in place (OU-12)."""
     for view in views_of(owner_of(changed)):
         if view._made_by is not None and view._requires_grad and view is not changed and type(view._data) is not Stale:
-            view._data = Stale(
-                view._data, _forbidden(view, "its base or another view of its base has been modified inplace")
-            )
+            view._data = stale(view)
+
+
+def stale(view: Tensor, data: Any = None, *, lost: bool = False) -> Stale:
+    """Return what a view that a Function returned holds after its memory was changed: `data`, else what it has."""
+    held = view._data.array if type(view._data) is Stale else view._data
+    message = _forbidden(view, "its base or another view of its base has been modified inplace")
+    return Stale(held if data is None else data, message, lost)
 
 
 def _forbidden(view: Tensor, what: str) -> str:

@@ -11,15 +11,18 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast
 
+import numpy as np
+
 from raygrad.autograd.engine import call_hook
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import dense
 from raygrad.autograd.node import in_slots, over_tensors
 from raygrad.autograd.once import refused
+from raygrad.autograd.outputs import is_among
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import GraphError
+from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.graph import UNDEFINED
 from raygrad.proto.layout import layout_of
 from raygrad.proto.program import Learned, Program, Step
@@ -63,6 +66,17 @@ def given(array: Any, requires_grad: bool = False) -> Any:
     return tensor
 
 
+def writable(tensor: Tensor) -> Any:
+    """Return what user code gets for an argument that it may change in place: a private copy (DR-03).
+
+    An expanded array stays as it is: its elements share places, and a copy would have another layout (H1).
+    """
+    array = tensor._data
+    if array.flags.c_contiguous or array.flags.f_contiguous or all(array.strides):
+        tensor._data = array.copy(order="K")
+    return tensor
+
+
 def compile_function(step: Step, program: Program, host: Host) -> Execute:
     """Return what runs a Function's forward."""
     count, flags, recording, expected, keywords = step.node.params[:5]
@@ -84,11 +98,22 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
         )
         tracked = [_Tracked.edges(flag) for flag in mask]
         named = {name: slots[source] for name, source in zip(names, given_by_name, strict=True)}
-        context, raw = run_forward(cls, args, bool(recording), tracked, named)
+        always = bool(getattr(cls, "writable_inputs", False))
+        for position, arg in enumerate(args):
+            if mask[position] >= 0 and (expected is None or always or position in changes_of(expected)):
+                writable(arg)
+        try:
+            context, raw = run_forward(cls, args, bool(recording), tracked, named)
+        except (AutogradError, ValueError) as error:
+            if READ_ONLY not in str(error):
+                raise
+            raise AutogradError(_WRITES.format(name=cls.__name__)) from error
+        if expected is None and not always:
+            _check_unchanged(context, args, [None if s == UNDEFINED else slots[s] for s in sources])
         outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
         shown = describe(context, args, outputs, isinstance(raw, tuple))
         if expected is None or open_ended:
-            host.report.learned.append(learned(step.index, context, shown, outputs))
+            host.report.learned.append(learned(step.index, context, shown, args, outputs))
         elif shown != expected:
             raise GraphError(
                 f"{cls.__name__} behaved differently from its first run with equal arguments: "
@@ -113,6 +138,29 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
     return function
 
 
+READ_ONLY: Final = "read-only"
+"""In what NumPy and raygrad say of a write to an argument that was not declared."""
+
+_WRITES: Final = (
+    "{name} changed an argument in place without saying so: call ctx.mark_dirty(...) with it in forward and return it, "
+    "work on a copy (x.clone()), or set writable_inputs = True on the Function to be given copies"
+)
+
+
+def changes_of(expected: Any) -> Any:
+    """Return the arguments that earlier runs of a Function changed in place."""
+    return [kind[5][1] for kind in expected[0] if kind[0] == "array" and kind[5][:1] == (DIRTY,)]
+
+
+def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence[Any]) -> None:
+    """Check, the first time that a Function runs, that it wrote to no argument which it did not mark (OU-23)."""
+    for arg, before in zip(args, given, strict=True):
+        if isinstance(arg, Tensor) and not is_among(arg, context.dirty_tensors or ()):
+            now: Any = arg._data
+            if not np.array_equal(now, before, equal_nan=now.dtype.kind in "fc"):
+                raise AutogradError(_WRITES.format(name=context._function.__name__))
+
+
 class _Tracked:
     """Edges of a context on a worker: whether an argument's gradient is wanted, by the client's flags."""
 
@@ -129,17 +177,17 @@ def _argument(value: Any, flag: int) -> Any:
 def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any], as_tuple: bool) -> tuple[Any, ...]:
     """Return what a run of a Function showed, as plain data: later runs with an equal key must show the same (H3)."""
     marked = context.non_differentiable or ()
+    context._barren = frozenset([number for number, output in enumerate(outputs) if is_among(output, marked)])
     kinds: list[tuple[Any, ...]] = []
     for number, output in enumerate(outputs):
         if not isinstance(output, Tensor):
             kinds.append(("object",))
             continue
         differentiable = output.dtype.kind in "fc" and not any(output is m for m in marked)
-        returned = any(
-            output is a for a in args
-        )  # an input in two slots is two aliases (OU-10), a new tensor one (OU-08)
-        twin = -1 if returned else next((j for j in range(number) if outputs[j] is output), -1)
-        kinds.append(("array", tuple(output.shape), output.dtype.name, int(differentiable), twin))
+        origin = _origin(context, output, args)
+        # an input in two slots is two aliases (OU-10), a new tensor one (OU-08)
+        twin = -1 if origin[:1] in ((SAME,), (DIRTY,)) else next((j for j in range(number) if outputs[j] is output), -1)
+        kinds.append(("array", tuple(output.shape), output.dtype.name, int(differentiable), twin, origin))
     slots = context._saved or ()
     references = (context._references or {}).values()
     inputs = {s.position for s in slots if s is not None and s.kind is INPUT} | {p for k, p in references if k is INPUT}
@@ -147,7 +195,25 @@ def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any],
     return (tuple(kinds), tuple(sorted(inputs)), tuple(sorted(outs)), int(as_tuple), int(bool(slots)))
 
 
-def learned(index: int, context: FunctionNode, shown: tuple[Any, ...], outputs: Sequence[Any]) -> Learned:
+SAME, DIRTY, VIEW = "same", "dirty", "view"
+"""What an output is to an argument, whose position follows: itself unchanged, itself changed in place, a view of it."""
+
+
+def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> tuple[Any, ...]:
+    """Return where an output comes from: () if forward made it, else what it is to which argument, -1 for something
+    that only forward knows."""
+    for position, arg in enumerate(args):
+        if output is arg:
+            return (DIRTY if is_among(arg, context.dirty_tensors or ()) else SAME, position)
+    base = output._base
+    if base is None:
+        return ()
+    return (VIEW, next((position for position, arg in enumerate(args) if arg is base), -1))
+
+
+def learned(
+    index: int, context: FunctionNode, shown: tuple[Any, ...], args: Sequence[Any], outputs: Sequence[Any]
+) -> Learned:
     """Return the entry of a record for a Function that was not known before."""
     kinds, inputs, outs, as_tuple, saves = shown
     specs: list[tuple[str, Any]] = []
@@ -161,6 +227,7 @@ def learned(index: int, context: FunctionNode, shown: tuple[Any, ...], outputs: 
         ("saves", saves),
         ("attributes", attributes_of(context)),
         ("pickles", int(pickles(context))),
+        ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changes_of(shown)])),
     )
     return Learned(index, (*specs, *facts), inputs, outs)
 

@@ -49,7 +49,8 @@ class RecordedFunction(FunctionNode):
     _saved_outputs: dict[int, Pending]
     _tensors: dict[int, Tensor]
     """The arguments that were saved."""
-    _versions: dict[int, tuple[list[int], int]]
+    _versions: dict[tuple[int, bool], tuple[list[int], int]]
+    """Per saved argument or (True) output, its version counter and its version when it was saved."""
     _saves: bool
     _attributes_kind: int
     """As `Known.attributes`."""
@@ -224,9 +225,14 @@ class RecordedFunction(FunctionNode):
             self._left = made.output(0)
 
     def _check_versions(self) -> None:
-        for position, (counter, version) in self._versions.items():
+        for (position, is_output), (counter, version) in self._versions.items():
             if counter[0] != version:
-                raise AutogradError(stale_message(f"argument {position} saved by {self.name()}", counter[0], version))
+                meta = (self._metas if is_output else self._inputs)[position]
+                shape, dtype = meta if meta is not None else ((), "?")
+                what = f"[{dtype} {list(shape)}], "
+                if is_output:
+                    what += f"which is output {position} of {self._title()}, "
+                raise AutogradError(stale_message(what + f"saved by {self._title()},", counter[0], version))
 
 
 _NODES_OWN: Final = OWN | frozenset(RecordedFunction.__annotations__)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from raygrad.autograd.recording import Pending
+from raygrad.autograd.views import Stale
 
 
 class Write(NamedTuple):
@@ -56,7 +57,7 @@ class CellLog:
 
 def _needs_no_computing(value: Any) -> bool:
     """Tell whether a version is there whatever becomes of the submission."""
-    return type(value) is not Pending and type(getattr(value, "_data", None)) is not Pending
+    return not any(type(one) in (Pending, Stale) for one in (value, getattr(value, "_data", None)))
 
 
 def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable[[Any], bool]) -> None:

@@ -13,10 +13,11 @@ from raygrad.autograd.modes import state
 from raygrad.autograd.node import NO_EDGE, next_sequence
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.proto.graph import KIND_OBJECT, ROLE_FUNCTION
+from raygrad.proto.graph import ROLE_FUNCTION
 
 from .applied import RecordedFunction
 from .learned import Known, Learning, inferred, shown
+from .outputs import wrap_outputs
 from .records import CONTEXT, NodeRecord, snapshot
 from .sites import user_site
 
@@ -152,7 +153,9 @@ def _wrapped(
             _attributes_kind=known.attributes,
             _pinned=record.pinned,
             _captured=captured,
-            _versions={i: (args[i].counter(), args[i].counter()[0]) for i in saved_in if inputs[i] is not None},
+            _versions={
+                (i, False): (args[i].counter(), args[i].counter()[0]) for i in saved_in if inputs[i] is not None
+            },
             _sequence=next_sequence(),
             _input_tangents={i: a._tangents for i, a in enumerate(args) if isinstance(a, Tensor) and a._tangents},
         )
@@ -160,15 +163,9 @@ def _wrapped(
             node._suffix = "GeneratedBackward"
         for held in (*node._saved_inputs.values(), *node._saved_outputs.values()):
             held.record.claimed(held.index)
-    results: list[Any] = []
-    for number, (value, entry) in enumerate(zip(values, known.outputs, strict=True)):
-        if entry.spec.kind == KIND_OBJECT:
-            results.append(recorder.session.read(record, number + 1))
-        elif known.twins[number] >= 0:
-            twin = results[known.twins[number]]
-            twin.output_nr = number if twin.grad_fn is not None else 0
-            results.append(twin)
-        else:
-            flows = node is not None and known.differentiable[number]
-            results.append(Tensor.made(value, node if flows else None, number if flows else 0))
-    return tuple(results) if known.as_tuple else results[0]
+    return wrap_outputs(recorder, record, known, args, inputs, values, node)
+
+
+def _version_of(tensor: Tensor) -> tuple[list[int], int]:
+    counter = tensor.counter()
+    return counter, counter[0]

@@ -5,6 +5,8 @@ Rules of this file: plain facts and how they are read off a record; who waits fo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,6 +42,10 @@ class Known(NamedTuple):
     """What attributes forward sets on its ctx, for somebody to ask for later (CX-02): 0 none, 1 constants, WRITABLE."""
     pickles: bool = True
     """Whether its context can leave its worker (H10)."""
+    origins: tuple[tuple[Any, ...], ...] = ()
+    """Per output, () if forward made it, else what it is to which argument (DR-01): see `workers.functions`."""
+    bumps: Mapping[int, int] = MappingProxyType({})
+    """Per argument that is changed in place, by how much its version moves."""
 
 
 class Learning:
@@ -73,7 +79,7 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
             f"got {said!r}"
         ) from error
     flows = tuple(is_differentiable(entry.dtype) for entry in entries)  # type: ignore[arg-type]
-    return Known(None, entries, flows, (-1,) * len(entries), None, None, many, True)
+    return Known(None, entries, flows, (-1,) * len(entries), None, None, many, True, origins=((),) * len(entries))
 
 
 def shown(recorder: SessionRecorder, learned: Learned) -> Known:
@@ -88,10 +94,10 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
             entries.append(recorder.entry(Spec(KIND_OBJECT)))
             kinds.append(("object",))
         else:
-            shape, dtype, differentiable, twin, layout = body
+            shape, dtype, differentiable, twin, origin, layout = body
             layout = None if layout is None else (tuple(layout[0]), tuple(layout[1]))
             entries.append(recorder.entry(spec_of_array(tuple(shape), dtype, layout)))
-            kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin)))
+            kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin), tuple(origin)))
     expected = (
         tuple(kinds),
         tuple(learned.saved_inputs),
@@ -110,4 +116,6 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
         bool(saves),
         facts["attributes"],
         bool(facts["pickles"]),
+        tuple([() if kind[0] == "object" else kind[5] for kind in kinds]),
+        dict(facts["bumps"]),
     )

@@ -20,6 +20,7 @@ from raygrad.autograd.node import Node, OpNode
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.registry import Op
 from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.views import Stale
 from raygrad.errors import SessionError
 from raygrad.proto.graph import KIND_UNKNOWN, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, Spec
 from raygrad.proto.layout import layout_of
@@ -86,6 +87,8 @@ class SessionRecorder(Recorder):
 
     def leaf(self, tensor: Tensor) -> Pending:
         data = tensor._data
+        if type(data) is Stale:
+            data = data.for_use(False)
         if type(data) is Pending:
             if data.record.recorder is not self:
                 self._refuse_mixing(data)
@@ -344,8 +347,8 @@ class SessionRecorder(Recorder):
             self.session.submit()
 
     def write(self, cell: Any, attribute: str, value: Any) -> None:
-        if attribute == "_data" and type(value) is not Pending:
-            value = self.leaf(Tensor.made(value)) if not isinstance(value, Pending) else value
+        if attribute == "_data" and type(value) not in (Pending, Stale):
+            value = self.leaf(Tensor.made(value))
         self.cells.write(cell, attribute, value)
 
     def function(self, cls: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

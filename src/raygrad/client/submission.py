@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from raygrad.autograd.recording import Pending
+from raygrad.autograd.views import Stale
 from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, ROLE_OP, UNDEFINED, Graph, Node, structural_hash
 from raygrad.workers.driver import Given, Kept, Submission
 
@@ -149,6 +150,8 @@ def unsubmitted_dependencies(value: Any, is_tainted: Callable[[NodeRecord], bool
     """Tell whether a pending value depends, through records not yet submitted, on one that `is_tainted`."""
     if type(value) is not Pending and hasattr(value, "_data"):
         value = value._data
+    if type(value) is Stale:
+        value = value.array
     if type(value) is not Pending or type(value.record) is not NodeRecord:
         return False
     stack: list[NodeRecord] = [value.record]
