@@ -17,12 +17,15 @@ from . import ops as ops  # first: the catalogue fills the registry and gives te
 # isort: split
 from . import forward_ad as forward_ad
 from . import graph as graph
+from .anomaly import detect_anomaly as detect_anomaly
+from .anomaly import set_detect_anomaly as set_detect_anomaly
 from .engine import backward as backward
 from .engine import grad as grad
 from .function import Function as Function
 from .gradcheck import gradcheck as gradcheck  # the function hides the module of its name, as in PyTorch
 from .gradcheck import gradgradcheck as gradgradcheck
 from .graph import Node as Node
+from .inference import inference_mode as inference_mode
 from .legacy import variable as variable
 from .modes import enable_grad as enable_grad
 from .modes import no_grad as no_grad
@@ -42,17 +45,20 @@ __all__ = [
     "Node",
     "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "forward_ad",
     "grad",
     "gradcheck",
     "gradgradcheck",
     "graph",
+    "inference_mode",
     "is_multithreading_enabled",
     "list_ops",
     "no_grad",
     "register_autograd",
     "register_kernel",
+    "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",
     "variable",

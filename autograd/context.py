@@ -268,6 +268,9 @@ class FunctionNode(MembersOfFunction, Node):
     def _release(self) -> None:
         self._saved = None
 
+    def _holds(self) -> bool:
+        return bool(self._saved)
+
     def _input_metas(self) -> Sequence[Meta | None]:
         return self._inputs
 
@@ -346,7 +349,7 @@ def keep(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) ->
             continue
         counter = tensor._counter
         if counter is None:
-            counter = tensor._counter = [0]
+            counter = tensor.counter_to_save()
         kind, position = place_of(tensor, args, outputs, dirty)
         version = counter[0]
         if dirty is not None and any(tensor is d for d in dirty):

@@ -15,6 +15,7 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError
 
 from . import dtypes
+from .inference import marked
 from .ops.define import sizes_of, xp
 from .tensor import Tensor
 
@@ -27,7 +28,7 @@ def _checked_device(device: Any) -> None:
 
 
 def _leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
-    made = Tensor.made(array)
+    made = marked(Tensor.made(array))
     if requires_grad:
         made.requires_grad = True
     return made

@@ -14,6 +14,8 @@ import numpy as np
 from raygrad.errors import DtypeError
 
 from . import dtypes
+from .anomaly import remember as remember_origin
+from .inference import marked, refuse_saving
 from .modes import state
 from .node import NO_EDGE, OpNode
 from .recording import Pending
@@ -119,6 +121,10 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
     result = _several(op, operands, params, datas, outs, needed)
     if state.forward:
         propagate(op, operands, params, result)
+    if state.inference:
+        for made in (result,) if op.outputs == 1 else result:
+            if made._base is None:
+                marked(made)
     return result
 
 
@@ -185,7 +191,7 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
             return
     elif op.name == "reshape":  # it copies what it cannot view; the layout of a pending value is not known here
         sure = type(data) is _ARRAY and data.flags.c_contiguous
-    result._counter = base.counter()
+    result.share_counter(base)
     result._base = base._base if base._base is not None else base
     result._shares_memory = base._shares_memory
     if not state.grad and type(out) is _ARRAY:
@@ -209,6 +215,8 @@ def _attach(
             result._requires_grad = True
             result.grad_fn = node
             result.output_nr = number
+    if state.anomaly is not None:
+        remember_origin(node)
 
 
 _WANTED = (True,)
@@ -275,6 +283,8 @@ def _node(
             saved.append(data)
             counter = held._counter
             if counter is None:
+                if held._inference is not None:
+                    raise refuse_saving()
                 counter = held._counter = [0]
             versions.append((counter, counter[0]))
         else:

@@ -224,7 +224,8 @@ def _wanted(inputs: Any, caller: str) -> tuple[Place, ...]:
 def _grads_of(grads: Any, count: int) -> list[Any]:
     if grads is None:
         return [None] * count
-    items = [grads] if isinstance(grads, Tensor | np.ndarray) or not isinstance(grads, Iterable) else list(grads)
+    one = isinstance(grads, Tensor | np.ndarray) or not isinstance(grads, Iterable)
+    items: list[Any] = [grads] if one else list(cast("Iterable[Any]", grads))
     if len(items) != count:
         raise AutogradError(f"got {count} tensors and {len(items)} gradients")
     return items

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from .anomaly import remember as remember_origin
 from .binding import bind
 from .context import INPUT as INPUT
 from .context import OUTPUT as OUTPUT
@@ -23,6 +24,7 @@ from .context import Saved as Saved
 from .context import keep, refer
 from .derive import Meta
 from .function_jvp import propagate
+from .inference import marked
 from .layout import is_plain
 from .levels import carried, only
 from .members import Members
@@ -119,6 +121,12 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
             elif recorder is None:
                 recorder = owner
     if recorder is None:
+        if here.inference:
+            result = _apply_here(cls, here, args, named)
+            for output in _outputs(result):
+                if isinstance(output, Tensor) and output._base is None:
+                    marked(output)
+            return result
         if not here.forward:
             return _apply_here(cls, here, args, named)
         return apply_with_tangents(cls, args, named)[2]
@@ -263,6 +271,8 @@ def _forward(
             break
     if recorded:
         keep(node, args, _outputs(raw))
+        if here.anomaly is not None:
+            remember_origin(node)
     return node, raw, args
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .inference import check_change
 from .modes import state
 from .node import Node, OpNode
 from .recording import Pending, Recorder
@@ -158,6 +159,7 @@ def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
 
 def _check_leaf(tensor: Tensor) -> None:
     """Check that a tensor's place in the graph may be taken by a changed value."""
+    check_change(tensor)
     if state.grad and tensor._requires_grad and tensor.grad_fn is None and tensor._made_by is None:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
     base = tensor._base

@@ -146,22 +146,26 @@ def is_grad_enabled() -> bool:
     return state.grad
 
 
-class _GradMode:
+class GradMode:
     """A context manager and decorator that sets the gradient mode while its code runs."""
 
     def __init__(self, mode: bool) -> None:
         self._mode = mode
         self._before: list[bool] = []
 
+    def again(self) -> GradMode:
+        """Return another one of the same mode."""
+        return GradMode(self._mode)
+
     def __enter__(self) -> None:
         self._before.append(state.grad)
-        state.grad = self._mode
+        state.grad = self._mode and not state.inference
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         state.grad = self._before.pop()
 
     def __call__(self, fn: F) -> F:
-        mode = self._mode
+        again = self.again
         if inspect.isclass(fn):
             warnings.warn(
                 f"decorating the class {fn.__name__} with a gradient mode makes it a function that sets the mode while "
@@ -170,20 +174,20 @@ class _GradMode:
                 stacklevel=2,
             )
         if inspect.isgeneratorfunction(fn):
-            return cast(F, _around_generator(fn, mode))
+            return cast(F, _around_generator(fn, again))
         if inspect.iscoroutinefunction(fn):
-            return cast(F, _around_coroutine(fn, mode))
+            return cast(F, _around_coroutine(fn, again))
 
         # what a class's __dict__ holds are no attributes of a function
         @functools.wraps(fn, updated=() if inspect.isclass(fn) else functools.WRAPPER_UPDATES)
         def with_mode(*args: Any, **kwargs: Any) -> Any:
-            with _GradMode(mode):
+            with again():
                 return fn(*args, **kwargs)
 
         return cast(F, with_mode)
 
 
-def _around_generator(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
+def _around_generator(fn: Callable[..., Any], again: Callable[[], GradMode]) -> Callable[..., Any]:
     """Return `fn` with the mode set only while the generator's own code runs, not while its consumer does."""
 
     @functools.wraps(fn)
@@ -192,7 +196,7 @@ def _around_generator(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
         resume: Callable[[], Any] = functools.partial(next, inner)
         try:
             while True:
-                with _GradMode(mode):
+                with again():
                     try:
                         value = resume()
                     except StopIteration as stop:
@@ -205,13 +209,13 @@ def _around_generator(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
                 except BaseException as error:
                     resume = functools.partial(inner.throw, error)
         finally:
-            with _GradMode(mode):
+            with again():
                 inner.close()
 
     return generator
 
 
-def _around_coroutine(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
+def _around_coroutine(fn: Callable[..., Any], again: Callable[[], GradMode]) -> Callable[..., Any]:
     """Return `fn` with the mode set only while the coroutine itself runs, not while it is suspended."""
 
     class Stepper:
@@ -219,7 +223,7 @@ def _around_coroutine(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
             self._inner = inner
 
         def __await__(self) -> Generator[Any, Any, Any]:
-            return _around_generator(self._inner.__await__, mode)()
+            return _around_generator(self._inner.__await__, again)()
 
     @functools.wraps(fn)
     async def coroutine(*args: Any, **kwargs: Any) -> Any:
@@ -228,7 +232,7 @@ def _around_coroutine(fn: Callable[..., Any], mode: bool) -> Callable[..., Any]:
     return coroutine
 
 
-class _FixedGradMode(_GradMode):
+class _FixedGradMode(GradMode):
     """A mode usable with or without parentheses: `@no_grad`, `@no_grad()`, `with no_grad():`."""
 
     MODE = False
@@ -237,7 +241,7 @@ class _FixedGradMode(_GradMode):
         self = super().__new__(cls)
         if fn is None:
             return self
-        _GradMode.__init__(self, cls.MODE)
+        GradMode.__init__(self, cls.MODE)
         return self(fn)
 
     def __init__(self, fn: Callable[..., Any] | None = None) -> None:
@@ -259,17 +263,17 @@ class enable_grad(_FixedGradMode):
     MODE = True
 
 
-class set_grad_enabled(_GradMode):
+class set_grad_enabled(GradMode):
     """Set the gradient mode at once; as a context manager, restore it on leaving."""
 
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
         self._at_call = state.grad
-        state.grad = bool(mode)
+        state.grad = bool(mode) and not state.inference
 
     def __enter__(self) -> None:
         self._before.append(self._at_call)
-        state.grad = self._mode
+        state.grad = self._mode and not state.inference
 
     def __call__(self, fn: F) -> F:
         state.grad = self._at_call

@@ -170,6 +170,9 @@ class PackedBackward(Node):
                         level.carry(result, tangent)
         return found
 
+    def _holds(self) -> bool:
+        return not self._freed
+
     def _release(self) -> None:
         self._freed = True
         self._items, self._leaves, self._results = [], [], []

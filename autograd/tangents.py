@@ -218,7 +218,7 @@ def entered(tensor: Tensor) -> tuple[Tensor, Entry]:
     """Return an alias of a tensor, with its tangents, that requires grad, and the node that leads nowhere yet."""
     node = Entry(tensor)
     alias = Tensor.made(tensor._data, node)
-    alias._counter = tensor.counter()
+    alias.share_counter(tensor)
     return hand_on(tensor, alias), node
 
 

@@ -19,6 +19,7 @@ from raygrad.errors import AutogradError
 from . import dtypes
 from .derive import quiet
 from .hooks import HookDict, RemovableHandle
+from .inference import REMEDY, refuse_saving
 from .methods import TensorMethods
 from .modes import state
 from .node import AccumulateGrad, Edge, hook_for
@@ -53,6 +54,8 @@ class Tensor(TensorMethods):
     grad_fn: Node | None = None
     output_nr: int = 0
     _counter: list[int] | None = None
+    _inference: list[int] | None = None
+    """The counter of a tensor made in inference mode; the other one is then None."""
     _base: Tensor | None = None
     _recipe: Recipe | None = None
     """How it was made, if it shares another tensor's memory."""
@@ -102,7 +105,10 @@ class Tensor(TensorMethods):
         other = object.__new__(Tensor)
         data = self._data
         other._data = data.array if type(data) is Stale and not data.lost else data
-        other._counter = self._counter or self.counter()
+        if self._inference is None:
+            other._counter = self._counter or self.counter()
+        else:
+            other._inference = self._inference
         if self._shares_memory:
             other._shares_memory = True
         if self._frozen:
@@ -149,6 +155,10 @@ class Tensor(TensorMethods):
     def requires_grad(self, value: bool) -> None:
         if value and not dtypes.is_differentiable(self.dtype):
             raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
+        if value and self._inference is not None and not state.inference:
+            raise AutogradError(
+                f"Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: {REMEDY}"
+            )
         if self.grad_fn is not None:
             raise AutogradError(
                 "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
@@ -169,11 +179,36 @@ class Tensor(TensorMethods):
     def counter(self) -> list[int]:
         """Return the version counter, shared by all tensors over this memory."""
         if self._counter is None:
+            if self._inference is not None:
+                return self._inference
             self._counter = [0]
         return self._counter
 
+    def share_counter(self, other: Tensor) -> None:
+        """Count changes together with another tensor, of whose memory this is a part."""
+        if other._inference is None:
+            self._counter = other.counter()
+        else:
+            self._inference = other._inference
+
+    def counter_to_save(self) -> list[int]:
+        """Return the version counter for a graph that saves this tensor.
+
+        Raises:
+            RuntimeError: an inference tensor.
+        """
+        if self._inference is not None:
+            raise refuse_saving()
+        return self.counter()
+
+    def is_inference(self) -> bool:
+        """Tell whether the tensor was made in inference mode."""
+        return self._inference is not None
+
     @property
     def _version(self) -> int:
+        if self._inference is not None:
+            raise AutogradError("Inference tensors do not track version counter.")
         return self.counter()[0]
 
     def axis_order(self) -> tuple[int, ...]:

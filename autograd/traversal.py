@@ -20,6 +20,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import turns
+from .anomaly import Watcher
 from .derive import Meta, balanced_sum, quiet
 from .modes import state
 from .multi_hooks import Watch
@@ -123,6 +124,7 @@ class Pass:
     def _traverse(self, waiting: dict[Node, int]) -> None:
         """Run the nodes, the most recently created of those that are ready first."""
         buffers, execute = self._buffers, self._execute
+        step = self._step if state.anomaly is None else self._watched(Watcher(state.anomaly))
         ready: list[tuple[int, int, Node]] = []
         tie = 0
         for node in buffers:
@@ -132,7 +134,7 @@ class Pass:
         while ready:
             node = heappop(ready)[2]
             state.grad = self.create_graph
-            results = self._step(node, execute is None or node in execute)
+            results = step(node, execute is None or node in execute)
             position = 0
             for edge in node._edges:
                 if edge is not None and (below := edge[0]) is not None:
@@ -150,6 +152,20 @@ class Pass:
                         tie += 1
                         heappush(ready, (-below._sequence, tie, below))
                 position += 1
+
+    def _watched(self, watcher: Watcher) -> Callable[[Node, bool], Sequence[Any] | None]:
+        """Return `_step` as it runs while anomaly detection is on."""
+
+        def step(node: Node, execute: bool) -> Sequence[Any] | None:
+            try:
+                results = self._step(node, execute)
+                watcher.ran(node, results)
+            except Exception as error:
+                watcher.failed(node, error)
+                raise
+            return results
+
+        return step
 
     def _deliver(self, node: Node, number: int, value: Any) -> None:
         """Add a contribution to an output of a node; they are summed when all have arrived (H19)."""
@@ -317,7 +333,7 @@ def _sealed(value: Data | Tensor | None) -> Tensor | None:
         return value
     else:
         seal = Tensor.made(value._data, value.grad_fn, value.output_nr)
-        seal._counter = value.counter()
+        seal.share_counter(value)
         seal._tangents = value._tangents
     seal._frozen = True
     return seal

@@ -177,7 +177,7 @@ def densified(tensor: Tensor) -> Tensor:
     if type(data) is Pending or data.flags.c_contiguous or is_plain(data):
         return tensor
     copy = Tensor.made(dense(data), tensor.grad_fn, tensor.output_nr)
-    copy._counter = tensor.counter()
+    copy.share_counter(tensor)
     hand_on(tensor, copy)
     if tensor._requires_grad and tensor.grad_fn is None:
         copy._requires_grad = True

@@ -18,6 +18,8 @@ _HOMES = {
     "place": "raygrad.client.place",
     "emit": "raygrad.workers.emit",
     "Tensor": "raygrad.autograd.tensor",
+    **dict.fromkeys(("inference_mode", "is_inference_mode_enabled"), "raygrad.autograd.inference"),
+    **dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "raygrad.autograd.anomaly"),
     **dict.fromkeys(
         ("no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
         "raygrad.autograd.modes",
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from raygrad import errors as errors
     from raygrad import func as func
     from raygrad import optim as optim
+    from raygrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+    from raygrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
     from raygrad.autograd.creation import arange as arange
     from raygrad.autograd.creation import as_tensor as as_tensor
     from raygrad.autograd.creation import empty as empty
@@ -69,6 +73,8 @@ if TYPE_CHECKING:
     from raygrad.autograd.dtypes import float32 as float32
     from raygrad.autograd.dtypes import float64 as float64
     from raygrad.autograd.dtypes import int64 as int64
+    from raygrad.autograd.inference import inference_mode as inference_mode
+    from raygrad.autograd.inference import is_inference_mode_enabled as is_inference_mode_enabled
     from raygrad.autograd.modes import enable_grad as enable_grad
     from raygrad.autograd.modes import is_grad_enabled as is_grad_enabled
     from raygrad.autograd.modes import no_grad as no_grad
