@@ -19,6 +19,7 @@ from . import forward_ad as forward_ad
 from . import graph as graph
 from .anomaly import detect_anomaly as detect_anomaly
 from .anomaly import set_detect_anomaly as set_detect_anomaly
+from .dispatch import apply_op as apply_op
 from .engine import backward as backward
 from .engine import grad as grad
 from .function import Function as Function
@@ -33,8 +34,10 @@ from .modes import set_grad_enabled as set_grad_enabled
 from .passes import ExecutionEngine
 from .passes import is_multithreading_enabled as is_multithreading_enabled
 from .passes import set_multithreading_enabled as set_multithreading_enabled
+from .registered import declare_op as declare_op
 from .registry import AutogradConfig as AutogradConfig
 from .registry import list_ops as list_ops
+from .registry import list_undeclared as list_undeclared
 from .registry import register_autograd as register_autograd
 from .registry import register_kernel as register_kernel
 from .tensor import Tensor as Variable  # the old name (LG-13)
@@ -44,7 +47,9 @@ __all__ = [
     "Function",
     "Node",
     "Variable",
+    "apply_op",
     "backward",
+    "declare_op",
     "detect_anomaly",
     "enable_grad",
     "forward_ad",
@@ -55,6 +60,7 @@ __all__ = [
     "inference_mode",
     "is_multithreading_enabled",
     "list_ops",
+    "list_undeclared",
     "no_grad",
     "register_autograd",
     "register_kernel",

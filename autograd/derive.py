@@ -7,13 +7,11 @@ Rules of this file: no graph, no engine. Workers call `vjp_arrays` for a recorde
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from raygrad.errors import AutogradError
-
-from .modes import state
 
 if TYPE_CHECKING:
     from .registry import Derivative, Op
@@ -92,14 +90,6 @@ class OpContext:
         self.outputs = outputs
 
 
-class ConfiguredContext(OpContext):
-    """The `ctx` of an entry with a `setup_context`: it may also be given attributes, and chooses what it saves."""
-
-    def save_for_backward(self, *values: Any) -> None:
-        """Keep values for backward; a second call replaces the first."""
-        self.saved_tensors = values
-
-
 @quiet
 def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:
     """Return one gradient per operand (None where undefined or unwanted), from bare arrays.
@@ -107,8 +97,6 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
     Each gradient has its operand's shape and dtype: larger ones are summed down (BW-07), dtypes converted (BW-08).
     """
     needs, inputs = ctx.needs_input_grad, ctx.inputs
-    if rule.setup_context is not None:
-        ctx = _configured(op, rule, ctx)
     result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
     given: Any
     kind = _type(result)
@@ -119,7 +107,7 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
     else:
         given = by_operand(op, result, len(inputs))
     out: list[Any] = []
-    for grad, meta, need in zip(given, inputs, needs):  # noqa: B905 - of equal length: `_by_operand` saw to it
+    for grad, meta, need in zip(given, inputs, needs):  # noqa: B905 - of equal length: `by_operand` saw to it
         if grad is None or not need or meta is None:
             out.append(None)
             continue
@@ -135,8 +123,6 @@ def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -
 def vjp_tensors(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:
     """Return one gradient per operand as tensors, recorded for further differentiation."""
     needs, inputs = ctx.needs_input_grad, ctx.inputs
-    if rule.setup_context is not None:
-        ctx = _configured(op, rule, ctx)
     result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
     out: list[Any] = []
     for i, grad in enumerate(by_operand(op, result, len(inputs))):
@@ -150,25 +136,6 @@ def vjp_tensors(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) 
             grad = grad.real.to(meta[1]) if grad.dtype.kind == "c" and meta[1].kind != "c" else grad.to(meta[1])
         out.append(grad)
     return out
-
-
-def _configured(op: Op, rule: Derivative, kept: OpContext) -> ConfiguredContext:
-    """Return the context that a rule's `setup_context` fills (AC-08), from all inputs and outputs, which were kept.
-
-    It runs here and not in forward, so that a vjp on another worker needs arrays only.
-    """
-    assert rule.setup_context is not None
-    count = len(kept.inputs)
-    operands, outputs = kept.saved_tensors[:count], kept.saved_tensors[count:]
-    named = dict(zip(op.operands, operands, strict=True))
-    ctx = ConfiguredContext((), kept.params, kept.needs_input_grad, kept.inputs, kept.outputs)
-    before = state.grad
-    state.grad = False
-    try:
-        rule.setup_context(ctx, named, outputs[0] if op.outputs == 1 else tuple(outputs))
-    finally:
-        state.grad = before
-    return ctx
 
 
 def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
@@ -206,7 +173,16 @@ def _cast(grad: Any, dtype: Any) -> Any:
     return grad.real.astype(dtype) if grad.dtype.kind == "c" and dtype.kind != "c" else grad.astype(dtype)
 
 
-def by_operand(op: Op, result: Any, count: int) -> Sequence[Any]:
+class Named(Protocol):
+    """What has a name and operands: an op, or what stands for one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def operands(self) -> tuple[str, ...]: ...
+
+
+def by_operand(op: Named, result: Any, count: int) -> Sequence[Any]:
     """Return what a rule returned as one entry per operand (AC-10)."""
     if isinstance(result, Mapping):
         named = dict(cast("Mapping[str, Any]", result))

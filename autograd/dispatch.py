@@ -64,6 +64,8 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         return _general(op, operands, params)
     kernel = op.sole
     if kernel is None or op.outputs != 1:
+        if op.custom and (results := _as_function(op, operands, params)) is not None:
+            return results
         outs = _on_arrays(op, datas, params)
         return _several(op, operands, params, datas, (outs,) if op.outputs == 1 else outs, needed)
     try:
@@ -92,6 +94,8 @@ _PLAIN = (float, int, type(None))
 
 def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Apply `op` in any case: recording, operands that must be converted, values of a closed session."""
+    if op.custom and (results := _as_function(op, operands, params)) is not None:
+        return results
     recorder = state.recorder
     needed = tensors = False
     for operand in operands:
@@ -139,6 +143,17 @@ def _several(
     if needed and state.grad:
         _attach(op, operands, params, datas, results)
     return results[0] if op.outputs == 1 else results
+
+
+def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """Apply an op to tensors by the entries that a user registered; None if they do not serve this application."""
+    from .registered import applied
+
+    if not any(isinstance(operand, Tensor) for operand in operands):
+        return None
+    if op.promotes is not None:
+        operands = promoted(op, operands)
+    return applied(op, operands, params, _compute_dtype(operands))
 
 
 def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:

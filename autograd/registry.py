@@ -1,7 +1,9 @@
 """The public registry of ops: declarations, kernels per (op, device, dtype), and derivatives.
 
-Rules of this file: it knows names and tables, no tensors. Built-in ops come through the same three doors as a
-user's: `declare`, `register_kernel`, `register_autograd`. The most specific entry wins (AC-05).
+Rules of this file: it knows names and tables, no tensors. The most specific entry wins (AC-05). What raygrad brings
+(`Op.add_kernel`, `Op.add_derivative`) every process has; what a user registers (`register_kernel`,
+`register_autograd`) only his own: an op for which such an entry is chosen is applied as a Function (`registered`),
+which travels with its code.
 """
 
 from __future__ import annotations
@@ -37,14 +39,15 @@ class AutogradConfig:
     Attributes:
         op: the op's name.
         device: "cpu", "cuda", or "*" for any.
-        dtype: the compute dtype the entry is for; "*" (the default) for any.
-        setup_context: `setup_context(ctx, inputs, output, meta=None)`, called after forward; `inputs` maps names to
-            values.
+        dtype: the compute dtype the entry is for; "*" or None (the default) for any.
+        setup_context: `setup_context(ctx, inputs, output, meta=None)`, called after forward when it is recorded;
+            `inputs` maps names to values, `meta` is what the kernel handed back besides its result.
         backward: `backward(ctx, grad_output)`: gradients by input name (a mapping), one bare gradient for ops of one
             input, or a tuple in declared order; None where there is none. With several outputs `grad_output` is a
             tuple.
-        saves: instead of `setup_context`, what to keep: operand names, "output", "inputs", or "none"; the rule reads
-            them in that order from `ctx.saved_tensors`.
+        saves: instead of `setup_context`, what to keep: operand names ("a" and "b" are the first and second of an op
+            of one or two), "output", "inputs", or "none"; the rule reads them in that order from `ctx.saved_tensors`.
+            By default the inputs of an op of one or two operands, else nothing.
         saved_for: for some of `saves`, the operand whose gradient alone needs it: where that gradient is not wanted,
             it is not kept, and the rule finds None in its place.
     """
@@ -52,9 +55,9 @@ class AutogradConfig:
     op: str
     device: str
     backward: Callable[[Any, Any], Any]
-    dtype: Any = ANY
+    dtype: Any = None
     setup_context: Callable[..., Any] | None = None
-    saves: str | tuple[str, ...] = "inputs"
+    saves: str | tuple[str, ...] | None = None
     saved_for: Mapping[str, str] | None = None
 
 
@@ -73,6 +76,25 @@ class Derivative:
         self.key = (config.device, str(config.dtype))
 
 
+class GivenKernel:
+    """A kernel that a user registered. Called as any other it returns the result alone.
+
+    Attributes:
+        run: the user's function.
+        returns_meta: it returns (result, meta); `setup_context` is given the latter.
+    """
+
+    __slots__ = ("returns_meta", "run")
+
+    def __init__(self, run: Callable[..., Any], returns_meta: bool) -> None:
+        self.run = run
+        self.returns_meta = returns_meta
+
+    def __call__(self, *args: Any) -> Any:
+        result = self.run(*args)
+        return result[0] if self.returns_meta else result
+
+
 class Op:
     """One operation: its declaration and the tables that dispatch it.
 
@@ -84,19 +106,27 @@ class Op:
         promotes: how operands meet before the kernel: None (as they are), "arith" (PyTorch's promotion),
             "float" (promotion, integers become the default floating dtype).
         view: the output may share the first operand's memory.
+        custom: a user has registered an entry: which one serves must be asked for each application.
+        applied: the Function classes made of a user's entries; see `registered`.
     """
 
     __slots__ = (
         "_derivatives",
+        "_given_derivatives",
+        "_given_kernels",
         "_kernels",
         "_memo",
+        "applied",
+        "custom",
         "infer",
         "name",
         "operands",
         "outputs",
+        "params",
         "promotes",
         "sole",
         "sole_rule",
+        "version",
         "view",
         "weak_numbers",
     )
@@ -111,9 +141,12 @@ class Op:
         promotes: str | None = None,
         view: bool = False,
         weak_numbers: bool = True,
+        params: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.operands = operands
+        self.params = params
+        """Names of the static parameters, where they have names."""
         self.outputs = outputs
         self.infer = infer
         self.promotes = promotes
@@ -121,11 +154,17 @@ class Op:
         self.weak_numbers = weak_numbers
         """True: of a number operand only its type matters to `infer` (so inference is remembered by type)."""
         self.sole: Kernel | None = None
-        """The host kernel if one serves every dtype: what `sole_kernel` returns."""
+        """The host kernel if one serves every dtype, and no user has registered anything."""
         self.sole_rule: Derivative | None = None
-        """The derivative if one serves every device and dtype."""
+        """The derivative if one serves every device and dtype, and no user has registered anything."""
+        self.custom = False
+        self.version = 0
+        """How many times a user registered something for it."""
+        self.applied: dict[Any, Any] = {}
         self._kernels: dict[tuple[str, str], Kernel] = {}
         self._derivatives: dict[tuple[str, str], Derivative] = {}
+        self._given_kernels: dict[tuple[str, str], GivenKernel] = {}
+        self._given_derivatives: dict[tuple[str, str], Derivative] = {}
         self._memo: dict[Any, Any] = {}
 
     def kernel(self, device: str, dtype: Any) -> Kernel:
@@ -136,46 +175,105 @@ class Op:
         """
         found = self._memo.get((device, dtype))
         if found is None:
-            found = self._memo[device, dtype] = _most_specific(self._kernels, device, str(dtype))
+            found = self._memo[device, dtype] = _most_specific(self._kernels | self._given_kernels, device, str(dtype))
             if found is None:
-                raise GraphError(
-                    f"no kernel of '{self.name}' for device {device} and dtype {dtype}; "
-                    f"registered: {sorted(self._kernels)}"
-                )
+                raise self._no_kernel(device, dtype, self._kernels | self._given_kernels)
         return found
 
+    def builtin_kernel(self, device: str, dtype: Any) -> Kernel:
+        """Return raygrad's own most specific kernel: what a recorded op runs, which every process has.
+
+        Raises:
+            GraphError: there is none.
+        """
+        found = _most_specific(self._kernels, device, str(dtype))
+        if found is None:
+            raise self._no_kernel(device, dtype, self._kernels)
+        return found
+
+    def _no_kernel(self, device: str, dtype: Any, known: Any) -> GraphError:
+        return GraphError(
+            f"no kernel of '{self.name}' for device {device} and dtype {dtype}; registered: {sorted(known)}"
+        )
+
     def sole_kernel(self) -> Kernel | None:
-        """Return the host kernel if one serves every dtype, else None: then it must be looked up by dtype."""
-        return self.sole
+        """Return raygrad's host kernel if one serves every dtype, else None: then it must be looked up by dtype."""
+        on_host = [kernel for (device, _), kernel in self._kernels.items() if device in ("cpu", ANY)]
+        return on_host[0] if len(on_host) == 1 and ("cpu", ANY) in self._kernels else None
 
     def derivative(self, device: str, dtype: Any) -> Derivative | None:
         """Return the most specific derivative for a device and compute dtype, or None (AC-07)."""
         key = ("vjp", device, dtype)
         if key in self._memo:
             return self._memo[key]
-        found = self._memo[key] = _most_specific(self._derivatives, device, str(dtype))
+        known = self._derivatives | self._given_derivatives
+        found = self._memo[key] = _most_specific(known, device, str(dtype))
         return found
+
+    def builtin_derivative(self, device: str, dtype: Any) -> Derivative | None:
+        """Return raygrad's own most specific derivative: what the vjp of a recorded op runs."""
+        return _most_specific(self._derivatives, device, str(dtype))
 
     def missing(self, device: str, dtype: Any) -> MissingDerivative:
         """Return the error for an op that has no derivative for a device and dtype."""
         return MissingDerivative(
             f"derivative for '{self.name}' is not implemented for device {device} and dtype {dtype}; "
-            f"registered: {sorted(self._derivatives) or 'none'}"
+            f"registered: {sorted(self._derivatives | self._given_derivatives) or 'none'}"
         )
 
-    def add_kernel(self, device: str, dtype: str, kernel: Kernel, replace: bool) -> None:
-        """Add a kernel; see `register_kernel`."""
-        _add(self._kernels, (device, dtype), kernel, replace, f"a kernel of '{self.name}'")
-        on_host = [key for key in self._kernels if key[0] in ("cpu", ANY)]
-        self.sole = self._kernels.get(("cpu", ANY)) if len(on_host) == 1 else None
+    def add_kernel(self, device: str, dtype: str, kernel: Kernel) -> None:
+        """Add a kernel that raygrad brings."""
+        _add(self._kernels, (device, dtype), kernel, False, f"a kernel of '{self.name}'")
+        self.sole = self.sole_kernel()
         self._memo.clear()
 
-    def add_derivative(self, config: AutogradConfig, replace: bool) -> None:
-        """Add a derivative; see `register_autograd`."""
+    def add_derivative(self, config: AutogradConfig) -> None:
+        """Add a derivative that raygrad brings."""
         key = (config.device, _dtype_name(config.dtype))
-        _add(self._derivatives, key, Derivative(config, self), replace, f"a derivative of '{self.name}'")
+        _add(self._derivatives, key, Derivative(config, self), False, f"a derivative of '{self.name}'")
         self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
         self._memo.clear()
+
+    def give_kernel(self, device: str, dtype: str, kernel: GivenKernel, replace: bool) -> None:
+        """Add a user's kernel; see `register_kernel`."""
+        known = self._kernels | self._given_kernels
+        _add(known, (device, dtype), kernel, replace, f"a kernel of '{self.name}'")
+        self._given_kernels[device, dtype] = kernel
+        self._customised()
+
+    def give_derivative(self, config: AutogradConfig, replace: bool) -> None:
+        """Add a user's derivative; see `register_autograd`."""
+        key = (config.device, _dtype_name(config.dtype))
+        derivative = Derivative(config, self)
+        _add(self._derivatives | self._given_derivatives, key, derivative, replace, f"a derivative of '{self.name}'")
+        self._given_derivatives[key] = derivative
+        self._customised()
+
+    def _customised(self) -> None:
+        self.custom = True
+        self.version += 1
+        self.sole = self.sole_rule = None
+        self._memo.clear()
+
+    def given(self) -> tuple[Any, Any]:
+        """Return what users registered: ((device, dtype), (function, returns_meta)) per kernel, and the derivatives'
+        entries."""
+        kernels = [(key, (kernel.run, kernel.returns_meta)) for key, kernel in self._given_kernels.items()]
+        return kernels, [derivative.config for derivative in self._given_derivatives.values()]
+
+    def chosen(self, device: str, dtype: Any) -> tuple[Kernel, Derivative | None] | None:
+        """Return the kernel and the derivative for an application, None if both are raygrad's own (AC-04).
+
+        Raises:
+            GraphError: there is no kernel.
+        """
+        kernel, derivative = self.kernel(device, dtype), self.derivative(device, dtype)
+        given = type(kernel) is GivenKernel or (derivative is not None and self.is_given(derivative))
+        return (kernel, derivative) if given or not self._kernels else None
+
+    def is_given(self, derivative: Derivative) -> bool:
+        """Tell whether a user registered this derivative."""
+        return any(derivative is one for one in self._given_derivatives.values())
 
     def __repr__(self) -> str:
         return f"<op {self.name}({', '.join(self.operands)})>"
@@ -183,17 +281,28 @@ class Op:
 
 _ops: dict[str, Op] = {}
 
+_early: dict[str, list[Callable[[Op], None]]] = {}
+"""Registrations for ops that are not declared yet, by name, in their order (AC-06)."""
+
 
 def declare(op: Op) -> Op:
-    """Make an op known by its name.
+    """Make an op known by its name, with what was registered for it before.
 
     Raises:
-        ValueError: the name is taken.
+        ValueError: the name is taken; an early registration names what the op does not have.
     """
     if op.name in _ops:
         raise ValueError(f"an op named '{op.name}' is declared already")
+    for register in _early.get(op.name, ()):
+        register(op)
+    _early.pop(op.name, None)
     _ops[op.name] = op
     return op
+
+
+def adopt(op: Op) -> None:
+    """Make an op known that another process declared, in place of an older one of that name."""
+    _ops[op.name] = op
 
 
 def get_op(name: str) -> Op:
@@ -209,14 +318,34 @@ def get_op(name: str) -> Op:
 
 
 def list_ops() -> list[str]:
-    """Return the names of all ops, sorted: a misspelt registration shows here."""
+    """Return the names of all ops, sorted."""
     return sorted(_ops)
 
 
+def list_undeclared() -> list[str]:
+    """Return the names, sorted, for which something is registered though no such op is declared: a misspelt name, or
+    an op whose declaration is still to come."""
+    return sorted(_early)
+
+
+def _register(name: str, register: Callable[[Op], None]) -> None:
+    if name in _ops:
+        register(_ops[name])
+    else:
+        _early.setdefault(name, []).append(register)
+
+
 def register_kernel(
-    op: str, *, device: str = "cpu", dtype: Any = ANY, replace: bool = False
+    op: str, *, device: str = "cpu", dtype: Any = None, replace: bool = False, returns_meta: bool = False
 ) -> Callable[[Kernel], Kernel]:
     """Return a decorator that registers a kernel for (op, device, dtype).
+
+    Args:
+        op: the op's name; it may be declared later.
+        device: "cpu", "cuda", or "*" for any.
+        dtype: the compute dtype; "*" or None for any.
+        replace: put it in the place of what is registered for this key.
+        returns_meta: the kernel returns (result, meta); `setup_context` is given the latter (AC-08).
 
     Raises:
         ValueError: an unknown device or dtype, or the key is taken and `replace` is not given.
@@ -225,20 +354,22 @@ def register_kernel(
     name = _dtype_name(dtype)
 
     def register(kernel: Kernel) -> Kernel:
-        get_op(op).add_kernel(device, name, kernel, replace)
+        given = GivenKernel(kernel, returns_meta)
+        _register(op, lambda known: known.give_kernel(device, name, given, replace))
         return kernel
 
     return register
 
 
 def register_autograd(config: AutogradConfig, *, replace: bool = False) -> AutogradConfig:
-    """Register the derivative of an op for a device and dtype (AC-01 to AC-06).
+    """Register the derivative of an op for a device and dtype (AC-01 to AC-06). The op may be declared later.
 
     Raises:
         ValueError: an unknown device or dtype, or the key is taken and `replace` is not given.
     """
     _check_device(config.device)
-    get_op(config.op).add_derivative(config, replace)
+    _dtype_name(config.dtype)
+    _register(config.op, lambda op: op.give_derivative(config, replace))
     return config
 
 
@@ -264,7 +395,7 @@ def _check_device(device: str) -> None:
 
 
 def _dtype_name(dtype: Any) -> str:
-    if isinstance(dtype, str) and dtype == ANY:
+    if dtype is None or (isinstance(dtype, str) and dtype == ANY):
         return ANY
     try:
         name = np.dtype(dtype).name
@@ -277,16 +408,13 @@ def _dtype_name(dtype: Any) -> str:
 
 def _resolve_saves(config: AutogradConfig, op: Op) -> tuple[int, ...]:
     """Return what a derivative keeps as operand positions (>= 0) and outputs (-1 for the first)."""
-    if config.setup_context is not None:  # it is given everything, when backward runs
-        if op.operands and op.operands[-1].startswith("*"):
-            raise ValueError(
-                f"'{op.name}' takes any number of operands: say what to keep by `saves`, not `setup_context`"
-            )
-        return (*range(len(op.operands)), *(-1 - number for number in range(op.outputs)))
-    names = config.saves
-    if names == "none":
+    if config.setup_context is not None:  # it says itself what is saved
         return ()
-    if names == "inputs":
+    names = config.saves
+    few = len(op.operands) <= 2 and not any(name.startswith("*") for name in op.operands)
+    if names == "none" or (names is None and not few):
+        return ()
+    if names == "inputs" or names is None:
         return tuple(range(len(op.operands)))
     if isinstance(names, str):
         names = (names,)
@@ -300,11 +428,17 @@ def _resolve_gates(config: AutogradConfig, op: Op, saves: tuple[int, ...]) -> tu
     return tuple(wanted.get(position) for position in saves)
 
 
+_SHORT = ("a", "b")
+"""What the operands of unary and binary ops are called besides their names (AC-12)."""
+
+
 def _position(name: str, op: Op) -> int:
     if name == "output":
         return OUTPUT
     if name.startswith("output"):
         return -1 - int(name[len("output") :])
+    if name not in op.operands and name in _SHORT[: len(op.operands)] and len(op.operands) <= len(_SHORT):
+        return _SHORT.index(name)
     try:
         return op.operands.index(name)
     except ValueError:

@@ -20,6 +20,7 @@ from .node import NO_EDGE, Edge, Node, OpNode, next_sequence
 from .tensor import Tensor
 
 if TYPE_CHECKING:
+    from .derive import Named
     from .registry import Derivative, Op
 
 _LINEAR: dict[str, tuple[int, ...]] = {
@@ -314,11 +315,8 @@ def _by_transposition(
                 probes[number] = _probe(result)
         needs = [tangent is not None for tangent in tangents]
         turned = vjp_tensors(op, rule, _context(rule, params, needs, operands, results, kept), probes)
-        pairs = [(g, t) for g, t in zip(turned, tangents, strict=True) if g is not None and t is not None]
-        for grad, _ in pairs:
-            _check_differentiable(op, grad)
-        live = [(g, t) for g, t in pairs if g._requires_grad]
-        found = _transposed(live, probes, recording and (bool(entries) or any(t._requires_grad for _, t in live)))
+        differentiable = bool(entries) or any(t is not None and t._requires_grad for t in tangents)
+        found = transposed(op, turned, tangents, probes, recording and differentiable)
     finally:
         state.grad = recording
     for entry, edge in entries:
@@ -329,7 +327,32 @@ def _by_transposition(
     ]
 
 
-def _check_differentiable(op: Op, grad: Tensor) -> None:
+def transposed(
+    op: Named,
+    turned: Sequence[Tensor | None],
+    tangents: Sequence[Tensor | None],
+    probes: Sequence[Tensor | None],
+    recording: bool,
+) -> list[Tensor | None]:
+    """Return, per output of an op, its tangent: the derivative of <turned, tangents> with respect to its probe.
+
+    Args:
+        op: the op, for messages.
+        turned: what its backward made of the probes.
+        tangents: those of its operands.
+        probes: gradients of its outputs that require grad; None for an output that has no gradient.
+        recording: the tangents may be differentiated in turn.
+
+    Raises:
+        MissingDerivative: the backward is not written with differentiable operations.
+    """
+    pairs = [(g, t) for g, t in zip(turned, tangents, strict=True) if g is not None and t is not None]
+    for grad, _ in pairs:
+        _check_differentiable(op, grad)
+    return _transposed([(g, t) for g, t in pairs if g._requires_grad], probes, recording)
+
+
+def _check_differentiable(op: Named, grad: Tensor) -> None:
     """Raise if a rule's result does not hang on the gradient it was given, and is not zero either."""
     if not grad._requires_grad and grad.read().any():
         raise MissingDerivative(

@@ -83,7 +83,7 @@ def _compile_op(step: Step) -> Execute:
                     slots[target] = None
             return
         dtype: Any = next((o.dtype for o in operands if is_array(o)), None)
-        out = op.kernel("cpu", dtype)(*operands, *params)
+        out = op.builtin_kernel("cpu", dtype)(*operands, *params)
         for target, value in zip(targets, (out,) if op.outputs == 1 else out, strict=True):
             if target >= 0:
                 slots[target] = value if type(value) is _ARRAY else np.asarray(value)
@@ -97,7 +97,7 @@ def _compile_op_vjp(step: Step, specs: Sequence[Spec]) -> Execute:
     inputs = [None if i < 0 else _meta(specs[i]) for i in input_specs]  # type: ignore[union-attr]
     outputs = [_meta(specs[i]) for i in output_specs]  # type: ignore[union-attr]
     dtype = next((meta[1] for meta in inputs if meta is not None), None)
-    rule = op.derivative("cpu", dtype)
+    rule = op.builtin_derivative("cpu", dtype)
     if rule is None:
         raise op.missing("cpu", dtype)
     split = len(step.node.inputs) - len(outputs)

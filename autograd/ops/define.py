@@ -16,7 +16,7 @@ from raygrad.errors import ShapeError
 
 from .. import dtypes
 from ..derive import quiet as quiet
-from ..registry import ANY, AutogradConfig, InferRule, Kernel, Op, declare, register_autograd, register_kernel
+from ..registry import ANY, AutogradConfig, InferRule, Kernel, Op, declare
 
 Shape = tuple[int, ...]
 
@@ -42,9 +42,9 @@ def define(
     op = declare(
         Op(name, operands, outputs=outputs, infer=infer, promotes=promotes, view=view, weak_numbers=weak_numbers)
     )
-    register_kernel(name, device="cpu")(kernel)
+    op.add_kernel("cpu", ANY, kernel)
     if backward is not None:
-        register_autograd(AutogradConfig(op=name, device=ANY, backward=backward, saves=saves, saved_for=saved_for))
+        op.add_derivative(AutogradConfig(op=name, device=ANY, backward=backward, saves=saves, saved_for=saved_for))
     return op
 
 

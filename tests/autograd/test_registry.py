@@ -128,12 +128,22 @@ def test_ac_08_setup_context_chooses_what_backward_gets():
     assert seen == [(False, ["a", "b"], None)] * 2
 
 
-def test_ac_08_any_number_of_operands_needs_saves():
-    op = fresh("variadic", ("*tensors",))
-    with pytest.raises(ValueError, match="say what to keep by `saves`"):
-        register_autograd(
-            AutogradConfig(op=op.name, device="*", setup_context=lambda *args: None, backward=lambda ctx, g: g)
-        )
+def test_ac_08_operands_that_take_all_that_follow_are_one_name():
+    op = fresh("variadic", ("first", "*rest"))
+    register_kernel(op.name)(lambda first, *rest: first + sum(rest))
+    seen = []
+
+    def setup_context(ctx, inputs, output, meta=None):
+        seen.append((sorted(inputs), len(inputs["rest"])))
+
+    config = AutogradConfig(
+        op=op.name, device="*", setup_context=setup_context, backward=lambda ctx, g: {"rest": (g * 2, g * 3)}
+    )
+    register_autograd(config)
+    a, b, c = vector(1), vector(2), vector(3)
+    apply_op(op.name, a, b, c).sum().backward()
+    assert (a.grad, b.grad.tolist(), c.grad.tolist()) == (None, [2], [3])
+    assert seen == [(["first", "rest"], 2)]
 
 
 def test_ac_12_saves_names_operands_and_outputs():
