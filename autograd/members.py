@@ -21,8 +21,8 @@ LEGACY = (
 )
 
 
-def unwritten_jvp(ctx: Any, *tangents: Any) -> Any:
-    """Return the tangent of each output, given those of the inputs: for forward mode."""
+def unwritten_jvp(*args: Any, **kwargs: Any) -> Any:
+    """Return the tangent of each output: `jvp(ctx, *tangents)`, given those of the inputs; for forward mode."""
     raise NotImplementedError(
         "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
     )
@@ -106,8 +106,8 @@ class Members:
     jvp = staticmethod(unwritten_jvp)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        """Return (outputs, out_dims) for arguments that have a batch at `in_dims`: for vmap."""
+    def vmap(*args: Any, **kwargs: Any) -> Any:
+        """Return (outputs, out_dims): `vmap(info, in_dims, *args)`, for arguments that have a batch at `in_dims`."""
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
             "generate_vmap_rule=True."

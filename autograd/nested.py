@@ -105,7 +105,13 @@ class NestedNode(FunctionNode):
         """What forward saved, nested as it was."""
         flat = super().saved_tensors
         nesting: Nesting | None = self.__dict__.get("_nested_saved")
-        return flat if nesting is None or not self._saved else nesting.rebuilt(flat)
+        if nesting is None or len(flat) != sum(nesting.present):  # nothing saved, or forward is still running
+            return flat
+        return nesting.rebuilt(flat)
+
+    def mark_dirty(self, *values: Any, **named: Any) -> None:
+        """Declare the tensors in these nested values as changed in place."""
+        super().mark_dirty(*self._arguments(taken_apart((values, named))[0]))
 
     def mark_non_differentiable(self, *values: Any, **named: Any) -> None:
         """Declare the tensors in these nested values as having no derivative."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("autograd", "client", "errors", "func", "optim", "proto", "scheduler", "workers")
+_SUBMODULES = ("autograd", "client", "errors", "func", "functional", "optim", "proto", "scheduler", "workers")
 
 _HOMES = {
     "Session": "raygrad.client.session",
@@ -40,7 +40,7 @@ _HOMES = {
     ),
 }
 
-__all__ = [*_HOMES, "autograd", "errors", "func", "optim"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, "autograd", "errors", "func", "functional", "optim"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from raygrad import autograd as autograd
     from raygrad import errors as errors
     from raygrad import func as func
+    from raygrad import functional as functional
     from raygrad import optim as optim
     from raygrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from raygrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled

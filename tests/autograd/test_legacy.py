@@ -29,7 +29,7 @@ def test_lg_04_the_flag_is_stored_on_instances_only() -> None:
         assert Scale(True).inplace is True
     with pytest.warns(DeprecationWarning, match="should not be instantiated"):
         assert Scale(inplace=True).inplace is True
-    x = rg.ones(2, requires_grad=True)
+    x: Any = rg.ones(2, requires_grad=True)
     Scale.apply(x).sum().backward()
     assert x.grad.tolist() == [2, 2]
 

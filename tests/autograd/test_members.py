@@ -10,8 +10,8 @@ import raygrad as rg
 from raygrad.autograd import Function
 
 METHODS = (
-    "apply forward setup_context backward vjp jvp vmap save_for_backward mark_non_differentiable "
-    "set_materialize_grads name register_hook register_prehook"
+    "apply forward setup_context backward vjp jvp vmap save_for_backward save_for_forward mark_dirty "
+    "mark_non_differentiable mark_shared_storage set_materialize_grads name register_hook register_prehook"
 ).split()
 ATTRIBUTES = (
     "dirty_tensors generate_vmap_rule materialize_grads metadata needs_input_grad next_functions non_differentiable "
@@ -85,13 +85,13 @@ def test_fn_17_members_of_a_node_are_invalid_on_an_instance(name: str) -> None:
 
 
 def test_fn_17_an_instance_has_no_metadata_but_can_save() -> None:
-    made = instance()
+    made: Any = instance()
     with pytest.raises(RuntimeError, match="is gone"):
         made.metadata  # noqa: B018
-    assert made.to_save is None
-    assert made.saved_tensors == ()
+    assert [made.to_save, made.saved_tensors] == [None, ()]
     tensor = rg.ones(2)
     made.save_for_backward(tensor)
-    assert made.to_save[0] is tensor
+    (saved,) = made.to_save
+    assert saved is tensor
     made.to_save = (None,)
     assert made.to_save == (None,)

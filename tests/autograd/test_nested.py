@@ -221,3 +221,37 @@ def test_nestings_are_plain_data_that_rebuild_what_was_taken_apart() -> None:
     assert taken_apart(value)[1] == nesting
     with pytest.raises(ValueError, match="4 tensors cannot be rebuilt from 1"):
         nesting.rebuilt([a])
+
+
+def test_lg_09_dirty_inputs_are_changed_in_place_and_returned() -> None:
+    class Adds(NestedIOFunction):
+        def forward_extended(self, pair: Any, *, by: float = 1.0) -> Any:
+            pair[0].add_(by)
+            self.mark_dirty(pair[:1], key=[])
+            return {"first": pair[0], "product": pair[0] * pair[1]}
+
+        def backward_extended(self, grads: Any) -> Any:
+            return [grads["first"], None]
+
+    x, y = leaf(1, 2), leaf(3, 4)
+    z = x * 1
+    out = Adds.apply([z, y])
+    assert out["first"] is z
+    assert z.tolist() == [2, 3]
+    z.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+
+def test_lg_08_saving_nothing_but_none_gives_it_back() -> None:
+    class Keeps(NestedIOFunction):
+        def forward_extended(self, x: Any) -> Any:
+            self.save_for_backward([None, {}])
+            return x * 2
+
+        def backward_extended(self, g: Any) -> Any:
+            assert self.saved_tensors == ([None, {}],)
+            return g * 2
+
+    x = leaf(1)
+    Keeps.apply(x).backward()
+    assert x.grad.tolist() == [2]
