@@ -7,7 +7,8 @@ come from one generator, which starts from the same seed in each process until `
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from raygrad.errors import AutogradError, DtypeError
 
 from . import dtypes
 from .inference import marked
+from .modes import state
 from .ops.define import sizes_of, xp
 from .tensor import Tensor
 
@@ -246,16 +248,55 @@ def manual_seed(seed: int) -> None:
     _Random.generator = np.random.Generator(np.random.Philox(int(seed) % (1 << 64)))
 
 
+@contextmanager
+def drawn_alike(alike: bool) -> Generator[Callable[[], None]]:
+    """Yield what makes the generator of the process start again from where it was, if it is to."""
+    generator = _Random.generator
+    before = generator.bit_generator.state
+
+    def again() -> None:
+        if alike:
+            generator.bit_generator.state = before
+
+    yield again
+
+
+def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool) -> Tensor:
+    """Return a leaf of what `draw` gives for some leading dimensions: none, or inside vmap those of the examples that
+    are to differ (VM-12)."""
+    if not state.batches:
+        return _leaf(np.asarray(draw(())), requires_grad)
+    from .batching import batched
+
+    open_levels = state.batches
+    for level in open_levels:
+        if level.randomness == "error":
+            raise AutogradError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
+    differing = [level for level in open_levels if level.randomness == "different"]
+    made = Tensor.made(np.asarray(draw(tuple([level.size for level in differing]))))
+    for level in differing:  # the outermost lies in front, and is wrapped first
+        made = batched(made, 0, level)
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
 def _drawn(draw: Any, size: Sequence[Any], dtype: Any, requires_grad: bool) -> Tensor:
     wanted = _float_dtype(dtype)
     if wanted.kind not in "fc":
         raise AutogradError(f"random numbers of a distribution are floating, not {wanted}")
-    shape = sizes_of(size)
-    if wanted.kind == "c":
-        array = ((draw(shape) + 1j * draw(shape)) * math.sqrt(0.5)).astype(wanted)
-    else:
-        array = draw(shape, dtype=wanted) if wanted in (dtypes.float32, dtypes.float64) else draw(shape).astype(wanted)
-    return _leaf(np.asarray(array), requires_grad)
+    own = sizes_of(size)
+
+    def drawn(leading: tuple[int, ...]) -> Any:
+        shape = leading + own
+        if wanted.kind == "c":
+            return ((draw(shape) + 1j * draw(shape)) * math.sqrt(0.5)).astype(wanted)
+        return draw(shape, dtype=wanted) if wanted in (dtypes.float32, dtypes.float64) else draw(shape).astype(wanted)
+
+    return _random_leaf(drawn, requires_grad)
 
 
 def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -278,7 +319,10 @@ def randint(
     if size is None:
         low, high, size = 0, low, high
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-    return _leaf(_Random.generator.integers(low, high, sizes_of((size,))).astype(wanted), requires_grad)
+    shape = sizes_of((size,))
+    return _random_leaf(
+        lambda leading: _Random.generator.integers(low, high, leading + shape).astype(wanted), requires_grad
+    )
 
 
 def randn_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -293,6 +337,11 @@ def rand_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) 
 
 def randperm(n: int, *, dtype: Any = None) -> Tensor:
     """Return the integers below `n` in random order."""
-    return _leaf(
-        _Random.generator.permutation(n).astype(dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)), False
-    )
+    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+
+    def drawn(leading: tuple[int, ...]) -> Any:
+        if not leading:
+            return _Random.generator.permutation(n).astype(wanted)
+        return _Random.generator.permuted(np.broadcast_to(np.arange(n), (*leading, n)), axis=-1).astype(wanted)
+
+    return _random_leaf(drawn, False)

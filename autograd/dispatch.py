@@ -15,6 +15,7 @@ from raygrad.errors import DtypeError
 
 from . import dtypes
 from .anomaly import remember as remember_origin
+from .batched import Batched, living
 from .inference import marked, refuse_saving
 from .modes import state
 from .node import NO_EDGE, OpNode
@@ -97,7 +98,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if op.custom and (results := _as_function(op, operands, params)) is not None:
         return results
     recorder = state.recorder
-    needed = tensors = False
+    needed = tensors = batched = False
     for operand in operands:
         if isinstance(operand, Tensor):
             tensors = True
@@ -111,10 +112,21 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
                     operand._data = operand.read()
                 elif recorder is None:
                     recorder = owner
+            elif type(operand._data) is Batched:
+                batched = True
+                if not operand._data.level.entered:
+                    return _general(op, [living(o) if isinstance(o, Tensor) else o for o in operands], params)
     if not tensors:
         return _on_arrays(op, operands, params)
     if op.promotes is not None:
         operands = promoted(op, operands)
+    if batched:
+        from .batching import batched_call
+
+        made = batched_call(op, operands, params, needed)
+        if state.forward:
+            propagate(op, operands, params, made)
+        return made
     if recorder is None:
         datas = [o.read() if isinstance(o, Tensor) else o for o in operands]
         out = _on_arrays(op, datas, params)

@@ -173,6 +173,10 @@ def _known(captured: Any) -> Tensor | None:
 
 
 def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
+    if state.batches:
+        from .batching.passes import OnTensors
+
+        return OnTensors()
     for root in roots:
         if not isinstance(root, Tensor):
             owner = root.node._recorder_of()

@@ -251,7 +251,7 @@ def _forward(
         node._edges = targets if edges is None else edges
         node._inputs = metas
         node._sequence = next_sequence()
-        if here.transforms:
+        if here.transforms and here.transforms.count("vmap") < len(here.transforms):
             node._suffix = "GeneratedBackward"  # as PyTorch names it there (FT-08)
     plan = cls._plan
     setup = plan.setup

@@ -17,6 +17,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .batched import Batched
 from .inference import check_change
 from .modes import state
 from .node import Node, OpNode
@@ -63,13 +64,13 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
     if flows:
         _keep_old_value(result.grad_fn, old, recorder is None)
     if recorder is None and not flows:
-        np.copyto(old, result._data, casting="unsafe")
+        _write(tensor, result)
         tensor.counter()[0] += 1
         make_stale(tensor)
         return tensor
     values = _back_to_owner(tensor, result, recorder is not None)
     if recorder is None:
-        np.copyto(old, result._data, casting="unsafe")
+        _write(tensor, result)
     else:
         owner, value = values[-1]
         recorder.write(owner, "_data", value._data)
@@ -87,7 +88,7 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
 
     if state.forward or (state.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False))):
         in_place(tensor, lambda old: ops.with_item(old, index, value))
-    elif _recorder_of(tensor, value) is not None:
+    elif state.special or _recorder_of(tensor, value) is not None:
         in_place(tensor, lambda old: ops.with_item(old, index, value))
     else:
         _check_leaf(tensor)
@@ -143,6 +144,8 @@ def changed_by_function(
 
 def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
     """Return the recorder that the change is told to, if any; fetch a value of a closed session."""
+    if type(tensor._data) is Batched:
+        return None  # the tensor of all examples is changed, and that is told
     if state.recorder is not None:
         return state.recorder
     for held in (tensor, value):
@@ -167,13 +170,23 @@ def _check_leaf(tensor: Tensor) -> None:
         raise AutogradError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
+def _write(tensor: Tensor, result: Tensor) -> None:
+    if type(tensor._data) is Batched or type(result._data) is Batched:
+        from .batching import write
+
+        write(tensor, result)
+    else:
+        np.copyto(tensor._data, result._data, casting="unsafe")
+
+
 def _check_writeable(tensor: Tensor) -> None:
     if owner_of(tensor)._frozen or tensor._frozen:
         raise AutogradError(
             "a gradient that backward or a hook is given must not be changed in place, since others read it too: work "
             "on a copy (grad.clone()), or return a new tensor"
         )
-    if not tensor._data.flags.writeable:
+    data = tensor._data
+    if type(data) is not Batched and not data.flags.writeable:
         raise AutogradError(
             "unsupported operation: this tensor's memory is read-only (an expanded view, whose elements share places, "
             "or a value of a session): clone it before changing it in place"
@@ -205,9 +218,15 @@ def _keep_old_value(node: Node | None, old: Any, copied: bool) -> None:
     for slot, data in enumerate(node.saved):
         if data is old:
             if kept is None:
-                kept = old.copy(order="K") if copied else old
+                kept = old if not copied else _copy(old)
             node.saved[slot] = kept
             node.versions[slot] = None
+
+
+def _copy(data: Any) -> Any:
+    if type(data) is Batched:
+        return Batched(data.value.clone(), data.dim, data.level)
+    return data.copy(order="K")
 
 
 def _back_to_owner(tensor: Tensor, value: Tensor, through_aliases: bool) -> list[tuple[Tensor, Tensor]]:

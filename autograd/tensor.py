@@ -17,6 +17,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import dtypes
+from .batched import Batched, living, refused
 from .derive import quiet
 from .hooks import HookDict, RemovableHandle
 from .inference import REMEDY, refuse_saving
@@ -385,7 +386,10 @@ class Tensor(TensorMethods):
     def detach(self) -> Tensor:
         """Return a tensor of the same memory and version that requires no grad."""
         other = self.alias()
-        if state.recorder is not None or type(self._data) is Pending:
+        if type(self._data) is Batched:
+            batched = self._data
+            other._data = Batched(batched.value.detach(), batched.dim, batched.level)
+        elif state.recorder is not None or type(self._data) is Pending:
             remember_alias(other, self)
         return other
 
@@ -432,7 +436,18 @@ class Tensor(TensorMethods):
             return array
         if type(data) is Stale:
             return Tensor.made(data.for_use(False)).read()
-        return data
+        return self._beneath("read()").read() if type(data) is Batched else data
+
+    def _beneath(self, how: str) -> Tensor:
+        """Return the tensor of all examples that a batched one held, once its level is closed.
+
+        Raises:
+            NoSingleValue: it is open.
+        """
+        tensor = living(self)
+        if type(tensor._data) is Batched:
+            raise refused(how)
+        return tensor
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """Return the data as an array sharing its memory; in a session, waits for it (read-only then).
@@ -443,6 +458,8 @@ class Tensor(TensorMethods):
         if self._requires_grad and state.grad and not force:
             raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         self._shares_memory = True
+        if type(self._data) is Batched:
+            return self._beneath("numpy()").numpy(force=force)
         array = self.read()
         if self._frozen and array.flags.writeable:
             array = array.view()
@@ -467,15 +484,21 @@ class Tensor(TensorMethods):
         Raises:
             RuntimeError: there is not exactly one element.
         """
+        if type(self._data) is Batched:
+            return self._beneath("item").item()
         if self._data.size != 1:
             raise AutogradError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
         return self.read().item()
 
     def tolist(self) -> Any:
         """Return the data as nested lists of Python numbers."""
+        if type(self._data) is Batched:
+            return self._beneath("item").tolist()
         return self.read().tolist()
 
     def __bool__(self) -> bool:
+        if type(self._data) is Batched:
+            return bool(self._beneath("branch"))
         if self._data.size != 1:
             raise AutogradError("Boolean value of Tensor with more than one value is ambiguous")
         return bool(self.item())
@@ -514,8 +537,9 @@ class Tensor(TensorMethods):
         return id(self)
 
     def __repr__(self) -> str:
-        if type(self._data) is Pending:
-            body = f"pending, shape={self.shape}, dtype={self.dtype}"
+        if type(self._data) is Pending or type(self._data) is Batched:
+            kind = "pending" if type(self._data) is Pending else "batched"
+            body = f"{kind}, shape={self.shape}, dtype={self.dtype}"
         else:
             body = np.array2string(self._data, separator=", ", precision=4, prefix="tensor(")
             if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):

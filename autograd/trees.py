@@ -38,6 +38,9 @@ class Structure:
         return f"{self.kind.__name__}({', '.join(inner)})"
 
 
+_type: Any = type
+"""Which the type checker does not see through: of a container it would know too little to be content."""
+
 LEAF = Structure()
 """The structure of what is no container."""
 
@@ -46,14 +49,14 @@ def _parts(tree: Any) -> tuple[tuple[Any, ...], list[Any]] | None:
     """Return the keys and the items of a container; None for a leaf."""
     if type(tree) in (dict, OrderedDict):
         return tuple(tree), list(tree.values())
-    if type(tree) in (list, tuple) or is_named(tree):
+    if type(tree) in (list, tuple) or _is_named(_type(tree)):
         return (), list(tree)
     return None
 
 
-def is_named(tree: Any) -> bool:
-    """Tell whether a value is a named tuple."""
-    return isinstance(tree, tuple) and isinstance(getattr(tree, "_fields", None), tuple)
+def _is_named(kind: Any) -> bool:
+    """Tell whether a type is that of named tuples."""
+    return tuple in kind.__mro__ and isinstance(getattr(kind, "_fields", None), tuple)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
@@ -69,7 +72,7 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
         return LEAF
     before = len(leaves)
     children = tuple([_flatten(item, leaves) for item in parts[1]])
-    return Structure(type(tree), parts[0], children, len(leaves) - before)
+    return Structure(_type(tree), parts[0], children, len(leaves) - before)
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -82,9 +85,9 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     if kind is None:
         return next(leaves)
     items = [_unflatten(child, leaves) for child in structure.children]
-    if issubclass(kind, dict):
+    if dict in kind.__mro__:
         return kind(zip(structure.keys, items, strict=True))
-    return kind(*items) if kind is not tuple and kind is not list else kind(items)
+    return kind(*items) if _is_named(kind) else kind(items)
 
 
 def mapped(fn: Callable[[Any], Any], tree: Any) -> Any:

@@ -17,7 +17,6 @@ from .derive import Meta, sum_to
 from .layout import dense, is_plain
 from .levels import hand_on
 from .modes import state
-from .recording import Pending
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ def densified(tensor: Tensor) -> Tensor:
     """Return `tensor`, or, if its array is neither dense nor an expansion of such (H1), a copy that is, in its place
     in the graph: gradients of the copy are the tensor's, and writes to the tensor make what was saved of it stale."""
     data = tensor._data
-    if type(data) is Pending or data.flags.c_contiguous or is_plain(data):
+    if type(data) is not _ARRAY or data.flags.c_contiguous or is_plain(data):
         return tensor
     copy = Tensor.made(dense(data), tensor.grad_fn, tensor.output_nr)
     copy.share_counter(tensor)

@@ -16,3 +16,7 @@ def test_it_offers_every_transform() -> None:
     for name in transforms.__all__:
         assert name in rg.func.__all__
         assert getattr(rg.func, name) is getattr(transforms, name)
+
+
+def test_vmap_is_one_function_under_both_names():
+    assert rg.func.vmap is rg.vmap

@@ -16,7 +16,6 @@ import numpy as np
 from raygrad.errors import ShapeError
 
 from ..dispatch import call
-from ..recording import Pending
 from ..tensor import Tensor
 from .compare import where
 from .define import Shape, broadcast_shape, define
@@ -85,7 +84,7 @@ def _index_values(entry: Any) -> Any:
         values = Tensor.made(np.zeros(values.shape, np.int64))
     if values.dtype.kind not in "iub":
         raise IndexError(f"tensors used as indices must be integer or bool tensors, got {values.dtype}")
-    if values.dtype.kind != "b" and not values.ndim and type(values._data) is not Pending:
+    if values.dtype.kind != "b" and not values.ndim and type(values._data) is np.ndarray:
         return int(values._data)
     return values
 

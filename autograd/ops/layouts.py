@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..batched import bottom
 from ..dispatch import call
 from ..recording import Data, Pending, Recorder
 from ..tensor import Tensor
@@ -63,8 +64,8 @@ def copy_in_order(array: Any, order: tuple[int, ...]) -> Any:
 
 def ones_as(tensor: Tensor) -> Tensor:
     """Return ones of a tensor's shape and dtype; recorded if it is pending."""
-    data = tensor._data
-    return ones_of(data.shape, data.dtype, data.record.recorder if type(data) is Pending else None)
+    data = bottom(tensor._data)
+    return ones_of(tensor.shape, data.dtype, data.record.recorder if type(data) is Pending else None)
 
 
 def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None) -> Tensor:

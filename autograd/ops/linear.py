@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def _matmul(a: Any, b: Any) -> Any:
         # of it on another worker would not be multiplied by.
         b = b.copy(order="K")
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
-        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+        return np.matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
     return np.matmul(a, b)
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
+from ..batched import Batched
 from ..levels import hand_on
 from ..modes import state
 from ..node import AccumulateGrad, Node
@@ -141,10 +142,18 @@ class Aliases:
             node.open = False
 
 
+def values_of(tensor: Tensor) -> Generator[Tensor]:
+    """Yield a tensor, and inside vmap the tensors of all examples that it stands for, each with its own history."""
+    yield tensor
+    while type(tensor._data) is Batched:
+        tensor = tensor._data.value
+        yield tensor
+
+
 def leads_out(tensors: Iterable[Tensor]) -> bool:
     """Tell whether a gradient of one of the tensors would reach a leaf, an input of a transform that still runs, or an
     error that it must not miss."""
-    stack = [edge_or_none(tensor)[0] for tensor in tensors]
+    stack = [edge_or_none(tensor)[0] for one in tensors for tensor in values_of(one)]
     seen: set[Node | None] = {None}
     while stack:
         node = stack.pop()
@@ -169,7 +178,7 @@ def settled(tensor: Tensor) -> Tensor:
         return tensor
     if state.grad and leads_out((tensor,)):
         return tensor if tensor.grad_fn is not None else ops.view(tensor, tensor.shape)
-    return hand_on(tensor, tensor.detach())
+    return hand_on(tensor, tensor.alias() if type(tensor._data) is Batched else tensor.detach())
 
 
 def settled_tree(tree: Any) -> Any:

@@ -20,6 +20,7 @@ _HOMES = {
     "Tensor": "raygrad.autograd.tensor",
     **dict.fromkeys(("inference_mode", "is_inference_mode_enabled"), "raygrad.autograd.inference"),
     **dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "raygrad.autograd.anomaly"),
+    "vmap": "raygrad.autograd.vmap",
     **dict.fromkeys(
         ("no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
         "raygrad.autograd.modes",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.modes import no_grad as no_grad
     from raygrad.autograd.modes import set_grad_enabled as set_grad_enabled
     from raygrad.autograd.tensor import Tensor as Tensor
+    from raygrad.autograd.vmap import vmap as vmap
     from raygrad.client.place import place as place
     from raygrad.client.session import Session as Session
     from raygrad.workers.emit import emit as emit

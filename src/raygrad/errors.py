@@ -7,6 +7,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
       AutogradError (RuntimeError)      the autograd contract: freed buffers, wrong gradients, in-place changes
         MissingDerivative (NotImplementedError)
         GradcheckError                gradcheck found a derivative that is wrong
+        NoSingleValue                   a number or an array asked of a tensor inside vmap
       GraphError (RuntimeError)         a graph that cannot be recorded or run
         ShapeError (RuntimeError)       operands that do not fit, found while recording
         DtypeError (TypeError)
@@ -53,6 +54,10 @@ class GradcheckError(AutogradError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class NoSingleValue(AutogradError):
+    """A number or an array was asked of a tensor that stands for one example of many inside vmap."""
 
 
 class GraphError(RaygradError, RuntimeError):

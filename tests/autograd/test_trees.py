@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
+from typing import Any, NamedTuple
 
 from raygrad.autograd.trees import LEAF, broadcast, flatten, mapped, unflatten
 
-Pair = namedtuple("Pair", "left right")
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
 
 
 def test_what_is_taken_apart_is_put_together_again():

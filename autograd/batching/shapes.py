@@ -1,0 +1,73 @@
+"""Rules of ops that move elements or look at them in another shape: the dimension of the examples stays in front."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dispatch import call
+from .rules import Call, batching_rule, lifted
+
+
+def up(axes: Any) -> tuple[int, ...]:
+    """Return axes of one example as axes of all."""
+    return tuple([axis + 1 for axis in axes])
+
+
+@batching_rule("reshape", "view")
+def _reshape(given: Call) -> Any:
+    """Also for `view`: what could be viewed for one example need not be so for all, and then is copied."""
+    from .. import ops
+
+    return ops.reshape(given.operands[0], (given.size, *given.params[0]))
+
+
+@batching_rule("squeeze", "flip")
+def _along_axes(given: Call) -> Any:
+    return call(given.op, given.operands, (up(given.params[0]),))
+
+
+@batching_rule("unsqueeze")
+def _unsqueeze(given: Call) -> Any:
+    return call(given.op, given.operands, (given.params[0] + 1,))
+
+
+@batching_rule("transpose")
+def _transpose(given: Call) -> Any:
+    return call(given.op, given.operands, up(given.params))
+
+
+@batching_rule("permute", "in_order")
+def _permute(given: Call) -> Any:
+    return call(given.op, given.operands, ((0, *up(given.params[0])),))
+
+
+@batching_rule("expand")
+def _expand(given: Call) -> Any:
+    shape = given.params[0]
+    (a,), (rank,) = given.operands, given.ranks
+    return call(given.op, (lifted(a, rank or 0, len(shape)),), ((given.size, *shape),))
+
+
+@batching_rule("roll")
+def _roll(given: Call) -> Any:
+    shifts, axes = given.params
+    return call(given.op, given.operands, (shifts, up(axes)))
+
+
+@batching_rule("diagonal")
+def _diagonal(given: Call) -> Any:
+    offset, first, second = given.params
+    return call(given.op, given.operands, (offset, first + 1, second + 1))
+
+
+@batching_rule("diagonal_grad")
+def _diagonal_grad(given: Call) -> Any:
+    offset, first, second, shape = given.params
+    return call(given.op, given.operands, (offset, first + 1, second + 1, (given.size, *shape)))
+
+
+@batching_rule("tril", "triu", "one_hot")
+def _of_last_dimensions(given: Call) -> Any:
+    if given.op.name != "one_hot" and (given.ranks[0] or 0) < 2:
+        return NotImplemented
+    return call(given.op, given.operands, given.params)
