@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
@@ -17,11 +18,13 @@ from .context import FunctionNode
 from .function import Function
 from .members import OfContext
 from .node import FREED
+from .recording import Fixed
 from .tensor import Tensor
 from .trees import Structure, broadcast, flatten, unflatten
 
 
-class Nesting(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Nesting(Fixed):
     """How tensors nest: the structure, and which of its leaves are tensors; the others are None."""
 
     structure: Structure

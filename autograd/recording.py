@@ -24,6 +24,13 @@ Data = Any
 """What a tensor wraps: an array, or a `Pending`."""
 
 
+class Fixed:
+    """Marks an output of forward that is no tensor and is equal for equal specs of the arguments: a session learns it
+    from the first run, and does not fetch it again (H3). It has to pickle to equal bytes."""
+
+    __slots__ = ()
+
+
 class Record:
     """What a recorder knows of the node that makes some pending values; subclassed by the client."""
 

@@ -21,14 +21,17 @@ from raygrad.autograd.node import in_slots, over_tensors
 from raygrad.autograd.once import refused
 from raygrad.autograd.outputs import is_among
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
+from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.graph import UNDEFINED
 from raygrad.proto.layout import layout_of
 from raygrad.proto.program import Learned, Program, Step
+from raygrad.proto.values import Blob
 
 from .contexts import UNWANTED, WANTED, Context, attributes_of, has_changed, left_behind, pickles, with_attributes
 from .emit import emitting_to
+from .shipping import pickle_value
 
 CHANGES: Final = "changes"
 """What a vjp reports of its context, in a `Learned`: whether backward changes it."""
@@ -181,7 +184,7 @@ def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any],
     kinds: list[tuple[Any, ...]] = []
     for number, output in enumerate(outputs):
         if not isinstance(output, Tensor):
-            kinds.append(("object",))
+            kinds.append(("fixed", pickle_value(output)) if isinstance(output, Fixed) else ("object",))
             continue
         differentiable = output.dtype.kind in "fc" and not any(output is m for m in marked)
         origin = _origin(context, output, args)
@@ -218,7 +221,9 @@ def learned(
     kinds, inputs, outs, as_tuple, saves = shown
     specs: list[tuple[str, Any]] = []
     for kind, output in zip(kinds, outputs, strict=True):
-        if kind[0] == "object":
+        if kind[0] == "fixed":
+            specs.append(("fixed", Blob(kind[1])))
+        elif kind[0] == "object":
             specs.append(("object", None))
         else:
             specs.append(("array", (*kind[1:], layout_of(output._data))))

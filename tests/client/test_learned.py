@@ -57,6 +57,24 @@ def test_h5_an_undefined_gradient_is_learned_and_then_known_without_waiting(sess
     assert next(iter(session.undefined.values()))[0] == (1,)
 
 
+def test_a_fixed_output_is_learned_and_then_known_without_waiting(session: Any) -> None:
+    class Pair(rg.autograd.function.NestedIOFunction):
+        def forward_extended(self, x: Any) -> Any:
+            return {"double": x * 2, "none": [None]}
+
+        def backward_extended(self, grads: Any) -> Any:
+            return grads["double"] * 2
+
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    first = Pair.apply(x)
+    run = session.last_run
+    second = Pair.apply(x * 1)
+    assert session.last_run is run
+    assert second["none"] == [None]
+    (first["double"] + second["double"]).sum().backward()
+    assert x.grad.numpy().tolist() == [4.0, 4.0]
+
+
 def test_an_infer_that_does_not_hold_is_told_so(session: Any) -> None:
     class Wrong(rg.autograd.Function):
         @staticmethod

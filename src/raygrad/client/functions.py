@@ -105,7 +105,8 @@ def _resolve(
         raise
     recorder.session.wait_for(record, lambda: learning.learned is not None)
     known = shown(recorder, learning.learned)
-    if all(entry.dtype is not None for entry in known.outputs):  # objects are fetched at each apply: never remembered
+    # objects are fetched at each apply: never remembered
+    if all(entry.dtype is not None or number in known.fixed for number, entry in enumerate(known.outputs)):
         recorder.session.known[where] = known
     record.outputs = (CONTEXT, *known.outputs)
     values = [record.output(i + 1) for i in range(len(known.outputs))]

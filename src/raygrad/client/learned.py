@@ -16,6 +16,7 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.proto.graph import KIND_OBJECT, Spec
 from raygrad.proto.program import Learned
 from raygrad.workers.contexts import WRITABLE
+from raygrad.workers.shipping import unpickle_value
 
 from .records import SpecEntry, spec_of_array
 
@@ -46,6 +47,8 @@ class Known(NamedTuple):
     """Per output, () if forward made it, else what it is to which argument (DR-01): see `workers.functions`."""
     bumps: Mapping[int, int] = MappingProxyType({})
     """Per argument that is changed in place, by how much its version moves."""
+    fixed: Mapping[int, Any] = MappingProxyType({})
+    """By number, the outputs that are no tensors and the same each time."""
 
 
 class Learning:
@@ -84,7 +87,7 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
 
 def shown(recorder: SessionRecorder, learned: Learned) -> Known:
     """Return what a run of a Function showed, from its record."""
-    described = [entry for entry in learned.outputs if entry[0] in ("array", "object")]
+    described = [entry for entry in learned.outputs if entry[0] in ("array", "object", "fixed")]
     facts = dict(learned.outputs[len(described) :])
     as_tuple, saves = facts["tuple"], facts["saves"]
     entries: list[SpecEntry] = []
@@ -93,6 +96,9 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
         if kind == "object":
             entries.append(recorder.entry(Spec(KIND_OBJECT)))
             kinds.append(("object",))
+        elif kind == "fixed":
+            entries.append(recorder.entry(Spec(KIND_OBJECT)))
+            kinds.append(("fixed", bytes(body.data)))
         else:
             shape, dtype, differentiable, twin, origin, layout = body
             layout = None if layout is None else (tuple(layout[0]), tuple(layout[1]))
@@ -109,13 +115,14 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
         expected,
         tuple(entries),
         tuple(kind[0] == "array" and bool(kind[3]) for kind in kinds),
-        tuple(-1 if kind[0] == "object" else kind[4] for kind in kinds),
+        tuple(kind[4] if kind[0] == "array" else -1 for kind in kinds),
         tuple(learned.saved_inputs),
         tuple(learned.saved_outputs),
         bool(as_tuple),
         bool(saves),
         facts["attributes"],
         bool(facts["pickles"]),
-        tuple([() if kind[0] == "object" else kind[5] for kind in kinds]),
+        tuple([kind[5] if kind[0] == "array" else () for kind in kinds]),
         dict(facts["bumps"]),
+        {number: unpickle_value(kind[1]) for number, kind in enumerate(kinds) if kind[0] == "fixed"},
     )

@@ -53,7 +53,9 @@ def wrap_outputs(
     for number, (value, entry) in enumerate(zip(values, known.outputs, strict=True)):
         flows = node is not None and known.differentiable[number]
         kind, position = known.origins[number] or ("", -1)
-        if entry.spec.kind == KIND_OBJECT:
+        if number in known.fixed:
+            results.append(known.fixed[number])
+        elif entry.spec.kind == KIND_OBJECT:
             results.append(recorder.session.read(record, number + 1))
         elif known.twins[number] >= 0:
             twin = results[known.twins[number]]
