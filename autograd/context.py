@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from raygrad.errors import AutogradError
 
@@ -56,8 +56,7 @@ class _Taken(Sequence[Any]):
 
 _TAKEN = _Taken()
 
-_new_tuple: Any = tuple.__new__
-_slot: Any = functools.partial(_new_tuple, Saved)
+_slot: Any = functools.partial(cast("Any", tuple).__new__, Saved)
 """Makes a `Saved` from a tuple, in a third of the time."""
 
 
@@ -103,7 +102,9 @@ class FunctionNode(MembersOfFunction, Node):
             TypeError: an argument is neither a tensor nor None; set other things as attributes of ctx.
         """
         for tensor in tensors:
-            if not isinstance(tensor, Tensor) and tensor is not None and self._edges:  # unrecorded: discarded anyway
+            if type(tensor) is Tensor or tensor is None or isinstance(tensor, Tensor):
+                continue
+            if self._edges:  # unrecorded: discarded anyway
                 index = [t is tensor for t in tensors].index(True)
                 raise TypeError(
                     f"save_for_backward can only save variables, but argument {index} is of type "
@@ -225,10 +226,9 @@ class FunctionNode(MembersOfFunction, Node):
         return made
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
-        if create_graph or recorder is not None or self._needed is not None or state.here.special:
+        if create_graph or recorder is not None or self._needed is not None:
             return self._run_rarely(grads, create_graph, recorder)
-        # nearly always: arrays in, arrays out
-        return arrays_through(self, grads)
+        return arrays_through(self, grads)  # nearly always
 
     def _run_rarely(
         self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None
@@ -333,15 +333,16 @@ OWN = frozenset(
 """What is no attribute of the user's."""
 
 
-def keep(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+def keep(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
     """Sort what forward saved into inputs, outputs and values of its own; the last are tagged by what they are not."""
     tensors = node.to_save
-    if not tensors:
+    if tensors is None:
         node._saved = []
         return
     if type(tensors) is not tuple:
         raise AutogradError(f"ctx.to_save must be a tuple of tensors, got {type(tensors).__name__}")
     dirty = node.dirty_tensors
+    first = args[0] if args and dirty is None else node
     saved: list[Saved | None] = []
     for tensor in tensors:
         if tensor is None:
@@ -350,6 +351,10 @@ def keep(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) ->
         counter = tensor._counter
         if counter is None:
             counter = tensor.counter_to_save()
+        if tensor is first:
+            saved.append(_slot((INPUT, 0, tensor, counter, counter[0])))
+            continue
+        outputs = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
         kind, position = place_of(tensor, args, outputs, dirty)
         version = counter[0]
         if dirty is not None and any(tensor is d for d in dirty):

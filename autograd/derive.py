@@ -23,14 +23,29 @@ Meta = tuple[tuple[int, ...], Any]
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
 
+_enter: Callable[[Any], Any]
+_leave: Callable[[Any], Any]
+_ignoring: Any
+try:
+    from numpy._core.umath import _extobj_contextvar, _make_extobj
+except ImportError:  # not public, and so perhaps gone: NumPy's own context manager does the same in twice the time
+
+    def _enter_errstate(_: Any) -> Any:
+        entered = np.errstate(all="ignore")
+        entered.__enter__()
+        return entered
+
+    def _leave_errstate(entered: Any) -> None:
+        entered.__exit__(None, None, None)
+
+    _enter, _leave, _ignoring = _enter_errstate, _leave_errstate, None
+else:
+    _enter, _leave, _ignoring = _extobj_contextvar.set, _extobj_contextvar.reset, _make_extobj(all="ignore")
+
+
 def quiet(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel or a rule that gives infinities and NaNs without NumPy's warnings, as PyTorch does."""
-    try:
-        from numpy._core.umath import _extobj_contextvar, _make_extobj
-    except ImportError:  # not public, and so perhaps gone: NumPy's own decorator does the same in twice the time
-        return np.errstate(all="ignore")(kernel)
-    ignoring: Any = _make_extobj(all="ignore")
-    enter, leave = _extobj_contextvar.set, _extobj_contextvar.reset
+    enter, leave, ignoring = _enter, _leave, _ignoring
 
     def silent(*args: Any) -> Any:
         token = enter(ignoring)
@@ -90,34 +105,41 @@ class OpContext:
         self.outputs = outputs
 
 
-@quiet
-def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:
+def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> Sequence[Any]:
     """Return one gradient per operand (None where undefined or unwanted), from bare arrays.
 
     Each gradient has its operand's shape and dtype: larger ones are summed down (BW-07), dtypes converted (BW-08).
     """
-    needs, inputs = ctx.needs_input_grad, ctx.inputs
-    result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
-    given: Any
-    kind = _type(result)
-    if kind is tuple and len(result) == len(inputs):
-        given = result
-    elif kind is _ARRAY and len(inputs) == 1:
-        given = (result,)
-    else:
-        given = by_operand(op, result, len(inputs))
-    out: list[Any] = []
-    for grad, meta, need in zip(given, inputs, needs):  # noqa: B905 - of equal length: `by_operand` saw to it
-        if grad is None or not need or meta is None:
-            out.append(None)
-            continue
-        shape, dtype = meta
-        if grad.shape != shape:
-            grad = sum_to(grad, shape)
-        if grad.dtype is not dtype and grad.dtype != dtype:
-            grad = _cast(grad, dtype)
-        out.append(grad if type(grad) is _ARRAY else np.asarray(grad))
-    return out
+    token = _enter(_ignoring)
+    try:
+        needs, inputs = ctx.needs_input_grad, ctx.inputs
+        result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))
+        count = len(inputs)
+        given: Any
+        kind = _type(result)
+        if count == 1 and kind is _ARRAY and (meta := inputs[0]) is not None:
+            if result.shape == meta[0] and result.dtype is meta[1] and needs[0]:
+                return (result,)  # of one operand, and as it should be: nearly always
+            given = (result,)
+        elif kind is tuple and len(result) == count:
+            given = result
+        else:
+            given = by_operand(op, result, count)
+        return [_as_operand(grad, meta, need) for grad, meta, need in zip(given, inputs, needs, strict=True)]
+    finally:
+        _leave(token)
+
+
+def _as_operand(grad: Any, meta: Meta | None, need: Any) -> Any:
+    """Return a gradient in the shape and dtype of its operand; None where there is none or it is not wanted."""
+    if grad is None or not need or meta is None:
+        return None
+    shape, dtype = meta
+    if grad.shape != shape:
+        grad = sum_to(grad, shape)
+    if grad.dtype is not dtype and grad.dtype != dtype:
+        grad = _cast(grad, dtype)
+    return grad if type(grad) is _ARRAY else np.asarray(grad)
 
 
 def vjp_tensors(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:

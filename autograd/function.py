@@ -37,9 +37,11 @@ from .recording import Pending
 from .tensor import Tensor
 from .user_backward import densified
 from .user_backward import run_backward as run_backward
+from .versions import CLOCK
 from .views import Stale
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
 
 
 class FunctionMeta(type):
@@ -94,16 +96,40 @@ class Function(Members, metaclass=FunctionMeta):
         Raises:
             TypeError: arguments that do not fit forward's signature.
         """
-        named: dict[str, Any] = {}
-        if kwargs or cls._plan.setup is not None:
-            args, named = bind(cls, args, kwargs)
-        here = state.here
+        here, plan = state.here, cls._plan
+        if kwargs or plan.setup is not None:
+            args, kwargs = bind(cls, args, kwargs)
         if here.special:
-            return _apply_specially(cls, here, args, named)
-        for arg in args:
-            if isinstance(arg, Tensor) and type(arg._data) is not _ARRAY:
-                return _apply_specially(cls, here, args, named)
-        return _apply_here(cls, here, args, named)
+            return _apply_specially(cls, here, args, kwargs)
+        node, raw, given = _forward(cls, here, args, here.grad, None, kwargs)
+        if node is None:
+            return _apply_specially(cls, here, args, kwargs)
+        holders = sys.getrefcount(raw)
+        kept = node.to_save
+        if kept is not None:
+            for tensor in kept:
+                if tensor is raw:
+                    holders -= 1
+        if (
+            holders != 2
+            or type(raw) is not Tensor
+            or raw._recipe is not None
+            or raw._requires_grad
+            or node.dirty_tensors is not None
+            or node.non_differentiable is not None
+        ):
+            return wrap_outputs(node, raw, given, args, plan.setup is not None)
+        # fresh, and nobody else has it: nearly always. It need not be wrapped
+        node.to_save = None
+        if node._edges:
+            data = raw._data
+            dtype = data.dtype
+            node._metas = ((data.shape, dtype),)
+            if dtype is _FLOAT64 or dtype.kind in "fc":
+                raw._requires_grad = True
+                raw.grad_fn = node
+                raw.output_nr = 0
+        return raw
 
 
 def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -122,13 +148,11 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
                 recorder = owner
     if recorder is None:
         if here.inference:
-            result = _apply_here(cls, here, args, named)
+            result = apply_with_tangents(cls, args, named)[2]
             for output in _outputs(result):
                 if isinstance(output, Tensor) and output._base is None:
                     marked(output)
             return result
-        if not here.forward:
-            return _apply_here(cls, here, args, named)
         return apply_with_tangents(cls, args, named)[2]
     if here.forward and any(isinstance(arg, Tensor) and carried(arg) for arg in args):
         from .jointly import apply_jointly
@@ -144,41 +168,12 @@ def apply_with_tangents(
     apply returns."""
     here = state.here
     with only(()):
-        node, raw, dense = _forward(cls, here, args, here.grad, None, named)
-        result = wrap_outputs(node, raw, dense, args, cls._plan.setup is not None)
-    propagate(node, dense, raw, result)
+        node, raw, given = _forward(cls, here, args, here.grad, None, named)
+        assert node is not None
+        result = wrap_outputs(node, raw, given, args, cls._plan.setup is not None)
+    if here.forward:
+        propagate(node, given, raw, result)
     return node, raw, result
-
-
-def _apply_here(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Run forward in this process and return what apply returns."""
-    node, raw, dense = _forward(cls, here, args, here.grad, None, named)
-    holders = sys.getrefcount(raw)
-    kept = node.to_save
-    if kept is not None:
-        for tensor in kept:
-            if tensor is raw:
-                holders -= 1
-    if (
-        type(raw) is Tensor
-        and holders == 2
-        and node.dirty_tensors is None
-        and node.non_differentiable is None
-        and raw._recipe is None
-        and not raw._requires_grad
-    ):
-        # fresh, and nobody else has it: nearly always. It need not be wrapped
-        if kept is not None:
-            node.to_save = None
-        data = raw._data
-        if node._edges:
-            node._metas = ((data.shape, data.dtype),)
-            if data.dtype.kind in "fc":
-                raw._requires_grad = True
-                raw.grad_fn = node
-                raw.output_nr = 0
-        return raw
-    return wrap_outputs(node, raw, dense, args, cls._plan.setup is not None)
 
 
 def run_forward(
@@ -198,6 +193,7 @@ def run_forward(
         state.recorder = None
     try:
         node, raw, args = _forward(cls, state.here, args, recording, edges, named or {})
+        assert node is not None
     finally:
         if ambient is not None:
             state.recorder = ambient
@@ -217,33 +213,34 @@ def _forward(
     recording: bool,
     edges: list[Edge | None] | None,
     named: dict[str, Any],
-) -> tuple[FunctionNode, Any, tuple[Any, ...]]:
-    """Run forward; return the node, what forward returned, and the arguments that it was given."""
+) -> tuple[FunctionNode | None, Any, tuple[Any, ...]]:
+    """Run forward; return the node, what forward returned, and the arguments that it was given. Where an argument's
+    data is no array, nothing is run, and there is no node."""
     needs: list[bool] = []
     targets: list[Edge | None] = []
     metas: list[Meta | None] = []
-    versions: list[Any] = []
-    for position, arg in enumerate(args):
-        if not isinstance(arg, Tensor):
+    position = 0
+    for arg in args:
+        if type(arg) is not Tensor and not isinstance(arg, Tensor):
             needs.append(False)
             targets.append(None)
             metas.append(None)
-            versions.append(0)
-            continue
-        data = arg._data
-        if not (data.flags.c_contiguous or is_plain(data)):
-            arg = densified(arg)
-            args = (*args[:position], arg, *args[position + 1 :])
-        metas.append((data.shape, data.dtype))
-        counter = arg._counter
-        versions.append(0 if counter is None else counter[0])
-        if not arg._requires_grad:
-            needs.append(False)
-            targets.append(NO_EDGE)
         else:
-            needs.append(True)
-            producer = arg.grad_fn
-            targets.append((producer, arg.output_nr) if producer is not None else arg.edge())
+            data = arg._data
+            if type(data) is not _ARRAY:
+                return None, None, args
+            if not data.flags.c_contiguous and not is_plain(data):
+                arg = densified(arg)
+                args = (*args[:position], arg, *args[position + 1 :])
+            metas.append((data.shape, data.dtype))
+            if arg._requires_grad:
+                needs.append(True)
+                producer = arg.grad_fn
+                targets.append(arg.edge() if producer is None else (producer, arg.output_nr))
+            else:
+                needs.append(False)
+                targets.append(NO_EDGE)
+        position += 1
     node = cls._backward_cls()
     node.needs_input_grad = tuple(needs)
     recorded = recording and (edges is not None or True in needs)
@@ -253,24 +250,20 @@ def _forward(
         node._sequence = next_sequence()
         if here.transforms and here.transforms.count("vmap") < len(here.transforms):
             node._suffix = "GeneratedBackward"  # as PyTorch names it there (FT-08)
-    plan = cls._plan
-    setup = plan.setup
-    before = here.grad
+    plan, since, before = cls._plan, CLOCK[0], here.grad
     here.grad = False
     try:
-        if setup is None:
+        if plan.setup is None:
             raw: Any = plan.forward(node, *args, **named) if named else plan.forward(node, *args)
         else:
             raw = plan.forward(*args, **named) if named else plan.forward(*args)
-            setup(node, args, raw)
+            plan.setup(node, args, raw)
     finally:
         here.grad = before
-    for arg, version in zip(args, versions):  # noqa: B905 - of equal length
-        if isinstance(arg, Tensor) and (counter := arg._counter) is not None and counter[0] != version:
-            check_unmarked(node, args, versions)
-            break
+    if CLOCK[0] != since:
+        check_unmarked(node, args, since)
     if recorded:
-        keep(node, args, _outputs(raw))
+        keep(node, args, raw)
         if here.anomaly is not None:
             remember_origin(node)
     return node, raw, args

@@ -22,6 +22,7 @@ from .inference import check_change
 from .modes import state
 from .node import Node, OpNode
 from .recording import Pending, Recorder
+from .versions import bump
 from .views import (
     UNKNOWN,
     again,
@@ -65,7 +66,7 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
         _keep_old_value(result.grad_fn, old, recorder is None)
     if recorder is None and not flows:
         _write(tensor, result)
-        tensor.counter()[0] += 1
+        bump(tensor.counter())
         make_stale(tensor)
         return tensor
     values = _back_to_owner(tensor, result, recorder is not None)
@@ -74,7 +75,7 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
     else:
         owner, value = values[-1]
         recorder.write(owner, "_data", value._data)
-    tensor.counter()[0] += 1
+    bump(tensor.counter())
     if flows:
         root, value = next((t, v) for t, v in values if t._base is None)
         _rebase(root, value)
@@ -94,7 +95,7 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
         _check_leaf(tensor)
         _check_writeable(tensor)
         ops.write_item(tensor._data, index, value)
-        tensor.counter()[0] += 1
+        bump(tensor.counter())
         make_stale(tensor)
 
 
@@ -128,7 +129,7 @@ def changed_by_function(
             )
         _check_leaf(tensor)
         check_rebase(tensor)
-    tensor.counter()[0] += 1
+    bump(tensor.counter())
     if node is None and recorder is None:
         make_stale(tensor)
         return
@@ -249,6 +250,7 @@ def _rebase(tensor: Tensor, result: Tensor) -> None:
         before._retained.pop(tensor.output_nr, None)
         if node._retained is None:
             node._retained = {}
+            node._hooked = True
         node._retained[result.output_nr] = weakref.ref(tensor)
     tensor._requires_grad = True
     tensor.grad_fn = node

@@ -69,6 +69,8 @@ class Node:
     _edges: Sequence[Edge | None] = ()
     _metas: Sequence[Meta | None] = ()
     _sequence: int = 0
+    _hooked: bool = False
+    """Whether it has any of the four kinds below."""
     _pre_hooks: HookDict | None = None
     _post_hooks: HookDict | None = None
     _tensor_hooks: dict[int, HookDict] | None = None
@@ -117,12 +119,14 @@ class Node:
         """
         if self._post_hooks is None:
             self._post_hooks = HookDict()
+            self._hooked = True
         return RemovableHandle(self._post_hooks, hook_for(hook, "post", self))
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces `grad_outputs`."""
         if self._pre_hooks is None:
             self._pre_hooks = HookDict()
+            self._hooked = True
         return RemovableHandle(self._pre_hooks, hook_for(hook, "pre", self))
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
@@ -177,7 +181,7 @@ class OpNode(Node):
         inputs: Sequence[Meta | None],
         saved: list[Data],
         versions: list[tuple[list[int], int] | None],
-        metas: list[Meta],
+        metas: Sequence[Meta],
     ) -> None:
         self.op = op
         self.rule = rule

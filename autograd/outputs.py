@@ -18,6 +18,7 @@ from .context import OUTPUT, refer
 from .inplace import changed_by_function
 from .modes import state
 from .tensor import Tensor
+from .versions import bump
 from .views import FUNCTION, NO_GRAD, SEVERAL, remember_output
 
 if TYPE_CHECKING:
@@ -26,26 +27,24 @@ if TYPE_CHECKING:
 Args = tuple[Any, ...]
 
 
-def check_unmarked(node: FunctionNode, args: Args, versions: Sequence[int]) -> None:
+def check_unmarked(node: FunctionNode, args: Args, since: int) -> None:
     """Check that what forward changed in place was marked as dirty (OU-23).
 
     Args:
         node: the context.
         args: the arguments.
-        versions: the version that each of them had before forward.
+        since: what the clock of changes showed before forward.
 
     Raises:
         AutogradError: an argument was changed that is not marked.
     """
-    dirty = node.dirty_tensors or ()
-    for position, (arg, version) in enumerate(zip(args, versions, strict=True)):
-        if isinstance(arg, Tensor) and arg.counter()[0] != version and not is_among(arg, dirty):
-            memory = [d for d in dirty if isinstance(d, Tensor) and d._counter is arg._counter]
-            if not memory:
-                raise AutogradError(
-                    f"{node._function.__name__} changed argument {position} in place without saying so: call "
-                    "ctx.mark_dirty(...) with it in forward and return it, or work on a copy (x.clone())"
-                )
+    marked = [tensor.counter() for tensor in node.dirty_tensors or ()]
+    for position, arg in enumerate(args):
+        if isinstance(arg, Tensor) and arg.counter()[1] > since and not is_among(arg.counter(), marked):
+            raise AutogradError(
+                f"{node._function.__name__} changed argument {position} in place without saying so: call "
+                "ctx.mark_dirty(...) with it in forward and return it, or work on a copy (x.clone())"
+            )
 
 
 def wrap_outputs(node: FunctionNode, raw: Any, args: Args, given: Args, separate: bool) -> Any:
@@ -158,7 +157,7 @@ def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, fl
     """Return an argument that forward changed in place: itself, in its new place in the graph (OU-16)."""
     if output is not source:  # forward got a dense copy
         np.copyto(source._data, output._data)
-        source.counter()[0] += 1
+        bump(source.counter())
     if node._edges and not flows:  # of no derivative as well: the argument keeps its history (OU-24)
         return source.alias()
     changed_by_function(source, node if flows else None, number, outputs)
@@ -201,7 +200,7 @@ def _position(tensor: Tensor, args: Args) -> int:
     return -1
 
 
-def is_among(tensor: Any, others: Args) -> bool:
+def is_among(tensor: Any, others: Sequence[Any]) -> bool:
     """Tell whether a tensor is one of others: by identity, since `in` would compare elements."""
     for other in others:
         if other is tensor:

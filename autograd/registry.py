@@ -124,6 +124,7 @@ class Op:
         "outputs",
         "params",
         "promotes",
+        "simple",
         "sole",
         "sole_rule",
         "version",
@@ -155,6 +156,8 @@ class Op:
         """True: of a number operand only its type matters to `infer` (so inference is remembered by type)."""
         self.sole: Kernel | None = None
         """The host kernel if one serves every dtype, and no user has registered anything."""
+        self.simple: Kernel | None = None
+        """The same, if besides there is one output and it shares no memory with an operand."""
         self.sole_rule: Derivative | None = None
         """The derivative if one serves every device and dtype, and no user has registered anything."""
         self.custom = False
@@ -225,6 +228,7 @@ class Op:
         """Add a kernel that raygrad brings."""
         _add(self._kernels, (device, dtype), kernel, False, f"a kernel of '{self.name}'")
         self.sole = self.sole_kernel()
+        self.simple = self.sole if self.outputs == 1 and not self.view else None
         self._memo.clear()
 
     def add_derivative(self, config: AutogradConfig) -> None:
@@ -252,7 +256,7 @@ class Op:
     def _customised(self) -> None:
         self.custom = True
         self.version += 1
-        self.sole = self.sole_rule = None
+        self.sole = self.simple = self.sole_rule = None
         self._memo.clear()
 
     def given(self) -> tuple[Any, Any]:

@@ -25,6 +25,7 @@ from .methods import TensorMethods
 from .modes import state
 from .node import AccumulateGrad, Edge, hook_for
 from .recording import Data, Pending, Recorder
+from .versions import bump, new_counter
 from .views import Stale, remember_alias
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .passes import ExecutionEngine
     from .views import Recipe
 
+_new: Any = object.__new__
 _add = quiet(np.add)
 
 
@@ -93,12 +95,14 @@ class Tensor(TensorMethods):
     @classmethod
     def made(cls, data: Data, grad_fn: Node | None = None, output_nr: int = 0) -> Tensor:
         """Return a tensor around `data` as it is; with a producer it requires grad."""
-        self = object.__new__(Tensor)
+        self = _new(Tensor)
         self._data = data
         if grad_fn is not None:
             self.grad_fn = grad_fn
             self.output_nr = output_nr
             self._requires_grad = True
+        else:
+            self._requires_grad = False
         return self
 
     def alias(self) -> Tensor:
@@ -182,7 +186,7 @@ class Tensor(TensorMethods):
         if self._counter is None:
             if self._inference is not None:
                 return self._inference
-            self._counter = [0]
+            self._counter = new_counter()
         return self._counter
 
     def share_counter(self, other: Tensor) -> None:
@@ -294,6 +298,7 @@ class Tensor(TensorMethods):
             accumulator = AccumulateGrad(self)
             if self._hooks is not None:
                 accumulator._tensor_hooks = {0: self._hooks}
+                accumulator._hooked = True
             self._accumulator = weakref.ref(accumulator)
         return accumulator, 0
 
@@ -313,12 +318,14 @@ class Tensor(TensorMethods):
             node = self.grad_fn
             if node._tensor_hooks is None:
                 node._tensor_hooks = {}
+                node._hooked = True
             return node._tensor_hooks.setdefault(self.output_nr, HookDict())
         if self._hooks is None:
             self._hooks = HookDict()
         accumulator = None if self._accumulator is None else self._accumulator()
         if accumulator is not None:
             accumulator._tensor_hooks = {0: self._hooks}
+            accumulator._hooked = True
         return self._hooks
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
@@ -356,6 +363,7 @@ class Tensor(TensorMethods):
         self._retains_grad = True
         if self.grad_fn._retained is None:
             self.grad_fn._retained = {}
+            self.grad_fn._hooked = True
         self.grad_fn._retained[self.output_nr] = weakref.ref(self)
 
     def _refuse_in_transform(self, method: str) -> None:
@@ -597,7 +605,7 @@ class Tensor(TensorMethods):
             _add_to(data, grad)
         else:  # what a session handed out, or an expansion: not ours to write to
             self._data = np.asarray(_add(data, grad))
-        self.counter()[0] += 1
+        bump(self.counter())
 
 
 def _rebuilt(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:

@@ -123,34 +123,70 @@ class Pass:
 
     def _traverse(self, waiting: dict[Node, int]) -> None:
         """Run the nodes, the most recently created of those that are ready first."""
-        buffers, execute = self._buffers, self._execute
+        buffers, execute, recorder = self._buffers, self._execute, self.recorder
+        create_graph, on_tensors, retain = self.create_graph, self.on_tensors, self.retain
         step = self._step if state.anomaly is None else self._watched(Watcher(state.anomaly))
+        plain = (
+            execute is None and not self._wanted and state.anomaly is None
+        )  # every node runs, and nothing is captured
+        here = state.here
         ready: list[tuple[int, int, Node]] = []
         tie = 0
         for node in buffers:
             if not waiting[node]:
                 tie += 1
                 heappush(ready, (-node._sequence, tie, node))
-        while ready:
-            node = heappop(ready)[2]
-            state.grad = self.create_graph
-            results = step(node, execute is None or node in execute)
+        following: Node | None = None
+        while ready or following is not None:
+            if following is not None:  # the only one that is ready: nearly always, in a chain
+                node, following = following, None
+            else:
+                node = heappop(ready)[2]
+            here.grad = create_graph
+            self.node = node
+            results: Sequence[Any] | None
+            if not plain or node._hooked:
+                results = step(node, execute is None or node in execute)
+            else:
+                grads = buffers.pop(node, None)
+                if grads is None:
+                    results = None
+                else:
+                    if len(grads) > 1:
+                        _sum_up(grads, self._add)
+                    elif type(grads[0]) is _Terms:
+                        grads[0] = balanced_sum(grads[0], self._add)
+                    results = node._run(grads, on_tensors, recorder)
+                    if node._post_hooks is not None:  # registered by the backward itself
+                        results = self._after(node, results, ())
+                    if not retain:
+                        node._release()
             position = 0
             for edge in node._edges:
                 if edge is not None and (below := edge[0]) is not None:
                     if results is not None:
                         slots = buffers.get(below)
                         if slots is None:
-                            slots = buffers[below] = [_NOTHING] * len(below._metas)
-                        if slots[edge[1]] is _NOTHING:
+                            count = len(below._metas)
+                            if count == 1:
+                                buffers[below] = [results[position]]
+                            else:
+                                slots = buffers[below] = [_NOTHING] * count
+                                slots[edge[1]] = results[position]
+                        elif slots[edge[1]] is _NOTHING:
                             slots[edge[1]] = results[position]
                         else:
                             self._deliver(below, edge[1], results[position])
                     left = waiting[below] - 1
                     waiting[below] = left
                     if not left:
-                        tie += 1
-                        heappush(ready, (-below._sequence, tie, below))
+                        if following is None and not ready:
+                            following = below
+                        else:
+                            for one in (below,) if following is None else (following, below):
+                                tie += 1
+                                heappush(ready, (-one._sequence, tie, one))
+                            following = None
                 position += 1
 
     def _watched(self, watcher: Watcher) -> Callable[[Node, bool], Sequence[Any] | None]:
@@ -186,11 +222,7 @@ class Pass:
         self.node = node
         if grads is None or not (execute or any((node, number) in self._wanted for number in range(len(grads)))):
             return None
-        for number, value in enumerate(grads):
-            if value is _NOTHING:
-                grads[number] = None
-            elif type(value) is _Terms:
-                grads[number] = balanced_sum(value, self._add)
+        _sum_up(grads, self._add)
         if node._tensor_hooks is not None:
             for number, hooks in list(node._tensor_hooks.items()):
                 for hook in list(hooks.values()):
@@ -229,6 +261,7 @@ class Pass:
     def _after(self, node: Node, results: Sequence[Any], beside: Sequence[Any]) -> Sequence[Any]:
         """Run the hooks that a node has behind it, over the gradients of its tensor inputs (ND-09)."""
         assert node._post_hooks is not None
+        state.grad = self.create_graph
         shown, metas = over_tensors(node, results), over_tensors(node, node._input_metas())
         for hook in list(node._post_hooks.values()):
             shown = self._hook("post", hook, node, shown, metas, beside)
@@ -275,6 +308,17 @@ class Pass:
             value if result is seal else result if result is None or self.on_tensors else result._data
             for value, seal, result in zip(values, shown, results, strict=True)
         ]
+
+
+def _sum_up(grads: list[Any], add: Any) -> None:
+    """Replace the contributions to each output by their sum; where none arrived, by None."""
+    number = 0
+    for value in grads:
+        if value is _NOTHING:
+            grads[number] = None
+        elif type(value) is _Terms:
+            grads[number] = balanced_sum(value, add)
+        number += 1
 
 
 def call_hook(kind: str, hook: Any, values: Sequence[Tensor | None], beside: Sequence[Tensor | None] = ()) -> list[Any]:

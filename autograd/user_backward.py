@@ -34,24 +34,22 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
     """
     wrapped: list[Any] = []
     for grad in grads:
-        if grad is None:
+        if type(grad) is not _ARRAY:  # undefined, or batched
             wrapped = _materialised(node, [shown(g) for g in grads])
             break
         tensor = _new(Tensor)
-        tensor._data = grad if type(grad) is not _ARRAY or grad.flags.c_contiguous else dense(grad)
+        tensor._data = grad if grad.flags.c_contiguous else dense(grad)
+        tensor._requires_grad = False
         tensor._frozen = True
         wrapped.append(tensor)
     plan = node._function._plan
     result = plan.backward(node, wrapped) if plan.boxed else plan.backward(node, *wrapped)
     inputs = node._inputs
     if len(inputs) == 1:  # a single gradient that fits: nearly always
-        grad: Any = result
-        if isinstance(result, tuple) and len(cast("tuple[Any, ...]", result)) == 1:
-            grad = result[0]
-        meta, edge = inputs[0], node._edges[0]
-        if type(grad) is Tensor and meta is not None and edge is not None and edge[0] is not None:
-            data = grad._data
-            if type(data) is _ARRAY and data.shape == meta[0] and data.dtype == meta[1]:
+        meta = inputs[0]
+        if type(result) is Tensor and meta is not None and node.needs_input_grad[0]:
+            data: Any = result._data
+            if type(data) is _ARRAY and data.shape == meta[0] and data.dtype is meta[1]:
                 return (data,)
     return [None if g is None else g._data for g in _checked(node, result, False)]
 

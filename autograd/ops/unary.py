@@ -13,7 +13,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..dispatch import call
+from ..dispatch import call, call_one
 from ..registry import Op
 from .compare import keep
 from .define import conj, define, infer_elementwise, infer_same, quiet, real_of, xp
@@ -215,19 +215,19 @@ _CONJ = define("conj", ("a",), _conj, infer_same, lambda ctx, g: conj(g), saves=
 
 def real(input: Any) -> Any:
     """Return the real part; what is real as it is."""
-    return call(_REAL, (input,)) if input.dtype.kind == "c" else input
+    return call_one(_REAL, input) if input.dtype.kind == "c" else input
 
 
 def imag(input: Any) -> Any:
     """Return the imaginary part of a complex tensor."""
     if input.dtype.kind != "c":
         _imag_infer((), input)
-    return call(_IMAG, (input,))
+    return call_one(_IMAG, input)
 
 
 def conj_of(input: Any) -> Any:
     """Return the complex conjugate; what is real as it is."""
-    return call(_CONJ, (input,)) if input.dtype.kind == "c" else input
+    return call_one(_CONJ, input) if input.dtype.kind == "c" else input
 
 
 # ---- rounding with digits --------------------------------------------------------------------------------------------
@@ -250,164 +250,164 @@ def round(input: Any, *, decimals: int = 0) -> Any:
 
 def neg(input: Any) -> Any:
     """Return `-input`."""
-    return call(_NEG, (input,))
+    return call_one(_NEG, input)
 
 
 def abs(input: Any) -> Any:
     """Return the absolute value."""
-    return call(_ABS, (input,))
+    return call_one(_ABS, input)
 
 
 def sign(input: Any) -> Any:
     """Return the sign of real numbers: -1, 0 or 1."""
     if input.dtype.kind == "c":
         _infer_sign((), input)
-    return call(_SIGN, (input,))
+    return call_one(_SIGN, input)
 
 
 def sgn(input: Any) -> Any:
     """Return the sign: of real numbers -1, 0 or 1; of complex ones, the number of size one in their direction."""
-    return call(_SGN, (input,))
+    return call_one(_SGN, input)
 
 
 def floor(input: Any) -> Any:
     """Return the greatest integers not above."""
-    return call(_FLOOR, (input,))
+    return call_one(_FLOOR, input)
 
 
 def ceil(input: Any) -> Any:
     """Return the smallest integers not below."""
-    return call(_CEIL, (input,))
+    return call_one(_CEIL, input)
 
 
 def trunc(input: Any) -> Any:
     """Return `input` rounded towards zero."""
-    return call(_TRUNC, (input,))
+    return call_one(_TRUNC, input)
 
 
 def zeros_as(input: Any) -> Any:
     """Return zeros of `input`'s shape and dtype, with a gradient of zero."""
-    return call(_ZEROS_AS, (input,))
+    return call_one(_ZEROS_AS, input)
 
 
 def square(input: Any) -> Any:
     """Return `input * input`."""
-    return call(_SQUARE, (input,))
+    return call_one(_SQUARE, input)
 
 
 def reciprocal(input: Any) -> Any:
     """Return `1 / input`."""
-    return call(_RECIPROCAL, (input,))
+    return call_one(_RECIPROCAL, input)
 
 
 def sqrt(input: Any) -> Any:
     """Return the square root."""
-    return call(_SQRT, (input,))
+    return call_one(_SQRT, input)
 
 
 def rsqrt(input: Any) -> Any:
     """Return `1 / sqrt(input)`."""
-    return call(_RSQRT, (input,))
+    return call_one(_RSQRT, input)
 
 
 def exp(input: Any) -> Any:
     """Return e to the power of `input`."""
-    return call(_EXP, (input,))
+    return call_one(_EXP, input)
 
 
 def expm1(input: Any) -> Any:
     """Return `exp(input) - 1`, precise near zero."""
-    return call(_EXPM1, (input,))
+    return call_one(_EXPM1, input)
 
 
 def log(input: Any) -> Any:
     """Return the natural logarithm."""
-    return call(_LOG, (input,))
+    return call_one(_LOG, input)
 
 
 def log1p(input: Any) -> Any:
     """Return `log(1 + input)`, precise near zero."""
-    return call(_LOG1P, (input,))
+    return call_one(_LOG1P, input)
 
 
 def log2(input: Any) -> Any:
     """Return the logarithm to base 2."""
-    return call(_LOG2, (input,))
+    return call_one(_LOG2, input)
 
 
 def log10(input: Any) -> Any:
     """Return the logarithm to base 10."""
-    return call(_LOG10, (input,))
+    return call_one(_LOG10, input)
 
 
 def sin(input: Any) -> Any:
     """Return the sine."""
-    return call(_SIN, (input,))
+    return call_one(_SIN, input)
 
 
 def cos(input: Any) -> Any:
     """Return the cosine."""
-    return call(_COS, (input,))
+    return call_one(_COS, input)
 
 
 def tan(input: Any) -> Any:
     """Return the tangent."""
-    return call(_TAN, (input,))
+    return call_one(_TAN, input)
 
 
 def asin(input: Any) -> Any:
     """Return the inverse sine."""
-    return call(_ASIN, (input,))
+    return call_one(_ASIN, input)
 
 
 def acos(input: Any) -> Any:
     """Return the inverse cosine."""
-    return call(_ACOS, (input,))
+    return call_one(_ACOS, input)
 
 
 def atan(input: Any) -> Any:
     """Return the inverse tangent."""
-    return call(_ATAN, (input,))
+    return call_one(_ATAN, input)
 
 
 def sinh(input: Any) -> Any:
     """Return the hyperbolic sine."""
-    return call(_SINH, (input,))
+    return call_one(_SINH, input)
 
 
 def cosh(input: Any) -> Any:
     """Return the hyperbolic cosine."""
-    return call(_COSH, (input,))
+    return call_one(_COSH, input)
 
 
 def tanh(input: Any) -> Any:
     """Return the hyperbolic tangent."""
-    return call(_TANH, (input,))
+    return call_one(_TANH, input)
 
 
 def asinh(input: Any) -> Any:
     """Return the inverse hyperbolic sine."""
-    return call(_ASINH, (input,))
+    return call_one(_ASINH, input)
 
 
 def acosh(input: Any) -> Any:
     """Return the inverse hyperbolic cosine."""
-    return call(_ACOSH, (input,))
+    return call_one(_ACOSH, input)
 
 
 def atanh(input: Any) -> Any:
     """Return the inverse hyperbolic tangent."""
-    return call(_ATANH, (input,))
+    return call_one(_ATANH, input)
 
 
 def sigmoid(input: Any) -> Any:
     """Return `1 / (1 + exp(-input))`."""
-    return call(_SIGMOID, (input,))
+    return call_one(_SIGMOID, input)
 
 
 def relu(input: Any) -> Any:
     """Return `max(input, 0)`; its derivative at 0 is 0."""
-    return call(_RELU, (input,))
+    return call_one(_RELU, input)
 
 
 _Tensors.cos, _Tensors.sin, _Tensors.cosh, _Tensors.sinh, _Tensors.sqrt = map(

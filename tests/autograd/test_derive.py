@@ -22,7 +22,7 @@ def run(backward, *, operands=("a",), grads=None, inputs=None, needs=None, outpu
     given = grads or [np.ones((2, 3))] * outputs
     if tensors:
         return vjp_tensors(op, rule, context, [rg.tensor(g) for g in given])
-    return vjp_arrays(op, rule, context, given)
+    return list(vjp_arrays(op, rule, context, given))
 
 
 @pytest.mark.parametrize("tensors", [False, True])

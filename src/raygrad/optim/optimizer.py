@@ -18,6 +18,7 @@ from raygrad.autograd.inplace import in_place
 from raygrad.autograd.modes import enable_grad, no_grad, state
 from raygrad.autograd.recording import Pending, Recorder
 from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.versions import bump
 
 Group = dict[str, Any]
 """A parameter group: "params", a list of tensors, and one entry per option."""
@@ -151,7 +152,7 @@ class Optimizer(ABC):
             in_place(tensor, lambda _: value)
         else:
             tensor.data = value if value.dtype == tensor.dtype else value.to(tensor.dtype)
-            tensor.counter()[0] += 1
+            bump(tensor.counter())
 
     def _parameters(self) -> Iterator[tuple[Group, Tensor]]:
         for group in self.param_groups:

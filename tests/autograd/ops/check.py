@@ -186,14 +186,15 @@ def watched() -> Generator[set[str]]:
     """Compare each kernel's result with the shape rule, while inside; yield the names of the ops that ran."""
     ran: set[str] = set()
     found = catalogue()
-    kernels = {name: op.sole for name, op in found.items()}
+    kernels = {name: (op.sole, op.simple) for name, op in found.items()}
     for op in found.values():
-        op.sole = _comparing(op, op.sole, ran)
+        compared = _comparing(op, op.sole, ran)
+        op.sole, op.simple = compared, None if op.simple is None else compared
     try:
         yield ran
     finally:
-        for name, kernel in kernels.items():
-            found[name].sole = kernel
+        for name, (sole, simple) in kernels.items():
+            found[name].sole, found[name].simple = sole, simple
 
 
 def _comparing(op: Op, kernel: Any, ran: set[str]) -> Any:
