@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .function_methods import FunctionMethods
 from .shape_methods import ShapeMethods
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 ops: Any = None
 
 
-class TensorMethods(ShapeMethods):
+class TensorMethods(ShapeMethods, FunctionMethods):
     """Methods of tensors. Each takes what the function of the same name takes, the tensor being the first."""
 
     # ---- arithmetic --------------------------------------------------------------------------------------------------

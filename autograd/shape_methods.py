@@ -181,6 +181,11 @@ class ShapeMethods(Operators):
         return ops.transpose(self, -2, -1)
 
     @property
+    def mH(self) -> Tensor:
+        """The tensor with its last two dimensions exchanged, conjugated."""
+        return ops.adjoint(self)
+
+    @property
     def H(self) -> Tensor:
         """A matrix transposed and conjugated."""
         return ops.conj(ops.t(self))

@@ -17,6 +17,8 @@ from .layouts import to_dtype
 from .reduce import sum
 from .unary import exp, sigmoid
 
+PUBLIC = "dropout elu gelu leaky_relu log_softmax silu softmax softplus".split()
+
 # ---- softmax ---------------------------------------------------------------------------------------------------------
 
 

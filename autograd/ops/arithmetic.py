@@ -14,6 +14,11 @@ from .compare import keep, where
 from .define import conj, define, infer_elementwise, quiet, xp
 from .unary import exp, floor, log, trunc, zeros_as
 
+PUBLIC = """
+    add addcdiv addcmul atan2 clamp clamp_max clamp_min div floor_divide fmod hypot lerp logaddexp maximum minimum mul
+    pow remainder sub
+""".split()
+
 # ---- sums and products -----------------------------------------------------------------------------------------------
 
 

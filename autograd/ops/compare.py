@@ -14,6 +14,11 @@ from ..registry import Op
 from ..tensor import Tensor
 from .define import broadcast_shape, define, infer_comparison, infer_elementwise, shapes_of, xp
 
+PUBLIC = """
+    bitwise_and bitwise_not bitwise_or bitwise_xor eq ge gt isfinite isinf isnan le logical_and logical_not logical_or
+    logical_xor lt masked_fill ne where
+""".split()
+
 # ---- comparisons -----------------------------------------------------------------------------------------------------
 
 _EQ = define("eq", ("a", "b"), np.equal, infer_comparison("eq"), promotes="arith")

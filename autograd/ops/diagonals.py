@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,9 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call
-from ..tensor import Tensor
 from .define import Shape, axis_of, define, infer_same, xp
-from .indexing import put_region, zeros_around
+
+PUBLIC = "diag diagonal tril triu".split()
 
 # ---- diagonals, triangles, borders -----------------------------------------------------------------------------------
 
@@ -95,6 +94,11 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     return call(_DIAGONAL_GRAD, (input,), (int(diagonal), 0, 1, (extent, extent)))
 
 
+def on_diagonal(input: Any, offset: int, first: int, second: int, shape: Shape) -> Any:
+    """Return zeros of `shape` with the last dimension of `input` on a diagonal."""
+    return call(_DIAGONAL_GRAD, (input,), (int(offset), first, second, shape))
+
+
 def put_diagonal(input: Any, value: Any, offset: int, first: int, second: int) -> Any:
     """Return a copy of `input` with `value` on a diagonal."""
     shape = tuple(input.shape)
@@ -111,27 +115,3 @@ def tril(input: Any, diagonal: int = 0) -> Any:
 def triu(input: Any, diagonal: int = 0) -> Any:
     """Return the upper triangle of the last two dimensions, zeros below."""
     return call(_TRIU, (input,), (int(diagonal),))
-
-
-def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
-    """Return `input` with a border of `value`: (left, right) of the last dimension, then of the one before, and on."""
-    if mode != "constant":
-        raise NotImplementedError(f"pad: mode '{mode}' is not supported; only 'constant' is")
-    if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise AutogradError(f"Padding length must be even and at most twice the dimensions, got {len(pad)}")
-    widths = [(0, 0)] * (input.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
-    if any(n < 0 for pair in widths for n in pair):
-        inner = tuple(
-            [
-                slice(max(-low, 0), extent - max(-high, 0))
-                for (low, high), extent in zip(widths, input.shape, strict=True)
-            ]
-        )
-        input = input[inner]
-        widths = [(max(low, 0), max(high, 0)) for low, high in widths]
-    shape = tuple([low + extent + high for (low, high), extent in zip(widths, input.shape, strict=True)])
-    place = tuple([(low, low + extent, 1) for (low, _), extent in zip(widths, input.shape, strict=True)])
-    if not value:
-        return zeros_around(input, place, shape)
-    border = np.full(shape, value, input.dtype)
-    return put_region(Tensor.made(border) if isinstance(input, Tensor) else border, input, place)

@@ -17,6 +17,8 @@ from .diagonals import diagonal
 from .reduce import sum
 from .shape import movedim, permute
 
+PUBLIC = "einsum".split()
+
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 

@@ -17,6 +17,8 @@ from .layouts import to_dtype
 from .reduce import Dims, count_of, reduced_of, restored, static_of, sum
 from .shape import unsqueeze
 
+PUBLIC = "all amax amin any argmax argmin argsort max min sort topk".split()
+
 
 class ValuesIndices(NamedTuple):
     """What an op that remembers where it found its values returns."""

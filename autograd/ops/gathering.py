@@ -13,6 +13,8 @@ from .define import Shape, axis_of, broadcast_shape, define, xp
 from .indexing import INDEX, INDEX_PUT, zeros_around
 from .shape import expand, reshape
 
+PUBLIC = "gather index_add index_select scatter scatter_add take_along_dim".split()
+
 # ---- by one index tensor along one dimension -------------------------------------------------------------------------
 
 
@@ -31,7 +33,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return call(INDEX_PUT, (input, value, reshape(index, (1, -1))), ((axis,), True))
 
 
-def _grid(index: Any, axis: int) -> tuple[Any, ...]:
+def grid_of(index: Any, axis: int) -> tuple[Any, ...]:
     """Return the NumPy index that `gather` takes: `index` along `axis`, its own place along the others."""
     out: list[Any] = []
     for d in range(index.ndim):
@@ -42,11 +44,11 @@ def _grid(index: Any, axis: int) -> tuple[Any, ...]:
 
 
 def _gather(a: Any, index: Any, axis: int) -> Any:
-    _check_gathered(index, a.shape, axis)
-    return a[_grid(index, axis)] if a.ndim else a.copy().reshape(index.shape)
+    checked_gathered(index, a.shape, axis)
+    return a[grid_of(index, axis)] if a.ndim else a.copy().reshape(index.shape)
 
 
-def _check_gathered(index: Any, shape: Shape, axis: int) -> None:
+def checked_gathered(index: Any, shape: Shape, axis: int) -> None:
     extent = shape[axis] if shape else 1
     if index.size and (index.min() < 0 or index.max() >= extent):
         wrong = index[(index < 0) | (index >= extent)].flat[0]
@@ -55,11 +57,11 @@ def _check_gathered(index: Any, shape: Shape, axis: int) -> None:
 
 def _gather_infer(params: tuple[Any, ...], a: Any, index: Any) -> Any:
     (axis,) = params
-    _check_grid("gather", index.shape, a.shape, axis)
+    check_grid("gather", index.shape, a.shape, axis)
     return index.shape, a.dtype
 
 
-def _check_grid(name: str, index: Shape, shape: Shape, axis: int) -> None:
+def check_grid(name: str, index: Shape, shape: Shape, axis: int) -> None:
     if len(index) != len(shape):
         raise ShapeError(
             f"Index tensor must have the same number of dimensions as input tensor ({name}): "
@@ -79,7 +81,7 @@ def _gather_backward(ctx: Any, g: Any) -> Any:
 
 def _gather_grad(g: Any, index: Any, axis: int, shape: Shape) -> Any:
     out = np.zeros(shape, g.dtype)
-    np.add.at(out, _grid(index, axis), g) if shape else np.add.at(out, (), g.reshape(()))
+    np.add.at(out, grid_of(index, axis), g) if shape else np.add.at(out, (), g.reshape(()))
     return out
 
 
@@ -101,7 +103,7 @@ _GATHER_GRAD = define(
 def gather(input: Any, dim: int, index: Any) -> Any:
     """Return `input[i][index[i][j][k]][k]` (for `dim` 1 of three), in the shape of `index`."""
     axis = axis_of(dim, input.ndim)
-    _check_grid("gather", index.shape, input.shape, axis)
+    check_grid("gather", index.shape, input.shape, axis)
     return call(_GATHER, (input, index), (axis,))
 
 
@@ -126,20 +128,20 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 
 def _scatter(a: Any, index: Any, source: Any, axis: int, accumulate: bool) -> Any:
-    _check_gathered(index, a.shape, axis)
+    checked_gathered(index, a.shape, axis)
     out = a.copy(order="K")
     if hasattr(source, "shape"):
         source = source[tuple([slice(0, extent) for extent in index.shape])]
     if accumulate:
-        np.add.at(out, _grid(index, axis), source)
+        np.add.at(out, grid_of(index, axis), source)
     else:
-        out[_grid(index, axis)] = source
+        out[grid_of(index, axis)] = source
     return out
 
 
 def _scatter_infer(params: tuple[Any, ...], a: Any, index: Any, source: Any) -> Any:
     axis, _ = params
-    _check_grid("scatter", index.shape, a.shape, axis)
+    check_grid("scatter", index.shape, a.shape, axis)
     if hasattr(source, "shape") and any(n > m for n, m in zip(index.shape, source.shape, strict=True)):
         raise ShapeError(f"Expected index {list(index.shape)} to be no larger than src {list(source.shape)}")
     return a.shape, a.dtype

@@ -23,6 +23,8 @@ from .joining import stack
 from .layouts import to_dtype
 from .shape import expand, reshape, unsqueeze
 
+PUBLIC = "getitem nonzero".split()
+
 Basic = tuple[Any, ...]
 """A normalised basic index: per entry an integer, (start, stop, step), or None for a new dimension."""
 
@@ -138,7 +140,7 @@ def _is_whole(basic: Basic, shape: Shape) -> bool:
     return basic == tuple([(0, extent, 1) for extent in shape])
 
 
-def _rows(advanced: dict[int, Any], shape: Shape) -> tuple[tuple[int, ...], Any]:
+def rows_of(advanced: dict[int, Any], shape: Shape) -> tuple[tuple[int, ...], Any]:
     """Return the axes that index tensors go along, and the tensors as one: a row per axis, broadcast to each other."""
     axes: list[int] = []
     columns: list[Any] = []
@@ -357,7 +359,7 @@ def getitem(input: Any, index: Any) -> Any:
     if not advanced:
         return call(_GETITEM, (input, basic))
     taken = input if _is_whole(basic, input.shape) else call(_GETITEM, (input, basic))
-    axes, rows = _rows(advanced, taken.shape)
+    axes, rows = rows_of(advanced, taken.shape)
     return call(INDEX, (taken, rows), (axes,))
 
 
@@ -380,7 +382,7 @@ def with_item(input: Any, index: Any, value: Any) -> Any:
             number = value if isinstance(value, Tensor) else input.dtype.type(value).item()
             put = where(mask, number, region)
             return put if whole else call(_SETITEM, (input, put, basic))
-    axes, rows = _rows(advanced, region.shape)
+    axes, rows = rows_of(advanced, region.shape)
     value = _fitting(value, _indexed_shape(region.shape, rows.shape[1:], axes))
     put = call(INDEX_PUT, (region, value, rows), (axes, False))
     return put if whole else call(_SETITEM, (input, put, basic))
@@ -400,7 +402,7 @@ def write_item(array: Any, index: Any, value: Any) -> None:
     basic, advanced = take_apart(index, array.shape)
     if advanced:
         region = array[_as_index(basic)]
-        axes, rows = _rows(advanced, region.shape)
+        axes, rows = rows_of(advanced, region.shape)
         rows = rows._data
         value = _bare(value, _indexed_shape(region.shape, rows.shape[1:], axes))
         _check_bounds(rows, [region.shape[axis] for axis in axes], axes)

@@ -13,6 +13,10 @@ from ..dispatch import call
 from .define import axis_of, define, sizes_of
 from .shape import expand, reshape, unsqueeze
 
+PUBLIC = """
+    cat chunk concat concatenate hstack narrow repeat repeat_interleave select split stack tile unbind vstack
+""".split()
+
 
 def _along(axis: int, part: Any) -> tuple[Any, ...]:
     """Return the index that takes `part` of dimension `axis`."""

@@ -16,6 +16,8 @@ from .define import broadcast_shape, conj, define, quiet
 from .reduce import sum
 from .shape import reshape, transpose, unsqueeze
 
+PUBLIC = "addmm bmm dot matmul mm mv outer trace".split()
+
 
 def _matmul(a: Any, b: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0:
@@ -142,12 +144,6 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     product = mm(mat1, mat2)
     product = product if type(alpha) is int and alpha == 1 else mul(product, alpha)
     return add(input if type(beta) is int and beta == 1 else mul(input, beta), product)
-
-
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """Return `input @ weight.T + bias`."""
-    out = matmul(input, transpose(weight, 0, 1) if weight.ndim == 2 else weight)
-    return out if bias is None else add(out, bias)
 
 
 def trace(input: Any) -> Any:

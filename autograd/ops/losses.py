@@ -18,8 +18,10 @@ from .gathering import gather
 from .reduce import mean, sum
 from .unary import abs, square
 
+PUBLIC = "cross_entropy l1_loss mse_loss nll_loss one_hot".split()
 
-def _reduce(losses: Any, reduction: str) -> Any:
+
+def reduced(losses: Any, reduction: str) -> Any:
     if reduction == "mean":
         return mean(losses)
     if reduction == "sum":
@@ -31,12 +33,12 @@ def _reduce(losses: Any, reduction: str) -> Any:
 
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """Return the squared differences, averaged by default."""
-    return _reduce(square(sub(input, target)), reduction)
+    return reduced(square(sub(input, target)), reduction)
 
 
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """Return the absolute differences, averaged by default."""
-    return _reduce(abs(sub(input, target)), reduction)
+    return reduced(abs(sub(input, target)), reduction)
 
 
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
@@ -61,10 +63,10 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     picked = gather(input, axis, classes.unsqueeze(axis)).squeeze(axis)
     if weight is None:
         losses = where(counted, -picked, 0.0)
-        return sum(losses) / sum(counted) if reduction == "mean" else _reduce(losses, reduction)
+        return sum(losses) / sum(counted) if reduction == "mean" else reduced(losses, reduction)
     weights = where(counted, weight[classes], 0.0)
     losses = where(counted, -picked * weights, 0.0)
-    return sum(losses) / sum(weights) if reduction == "mean" else _reduce(losses, reduction)
+    return sum(losses) / sum(weights) if reduction == "mean" else reduced(losses, reduction)
 
 
 def cross_entropy(
@@ -87,7 +89,7 @@ def cross_entropy(
         losses = -sum(logs * target, axis)
         if reduction == "mean":
             return mean(losses)
-        return _reduce(losses, reduction)
+        return reduced(losses, reduction)
     plain = nll_loss(logs, target, weight, ignore_index, reduction)
     if not label_smoothing:
         return plain
@@ -98,7 +100,7 @@ def cross_entropy(
         norm = sum(counted) if weight is None else sum(where(counted, weight[where(counted, target, 0)], 0.0))
         smooth = sum(smooth) / norm
     else:
-        smooth = _reduce(smooth, reduction)
+        smooth = reduced(smooth, reduction)
     return plain * (1 - label_smoothing) + smooth * (label_smoothing / classes)
 
 

@@ -19,6 +19,8 @@ from .layouts import to_dtype
 from .shape import expand, flip, movedim, reshape
 from .unary import exp, zeros_as
 
+PUBLIC = "cumsum logsumexp mean norm prod std sum var".split()
+
 _add, _multiply, _maximum = xp.add.reduce, xp.multiply.reduce, xp.maximum.reduce
 
 Dims = int | Sequence[int] | None

@@ -11,7 +11,12 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
-from .define import Shape, axes_of, axis_of, define, infer_same
+from .define import Shape, axes_of, axis_of, broadcast_shape, define, infer_same
+
+PUBLIC = """
+    broadcast_tensors broadcast_to clone contiguous expand expand_as flatten flip moveaxis movedim permute reshape roll
+    squeeze swapaxes swapdims t transpose unflatten unsqueeze view
+""".split()
 
 # ---- reshape ---------------------------------------------------------------------------------------------------------
 
@@ -297,6 +302,14 @@ def expand_as(input: Any, other: Any) -> Any:
 
 
 broadcast_to = expand
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Return the tensors expanded to the shape that they broadcast to."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    shape = broadcast_shape("broadcast_tensors", [tensor.shape for tensor in given]) if given else ()
+    return tuple([expand(tensor, shape) for tensor in given])
+
 
 # ---- copies ----------------------------------------------------------------------------------------------------------
 

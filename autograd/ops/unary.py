@@ -16,7 +16,13 @@ from raygrad.errors import AutogradError
 from ..dispatch import call, call_one
 from ..registry import Op
 from .compare import keep
-from .define import conj, define, infer_elementwise, infer_same, quiet, real_of, xp
+from .complexes import infer_real, real
+from .define import conj, define, infer_elementwise, infer_same, quiet, xp
+
+PUBLIC = """
+    abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log10 log1p log2 neg
+    reciprocal relu round rsqrt sgn sigmoid sign sin sinh sqrt square tan tanh trunc
+""".split()
 
 Rule = Callable[[Any, Any], Any]
 
@@ -32,10 +38,6 @@ def _infer_neg(params: tuple[Any, ...], a: Any) -> Any:
             "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
         )
     return a.shape, a.dtype
-
-
-def _infer_real(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, real_of(a.dtype)
 
 
 def _rounded(kernel: Any) -> Any:
@@ -155,7 +157,7 @@ def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a") -> Op:
 
 
 _NEG = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg)
-_ABS = _unary("abs", np.absolute, _abs_backward, infer=_infer_real)
+_ABS = _unary("abs", np.absolute, _abs_backward, infer=infer_real)
 _SIGN = _unary("sign", quiet(_sign), _to_zero, "none", infer=_infer_sign)
 _SGN = define("sgn", ("a",), quiet(_sign), infer_same, _sgn_backward, saves=("a", "output"))
 _FLOOR = _unary("floor", _rounded(np.floor), _to_zero, "none", infer=infer_same)
@@ -186,49 +188,6 @@ _ACOSH = _smooth("acosh", np.arccosh, _linear(lambda f, a: 1 / f.sqrt(a * a - 1)
 _ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
 _SIGMOID = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output")
 _RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same)
-
-# ---- complex numbers -------------------------------------------------------------------------------------------------
-
-
-def _real(a: Any) -> Any:
-    return a.real
-
-
-def _imag(a: Any) -> Any:
-    return a.imag
-
-
-def _imag_infer(params: tuple[Any, ...], a: Any) -> Any:
-    if a.dtype.kind != "c":
-        raise AutogradError("imag is not implemented for tensors with non-complex dtypes.")
-    return a.shape, real_of(a.dtype)
-
-
-def _conj(a: Any) -> Any:
-    return np.conjugate(a)
-
-
-_REAL = define("real", ("a",), _real, _infer_real, lambda ctx, g: g, saves="none", view=True)
-_IMAG = define("imag", ("a",), _imag, _imag_infer, lambda ctx, g: g * 1j, saves="none", view=True)
-_CONJ = define("conj", ("a",), _conj, infer_same, lambda ctx, g: conj(g), saves="none")
-
-
-def real(input: Any) -> Any:
-    """Return the real part; what is real as it is."""
-    return call_one(_REAL, input) if input.dtype.kind == "c" else input
-
-
-def imag(input: Any) -> Any:
-    """Return the imaginary part of a complex tensor."""
-    if input.dtype.kind != "c":
-        _imag_infer((), input)
-    return call_one(_IMAG, input)
-
-
-def conj_of(input: Any) -> Any:
-    """Return the complex conjugate; what is real as it is."""
-    return call_one(_CONJ, input) if input.dtype.kind == "c" else input
-
 
 # ---- rounding with digits --------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("autograd", "client", "errors", "func", "functional", "optim", "proto", "scheduler", "workers")
+_SUBMODULES = tuple("autograd client errors fft func functional linalg nn optim proto scheduler workers".split())
 
 _HOMES = {
     "Session": "raygrad.client.session",
@@ -41,7 +41,7 @@ _HOMES = {
     ),
 }
 
-__all__ = [*_HOMES, "autograd", "errors", "func", "functional", "optim"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, *"autograd errors fft func functional linalg nn optim".split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
@@ -49,8 +49,11 @@ _OPS = "raygrad.autograd.ops"
 if TYPE_CHECKING:
     from raygrad import autograd as autograd
     from raygrad import errors as errors
+    from raygrad import fft as fft
     from raygrad import func as func
     from raygrad import functional as functional
+    from raygrad import linalg as linalg
+    from raygrad import nn as nn
     from raygrad import optim as optim
     from raygrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from raygrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled

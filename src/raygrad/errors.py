@@ -8,6 +8,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
         MissingDerivative (NotImplementedError)
         GradcheckError                gradcheck found a derivative that is wrong
         NoSingleValue                   a number or an array asked of a tensor inside vmap
+        LinAlgError                   a matrix that cannot be inverted or taken apart
       GraphError (RuntimeError)         a graph that cannot be recorded or run
         ShapeError (RuntimeError)       operands that do not fit, found while recording
         DtypeError (TypeError)
@@ -58,6 +59,10 @@ class GradcheckError(AutogradError):
 
 class NoSingleValue(AutogradError):
     """A number or an array was asked of a tensor that stands for one example of many inside vmap."""
+
+
+class LinAlgError(AutogradError):
+    """A matrix that cannot be inverted or taken apart: singular, not positive definite, or too hard for LAPACK."""
 
 
 class GraphError(RaygradError, RuntimeError):

@@ -137,25 +137,25 @@ def check_gradients(case: Case) -> None:
             np.testing.assert_allclose(np.zeros_like(want) if got is None else got, want, rtol=1e-6, atol=1e-8)
 
 
-def check_second_order(case: Case) -> None:
-    """Second derivatives, along a fixed direction, against differences of first ones."""
+def slope(case: Case, tensors: Sequence[Any]) -> Any:
+    """The derivative of the weighted sum along a fixed direction, itself to be differentiated."""
     rng = np.random.default_rng(3)
     directions = [rng.uniform(0.5, 1.5, a.shape) for a in case.inputs]
+    wanted = [t for t in tensors if t.requires_grad]
+    grads = rg.autograd.grad(weighted(rg, case, tensors), wanted, create_graph=True, allow_unused=True)
+    along = [d for d, t in zip(directions, tensors, strict=True) if t.requires_grad]
+    terms = [(g * rg.tensor(d).to(g.dtype)).sum().real for g, d in zip(grads, along, strict=True) if g is not None]
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
 
-    def slope(tensors: Sequence[Any]) -> Any:
-        """The derivative of the weighted sum along the direction."""
-        wanted = [t for t in tensors if t.requires_grad]
-        grads = rg.autograd.grad(weighted(rg, case, tensors), wanted, create_graph=True, allow_unused=True)
-        along = [d for d, t in zip(directions, tensors, strict=True) if t.requires_grad]
-        terms = [(g * rg.tensor(d).to(g.dtype)).sum().real for g, d in zip(grads, along, strict=True) if g is not None]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
-        return total
 
+def check_second_order(case: Case) -> None:
+    """Second derivatives, along a fixed direction, against differences of first ones."""
     tensors = leaves(rg, case.inputs)
-    total = slope(tensors)
-    expected = differences(lambda arrays: slope(leaves(rg, arrays)).item(), case.inputs)
+    total = slope(case, tensors)
+    expected = differences(lambda arrays: slope(case, leaves(rg, arrays)).item(), case.inputs)
     if not total.requires_grad:  # linear in everything
         for want in expected:
             if want is not None:
@@ -166,6 +166,26 @@ def check_second_order(case: Case) -> None:
         if want is not None:
             got = np.zeros_like(want) if tensor.grad is None else tensor.grad.numpy()
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
+
+
+def differentiated(case: Case) -> set[str]:
+    """The names of the ops whose derivative `check_second_order` goes through: those of the graph of a case, and of the
+    graph of its derivative."""
+    tensors = leaves(rg, case.inputs)
+    found: set[str] = set()
+    seen: set[int] = set()
+    waiting = [weighted(rg, case, tensors).grad_fn, slope(case, tensors).grad_fn]
+    kept: list[Any] = []
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        kept.append(node)
+        if isinstance(getattr(node, "op", None), Op):
+            found.add(node.op.name)
+        waiting.extend(below for below, _ in node.next_functions)
+    return found
 
 
 # ---- shape rules against kernels -------------------------------------------------------------------------------------
@@ -289,4 +309,4 @@ def compare(case: Case, torch: Any) -> None:
 
 def functional(T: Any) -> Any:
     """Where `pad`, `softplus` and their kind live."""
-    return T if T is rg else T.nn.functional
+    return T.nn.functional

@@ -133,6 +133,8 @@ def inputs_that_cannot_be_checked(T: Any, log: Log) -> Any:
         T.autograd.gradcheck(T.sin, (x,), check_backward_ad=False)
     with raises(AssertionError, "Expected at least one of"):
         T.autograd.gradgradcheck(T.sin, (x,), check_rev_over_rev=False)
+    with raises(AssertionError, "check_undefined_grad=True requires check_rev_over_rev"):
+        T.autograd.gradgradcheck(T.sin, (x,), check_rev_over_rev=False, check_fwd_over_rev=True)
     return None
 
 
@@ -316,3 +318,66 @@ def saved_intermediate_is_refused_by_gradgradcheck(T: Any, log: Log) -> Any:
     with raises(RuntimeError, "neither an input nor an output"):
         T.autograd.gradgradcheck(SavesIntermediate.apply, (x,))
     return T.autograd.gradcheck(SavesIntermediate.apply, (x,))
+
+
+def _with_jvp(T: Any, factor: float) -> Any:
+    """x**2, with a jvp that is right for a factor of 2."""
+
+    class Square(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 2 * x
+
+        @staticmethod
+        def jvp(ctx, t):
+            (x,) = ctx.saved_for_forward
+            return t * x * factor
+
+    return Square
+
+
+@program("GC-01", "GC-03", "GC-11")
+def forward_mode_is_checked(T: Any, log: Log) -> Any:
+    """A wrong jvp passing, a right one failing, or inputs that require grad while forward mode is checked."""
+    x = leaf(T, 2)
+    seen = []
+
+    def noted(a: Any) -> Any:
+        seen.append(a.requires_grad)
+        return T.sin(a) * a
+
+    right = T.autograd.gradcheck(_with_jvp(T, 2.0).apply, (x,), check_forward_ad=True)
+    alone = T.autograd.gradcheck(noted, (x,), check_forward_ad=True, check_backward_ad=False, fast_mode=True)
+    with raises(RuntimeError, "computed with forward mode mismatch for output 0 with respect to input 0"):
+        T.autograd.gradcheck(_with_jvp(T, 3.0).apply, (x,), check_forward_ad=True)
+    return right, alone, False in seen
+
+
+@program("GC-02")
+def forward_over_reverse_is_checked(T: Any, log: Log) -> Any:
+    """Forward mode through a backward left out of gradgradcheck."""
+    x, y = leaf(T, 2), leaf(T, 2, seed=1)
+    return (
+        T.autograd.gradgradcheck(lambda a, b: T.sin(a) * b * b, (x, y), check_fwd_over_rev=True),
+        T.autograd.gradgradcheck(
+            T.exp, (x,), check_fwd_over_rev=True, check_rev_over_rev=False, check_undefined_grad=False, fast_mode=True
+        ),
+    )
+
+
+@program("GC-10")
+def forward_mode_of_complex_numbers_is_checked(T: Any, log: Log) -> Any:
+    """Tangents of complex numbers checked along the real direction alone."""
+    z = T.tensor(np.array([0.3 + 1j, -0.5 - 0.2j]), requires_grad=True)
+    return [
+        T.autograd.gradcheck(f, (z,), check_forward_ad=True, fast_mode=fast)
+        for f in (lambda a: a * a.conj() * 1j, lambda a: abs(a))
+        for fast in (False, True)
+    ]

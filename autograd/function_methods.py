@@ -1,0 +1,132 @@
+"""Functions of the catalogue that are methods of tensors as they are, the tensor being their first argument.
+
+Rules of this file: names alone, one a line; the catalogue puts its functions here when it is loaded. What a method
+takes, and does, is what the function of its name says. A method that takes its arguments otherwise than the function
+stands in `methods.py` or `shape_methods.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+    Method = Callable[..., Tensor]
+
+
+class FunctionMethods:
+    """Methods that are functions."""
+
+    absolute: Method
+    addbmm: Method
+    addmv: Method
+    addr: Method
+    adjoint: Method
+    allclose: Method
+    aminmax: Method
+    angle: Method
+    arccos: Method
+    arccosh: Method
+    arcsin: Method
+    arcsinh: Method
+    arctan: Method
+    arctan2: Method
+    arctanh: Method
+    baddbmm: Method
+    clip: Method
+    conj_physical: Method
+    copysign: Method
+    corrcoef: Method
+    count_nonzero: Method
+    cov: Method
+    cross: Method
+    cummax: Method
+    cummin: Method
+    cumprod: Method
+    deg2rad: Method
+    det: Method
+    diag_embed: Method
+    diagflat: Method
+    diagonal_scatter: Method
+    diff: Method
+    digamma: Method
+    dist: Method
+    divide: Method
+    dsplit: Method
+    erfc: Method
+    erfinv: Method
+    exp2: Method
+    fix: Method
+    fliplr: Method
+    flipud: Method
+    float_power: Method
+    fmax: Method
+    fmin: Method
+    frac: Method
+    ger: Method
+    greater: Method
+    greater_equal: Method
+    hsplit: Method
+    index_copy: Method
+    index_fill: Method
+    index_put: Method
+    inner: Method
+    inverse: Method
+    isclose: Method
+    isneginf: Method
+    isposinf: Method
+    isreal: Method
+    kron: Method
+    kthvalue: Method
+    ldexp: Method
+    less: Method
+    less_equal: Method
+    lgamma: Method
+    logaddexp2: Method
+    logcumsumexp: Method
+    logdet: Method
+    logit: Method
+    masked_scatter: Method
+    masked_select: Method
+    matrix_power: Method
+    median: Method
+    msort: Method
+    multiply: Method
+    mvlgamma: Method
+    nan_to_num: Method
+    nanmean: Method
+    nanmedian: Method
+    nanquantile: Method
+    nansum: Method
+    negative: Method
+    not_equal: Method
+    pinverse: Method
+    positive: Method
+    put: Method
+    quantile: Method
+    rad2deg: Method
+    resolve_conj: Method
+    resolve_neg: Method
+    rot90: Method
+    scatter_reduce: Method
+    select_scatter: Method
+    signbit: Method
+    sinc: Method
+    slice_scatter: Method
+    slogdet: Method
+    subtract: Method
+    take: Method
+    tensor_split: Method
+    true_divide: Method
+    unfold: Method
+    vdot: Method
+    vsplit: Method
+    xlogy: Method
+
+
+def attach(functions: Any) -> None:
+    """Make the methods: `functions` has them by name."""
+    for name in FunctionMethods.__annotations__:
+        setattr(FunctionMethods, name, getattr(functions, name))

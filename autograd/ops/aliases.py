@@ -1,0 +1,37 @@
+"""Other names of functions: those of NumPy and of the Python array API standard, which PyTorch knows too for the most
+part.
+
+Rules of this file: a name and the function that it is. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from . import arithmetic, compare, complexes, joining, layouts, linear, shape, unary
+
+PUBLIC = """
+    absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh astype bitwise_invert broadcast_arrays clip
+    conj_physical divide expand_dims fix ger greater greater_equal less less_equal matrix_transpose multiply negative
+    not_equal permute_dims subtract true_divide unstack
+""".split()
+
+absolute, negative, fix = unary.abs, unary.neg, unary.trunc
+arccos, arcsin, arctan = unary.acos, unary.asin, unary.atan
+arccosh, arcsinh, arctanh = unary.acosh, unary.asinh, unary.atanh
+arctan2, clip = arithmetic.atan2, arithmetic.clamp
+multiply, subtract, divide, true_divide = arithmetic.mul, arithmetic.sub, arithmetic.div, arithmetic.div
+greater, greater_equal, less, less_equal = compare.gt, compare.ge, compare.lt, compare.le
+not_equal, bitwise_invert = compare.ne, compare.bitwise_not
+conj_physical = complexes.conj
+expand_dims, permute_dims = shape.unsqueeze, shape.permute
+unstack, ger = joining.unbind, linear.outer
+astype = layouts.to_dtype
+
+
+def broadcast_arrays(*tensors: object) -> tuple[object, ...]:
+    """Return the tensors expanded to the shape that they broadcast to."""
+    return shape.broadcast_tensors(*tensors)
+
+
+def matrix_transpose(input: object) -> object:
+    """Return `input` with its last two dimensions exchanged."""
+    return shape.transpose(input, -2, -1)

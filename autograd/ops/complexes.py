@@ -1,0 +1,144 @@
+"""Complex numbers: their parts, their size and direction, and how they are made of two real numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..dispatch import call, call_one
+from .define import broadcast_shape, define, infer_same, real_of
+from .define import conj as conjugated
+
+PUBLIC = "angle complex conj imag is_complex polar real resolve_conj resolve_neg view_as_complex view_as_real".split()
+
+
+def infer_real(params: tuple[Any, ...], a: Any) -> Any:
+    """The shape rule of an op that gives a real number for each complex one."""
+    return a.shape, real_of(a.dtype)
+
+
+# ---- complex numbers -------------------------------------------------------------------------------------------------
+
+
+def _real(a: Any) -> Any:
+    return a.real
+
+
+def _imag(a: Any) -> Any:
+    return a.imag
+
+
+def _imag_infer(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind != "c":
+        raise AutogradError("imag is not implemented for tensors with non-complex dtypes.")
+    return a.shape, real_of(a.dtype)
+
+
+def _conj(a: Any) -> Any:
+    return np.conjugate(a)
+
+
+_REAL = define("real", ("a",), _real, infer_real, lambda ctx, g: g, saves="none", view=True)
+_IMAG = define("imag", ("a",), _imag, _imag_infer, lambda ctx, g: g * 1j, saves="none", view=True)
+_CONJ = define("conj", ("a",), _conj, infer_same, lambda ctx, g: conjugated(g), saves="none")
+
+
+def real(input: Any) -> Any:
+    """Return the real part; what is real as it is."""
+    return call_one(_REAL, input) if input.dtype.kind == "c" else input
+
+
+def imag(input: Any) -> Any:
+    """Return the imaginary part of a complex tensor."""
+    if input.dtype.kind != "c":
+        _imag_infer((), input)
+    return call_one(_IMAG, input)
+
+
+def conj(input: Any) -> Any:
+    """Return the complex conjugate; what is real as it is."""
+    return call_one(_CONJ, input) if input.dtype.kind == "c" else input
+
+
+# ---- from real numbers, and back -------------------------------------------------------------------------------------
+
+
+def _complex(a: Any, b: Any) -> Any:
+    out = np.empty(np.broadcast_shapes(np.shape(a), np.shape(b)), np.result_type(a.dtype, np.complex64))
+    out.real = a
+    out.imag = b
+    return out
+
+
+def _complex_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
+    if a.dtype != b.dtype or a.dtype.kind != "f":
+        raise AutogradError(
+            f"Expected both real and imaginary to be of one floating dtype, got {a.dtype} and {b.dtype}"
+        )
+    return broadcast_shape("complex", (a.shape, b.shape)), np.dtype(f"c{2 * a.dtype.itemsize}")
+
+
+_COMPLEX = define("complex", ("a", "b"), _complex, _complex_infer, lambda ctx, g: (real(g), imag(g)), saves="none")
+
+
+def complex(real: Any, imag: Any) -> Any:
+    """Return complex numbers of given real and imaginary parts."""
+    _complex_infer((), real, imag)
+    return call(_COMPLEX, (real, imag))
+
+
+def polar(abs: Any, angle: Any) -> Any:
+    """Return complex numbers of given sizes and angles."""
+    from .unary import cos, sin
+
+    return complex(abs * cos(angle), abs * sin(angle))
+
+
+def angle(input: Any) -> Any:
+    """Return the angle of complex numbers; of real ones pi where they are negative, 0 elsewhere."""
+    from .arithmetic import atan2
+    from .compare import where
+    from .unary import zeros_as
+
+    if input.dtype.kind == "c":
+        return atan2(imag(input), real(input))
+    zeros = zeros_as(input)
+    return where(input < 0, zeros + math.pi, zeros)
+
+
+def view_as_real(input: Any) -> Any:
+    """Return the real and imaginary parts along a new last dimension. Unlike PyTorch's it is a copy."""
+    from .joining import stack
+
+    if input.dtype.kind != "c":
+        raise AutogradError("view_as_real is only supported for complex tensors")
+    return stack([real(input), imag(input)], -1)
+
+
+def view_as_complex(input: Any) -> Any:
+    """Return complex numbers of the pairs along the last dimension. Unlike PyTorch's it is a copy."""
+    if input.dtype.kind != "f" or not input.shape or input.shape[-1] != 2:
+        raise AutogradError(
+            f"view_as_complex: Tensor must be floating with a last dimension of size 2, got shape "
+            f"{list(input.shape)} of {input.dtype}"
+        )
+    return complex(input[..., 0], input[..., 1])
+
+
+def resolve_conj(input: Any) -> Any:
+    """Return `input`: no tensor here waits for its conjugation."""
+    return input
+
+
+def resolve_neg(input: Any) -> Any:
+    """Return `input`: no tensor here waits for its negation."""
+    return input
+
+
+def is_complex(input: Any) -> bool:
+    """Tell whether the dtype is complex."""
+    return input.dtype.kind == "c"

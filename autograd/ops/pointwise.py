@@ -1,0 +1,197 @@
+"""Elementwise functions made of others, and the few beside them that need a rule of their own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..dispatch import call
+from .arithmetic import add, clamp, div, logaddexp, mul, pow, sub
+from .compare import isfinite, isinf, isnan, keep, where
+from .define import define, infer_comparison, infer_elementwise, quiet
+from .layouts import to_dtype
+from .reduce import sum
+from .unary import abs, log, sign, sin, trunc, zeros_as
+
+PUBLIC = """
+    allclose copysign deg2rad exp2 float_power fmax fmin frac isclose isneginf isposinf isreal ldexp logaddexp2 logit
+    nan_to_num positive rad2deg rsub signbit sinc xlog1py xlogy
+""".split()
+
+# ---- of one operand --------------------------------------------------------------------------------------------------
+
+
+def positive(input: Any) -> Any:
+    """Return `input` as it is; that of bools is an error."""
+    if input.dtype.kind == "b":
+        raise TypeError("positive: the `+` of a bool tensor is not supported; convert it to an integer first")
+    return input
+
+
+def exp2(input: Any) -> Any:
+    """Return 2 to the power of `input`."""
+    return pow(2.0, input)
+
+
+def deg2rad(input: Any) -> Any:
+    """Return degrees as radians."""
+    return mul(input, math.pi / 180)
+
+
+def rad2deg(input: Any) -> Any:
+    """Return radians as degrees."""
+    return mul(input, 180 / math.pi)
+
+
+def frac(input: Any) -> Any:
+    """Return what is behind the point, with the sign of `input`."""
+    return sub(input, trunc(input))
+
+
+def sinc(input: Any) -> Any:
+    """Return `sin(pi * input) / (pi * input)`, 1 at 0; its derivatives at 0 are 0."""
+    at_zero = input == 0
+    angle = where(at_zero, 1.0, mul(input, math.pi))
+    return where(at_zero, 1.0, div(sin(angle), angle))
+
+
+def logit(input: Any, eps: float | None = None) -> Any:
+    """Return `log(input / (1 - input))`, the inverse of sigmoid; with `eps`, of `input` limited to [eps, 1 - eps]."""
+    p = input if eps is None else clamp(input, eps, 1 - eps)
+    return log(div(p, sub(1, p)))
+
+
+def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    """Return `input` with numbers for NaN and the infinities: by default 0 and the extremes of the dtype."""
+    if input.dtype.kind != "f":
+        return input
+    limits = np.finfo(input.dtype)
+    top = float(limits.max) if posinf is None else posinf
+    bottom = float(limits.min) if neginf is None else neginf
+    out = where(isnan(input), 0.0 if nan is None else nan, input)
+    return where(isposinf(input), top, where(isneginf(input), bottom, out))
+
+
+# ---- of two operands -------------------------------------------------------------------------------------------------
+
+
+def _copysign_backward(ctx: Any, g: Any) -> Any:
+    a, out = ctx.saved_tensors
+    return g * sign(a) * sign(out), zeros_as(g)
+
+
+def _xlogy(a: Any, b: Any) -> Any:
+    none = (a == 0) & ~np.isnan(b)
+    return np.where(none, np.zeros((), b.dtype if hasattr(b, "dtype") else a.dtype), a * np.log(np.where(none, 1, b)))
+
+
+def _xlogy_backward(ctx: Any, g: Any) -> Any:
+    a, b = ctx.saved_tensors
+    need_a, need_b = ctx.needs_input_grad
+    counted = (a != 0) | (b > 0)
+    to_a = None
+    if need_a:
+        b = b if hasattr(b, "dtype") else zeros_as(a) + b
+        to_a = keep(g * log(where(counted, b, 1.0)), counted)
+    return to_a, g * (a / b) if need_b else None
+
+
+_COPYSIGN = define(
+    "copysign",
+    ("a", "b"),
+    np.copysign,
+    infer_elementwise("copysign"),
+    _copysign_backward,
+    saves=("a", "output"),
+    promotes="float",
+)
+_XLOGY = define("xlogy", ("a", "b"), quiet(_xlogy), infer_elementwise("xlogy"), _xlogy_backward, promotes="float")
+
+
+def copysign(input: Any, other: Any) -> Any:
+    """Return the size of `input` with the sign of `other`."""
+    return call(_COPYSIGN, (input, other))
+
+
+def xlogy(input: Any, other: Any) -> Any:
+    """Return `input * log(other)`, 0 where `input` is 0."""
+    return call(_XLOGY, (input, other))
+
+
+def xlog1py(input: Any, other: Any) -> Any:
+    """Return `input * log(1 + other)`, 0 where `input` is 0."""
+    return xlogy(input, add(other, 1))
+
+
+def logaddexp2(input: Any, other: Any) -> Any:
+    """Return `log2(2**input + 2**other)` without overflow."""
+    ln2 = math.log(2.0)
+    return div(logaddexp(mul(input, ln2), mul(other, ln2)), ln2)
+
+
+def fmax(input: Any, other: Any) -> Any:
+    """Return the greater of the two, the number where one is NaN; of equal ones, the first gets the gradient."""
+    return where((input >= other) | isnan(other), input, other)
+
+
+def fmin(input: Any, other: Any) -> Any:
+    """Return the smaller of the two, the number where one is NaN; of equal ones, the first gets the gradient."""
+    return where((input <= other) | isnan(other), input, other)
+
+
+def ldexp(input: Any, other: Any) -> Any:
+    """Return `input * 2**other`."""
+    return mul(input, pow(2.0, other))
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """Return `other - alpha * input`."""
+    return sub(other, input, alpha=alpha)
+
+
+def float_power(input: Any, exponent: Any) -> Any:
+    """Return `input ** exponent`, in double precision."""
+    wide = [
+        to_dtype(x, np.complex128 if x.dtype.kind == "c" else np.float64) if hasattr(x, "dtype") else x
+        for x in (input, exponent)
+    ]
+    return pow(*wide)
+
+
+# ---- questions -------------------------------------------------------------------------------------------------------
+
+_SIGNBIT = define("signbit", ("a",), np.signbit, infer_comparison("signbit"))
+
+
+def signbit(input: Any) -> Any:
+    """Return where the sign of `input` is minus, also that of zero."""
+    return call(_SIGNBIT, (input,))
+
+
+def isposinf(input: Any) -> Any:
+    """Return where `input` is plus infinity."""
+    return isinf(input) & (input > 0)
+
+
+def isneginf(input: Any) -> Any:
+    """Return where `input` is minus infinity."""
+    return isinf(input) & (input < 0)
+
+
+def isreal(input: Any) -> Any:
+    """Return where the imaginary part is zero."""
+    return input.imag == 0 if input.dtype.kind == "c" else input.isfinite() | True
+
+
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Return where `input` and `other` differ by at most `atol + rtol * abs(other)`."""
+    near = isfinite(input) & isfinite(other) & (abs(sub(input, other)) <= add(mul(abs(other), rtol), atol))
+    close = near | (input == other)
+    return close | (isnan(input) & isnan(other)) if equal_nan else close
+
+
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Tell whether `isclose` holds everywhere; in a session, waits."""
+    return not bool(sum(~isclose(input, other, rtol, atol, equal_nan)))

@@ -1,0 +1,133 @@
+"""Bent and smooth functions of networks, made of others; at the bends their derivatives are PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raygrad.errors import AutogradError, ShapeError
+
+from .activations import elu, leaky_relu, softmax, softplus
+from .arithmetic import div, mul
+from .compare import where
+from .define import axis_of
+from .joining import split
+from .shape import reshape
+from .unary import abs, exp, log1p, neg, sigmoid, tanh, zeros_as
+
+PUBLIC = """
+    celu glu hardshrink hardsigmoid hardswish hardtanh logsigmoid mish prelu relu6 rrelu selu softmin softshrink
+    softsign tanhshrink threshold
+""".split()
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    """Return `input` limited to [min_val, max_val]; its derivative at the limits is 0."""
+    inside = (input > min_val) & (input < max_val)
+    limits = where(input >= max_val, zeros_as(input) + max_val, zeros_as(input) + min_val)
+    return where(inside, input, limits)
+
+
+def relu6(input: Any) -> Any:
+    """Return `input` limited to [0, 6]."""
+    return hardtanh(input, 0.0, 6.0)
+
+
+def hardsigmoid(input: Any) -> Any:
+    """Return `input / 6 + 1 / 2` limited to [0, 1]."""
+    return hardtanh(input / 6 + 0.5, 0.0, 1.0)
+
+
+def hardswish(input: Any) -> Any:
+    """Return 0 below -3, `input` above 3, `input * (input + 3) / 6` between."""
+    return where(input <= -3, zeros_as(input), where(input >= 3, input, input * (input + 3) / 6))
+
+
+def celu(input: Any, alpha: float = 1.0) -> Any:
+    """Return `input` where it is positive, `alpha * (exp(input / alpha) - 1)` elsewhere."""
+    if alpha == 0:
+        raise ZeroDivisionError("celu: alpha cannot be 0")
+    return elu(div(input, alpha)) * alpha
+
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def selu(input: Any) -> Any:
+    """Return `elu` scaled so that means of 0 and variances of 1 are kept (Klambauer and others, 2017)."""
+    return elu(input, _SELU_ALPHA) * _SELU_SCALE
+
+
+def softsign(input: Any) -> Any:
+    """Return `input / (1 + abs(input))`."""
+    return input / (abs(input) + 1)
+
+
+def tanhshrink(input: Any) -> Any:
+    """Return `input - tanh(input)`."""
+    return input - tanh(input)
+
+
+def mish(input: Any) -> Any:
+    """Return `input * tanh(softplus(input))`."""
+    return input * tanh(softplus(input))
+
+
+def logsigmoid(input: Any) -> Any:
+    """Return `log(sigmoid(input))`, without overflow."""
+    return where(input < 0, input, zeros_as(input)) - log1p(exp(neg(abs(input))))
+
+
+def softmin(input: Any, dim: int, dtype: Any = None) -> Any:
+    """Return `softmax(-input)`."""
+    return softmax(neg(input), dim, dtype)
+
+
+def softshrink(input: Any, lambd: float = 0.5) -> Any:
+    """Return `input` brought `lambd` nearer to 0, and 0 where it is nearer already."""
+    if lambd < 0:
+        raise AutogradError(f"lambda must be greater or equal to 0, but found to be {lambd}")
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, zeros_as(input)))
+
+
+def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+    """Return `input`, and 0 where its size is at most `lambd`."""
+    return where((input >= -lambd) & (input <= lambd), zeros_as(input), input)
+
+
+def threshold(input: Any, threshold: float, value: float) -> Any:
+    """Return `input` where it is above `threshold`, `value` elsewhere."""
+    return where(input > threshold, input, value)
+
+
+def prelu(input: Any, weight: Any) -> Any:
+    """Return `input` where it is positive, elsewhere `weight * input`: one weight, or one for each channel."""
+    if weight.ndim == 1 and weight.shape[0] != 1:
+        if input.ndim < 2 or input.shape[1] != weight.shape[0]:
+            raise ShapeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.shape[0]} "
+                f"and input of shape {list(input.shape)}"
+            )
+        weight = reshape(weight, (-1, *(1,) * (input.ndim - 2)))
+    return where(input > 0, input, mul(input, weight))
+
+
+def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Any:
+    """Return `leaky_relu` with a slope between `lower` and `upper`: in training a random one for each element, else the
+    middle."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2)
+    from ..creation import rand
+
+    slopes = rand(input.shape, dtype=input.dtype) * (upper - lower) + lower
+    return where(input > 0, input, mul(input, slopes))
+
+
+def glu(input: Any, dim: int = -1) -> Any:
+    """Return the first half of `input` along `dim`, times the sigmoid of the second."""
+    axis = axis_of(dim, input.ndim)
+    if not input.ndim or input.shape[axis] % 2:
+        raise AutogradError(
+            f"Halving dimension must be even, but dimension {axis} is size {input.shape[axis] if input.ndim else 1}"
+        )
+    first, second = split(input, input.shape[axis] // 2, axis)
+    return first * sigmoid(second)

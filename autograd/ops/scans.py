@@ -1,0 +1,239 @@
+"""Running products, extremes and sums of powers along a dimension, and differences of neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from .. import dtypes
+from ..dispatch import call
+from ..layout import dense
+from .compare import keep
+from .define import axis_of, conj, define, infer_same, quiet, xp
+from .extremes import ValuesIndices
+from .gathering import scatter_zeros
+from .joining import cat, narrow
+from .layouts import to_dtype
+from .reduce import cumsum, sum
+from .shape import expand, flip, movedim, unsqueeze
+
+PUBLIC = "cummax cummin cumprod cumulative_prod cumulative_sum diff logcumsumexp".split()
+
+# ---- running products ------------------------------------------------------------------------------------------------
+
+
+def _counting(dtype: Any) -> Any:
+    return np.dtype(np.int64) if dtype.kind in "iub" else dtype
+
+
+def _cumprod(a: Any, axis: int) -> Any:
+    if not a.ndim:
+        return a.astype(_counting(a.dtype))
+    return xp.multiply.accumulate(dense(a), axis, _counting(a.dtype))
+
+
+def _cumprod_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return a.shape, _counting(a.dtype)
+
+
+def _cumprod_backward(ctx: Any, g: Any) -> Any:
+    """Of bare arrays without zeros by a division; else each product is taken anew without the element."""
+    a, out = ctx.saved_tensors
+    (axis,) = ctx.params
+    if not g.ndim:
+        return g
+    if type(a) is np.ndarray and a.all():
+        return _from_behind(g * conj(out), axis) / conj(a)
+    extent = ctx.inputs[0][0][axis]
+    last = movedim(a, axis, -1)
+    ones = np.eye(extent, dtype=bool)
+    rows = expand(unsqueeze(last, -2), (*last.shape[:-1], extent, extent))
+    without = cumprod(keep(rows, ~_like(ones, a)) + to_dtype(_like(ones, a), a.dtype), -1)
+    kept = keep(without, _like(np.triu(np.ones((extent, extent), bool)), a))
+    return movedim(sum(unsqueeze(movedim(g, axis, -1), -2) * conj(kept), -1), -1, axis)
+
+
+def _like(array: Any, value: Any) -> Any:
+    """Return an array as what `value` is: itself, or a tensor."""
+    return array if type(value) is np.ndarray else type(value).made(array)
+
+
+def _from_behind(g: Any, axis: int) -> Any:
+    return flip(cumsum(flip(g, axis), axis), axis)
+
+
+_CUMPROD = define("cumprod", ("a",), quiet(_cumprod), _cumprod_infer, _cumprod_backward, saves=("a", "output"))
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Return the running product along `dim`."""
+    input = input if dtype is None else to_dtype(input, dtype)
+    return call(_CUMPROD, (input,), (axis_of(dim, input.ndim),))
+
+
+def _cumulative(of: Any, input: Any, axis: int | None, dtype: Any, include_initial: bool, initial: int) -> Any:
+    if axis is None:
+        if input.ndim > 1:
+            raise AutogradError(f"expected an axis for a tensor of {input.ndim} dimensions")
+        axis = 0
+    out = of(input, axis, dtype=dtype)
+    if not include_initial:
+        return out
+    first = narrow(out, axis, 0, 1) * 0 + initial if out.shape[axis] else out
+    return cat([first, out], axis)
+
+
+def cumulative_sum(input: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    """Return the running sum as the array API standard has it: with `include_initial`, 0 before all."""
+    return _cumulative(cumsum, input, axis, dtype, include_initial, 0)
+
+
+def cumulative_prod(input: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    """Return the running product as the array API standard has it: with `include_initial`, 1 before all."""
+    return _cumulative(cumprod, input, axis, dtype, include_initial, 1)
+
+
+# ---- running extremes ------------------------------------------------------------------------------------------------
+
+
+def _running(accumulate: Any) -> Any:
+    def running(a: Any, axis: int) -> Any:
+        if not a.ndim:
+            return a.copy(), np.zeros((), np.int64)
+        best = accumulate(a, axis)
+        shape = [1] * a.ndim
+        shape[axis] = -1
+        here = xp.arange(a.shape[axis]).reshape(shape)
+        same = (a == best) | ((a != a) & (best != best))  # of equal ones the last; NaN stays, once there
+        return best, xp.maximum.accumulate(xp.where(same, here, 0), axis)
+
+    return running
+
+
+def _running_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return [(a.shape, a.dtype), (a.shape, dtypes.int64)]
+
+
+def _running_backward(ctx: Any, grads: Any) -> Any:
+    (places,) = ctx.saved_tensors
+    g = grads[0]
+    return g if g is None or not g.shape else scatter_zeros(g, ctx.params[0], places, ctx.inputs[0][0])
+
+
+_CUMMAX, _CUMMIN = (
+    define(name, ("a",), _running(kernel), _running_infer, _running_backward, saves="output1", outputs=2)
+    for name, kernel in (("cummax", xp.maximum.accumulate), ("cummin", xp.minimum.accumulate))
+)
+
+
+def cummax(input: Any, dim: int) -> Any:
+    """Return the greatest element so far along `dim`, and where it is: of equal ones the last."""
+    return ValuesIndices(*call(_CUMMAX, (input,), (axis_of(dim, input.ndim),)))
+
+
+def cummin(input: Any, dim: int) -> Any:
+    """Return the smallest element so far along `dim`, and where it is: of equal ones the last."""
+    return ValuesIndices(*call(_CUMMIN, (input,), (axis_of(dim, input.ndim),)))
+
+
+# ---- running sums of powers ------------------------------------------------------------------------------------------
+#
+# Two sums that go through all derivatives, each linear in h, computed in logarithms so that nothing overflows:
+#   ahead(h, x, o)[i]  = sum over k >= i of h[k] exp(x[i] - o[k])
+#   behind(h, x, o)[k] = sum over i <= k of h[i] exp(x[i] - o[k])
+
+
+def _signed(h: Any, x: Any, o: Any, axis: int, ahead: bool) -> Any:
+    if not h.ndim:
+        return h * xp.exp(x - o)
+    total = None
+    for part in (xp.maximum(h, 0), xp.maximum(-h, 0)):
+        logs = xp.log(part) + (-o if ahead else x)
+        if ahead:
+            logs = xp.flip(xp.logaddexp.accumulate(xp.flip(logs, axis), axis), axis) + x
+        else:
+            logs = xp.logaddexp.accumulate(logs, axis) - o
+        powers = xp.exp(logs)
+        total = powers if total is None else total - powers
+    return total
+
+
+def _ahead(h: Any, x: Any, o: Any, axis: int) -> Any:
+    return _signed(h, x, o, axis, True)
+
+
+def _behind(h: Any, x: Any, o: Any, axis: int) -> Any:
+    return _signed(h, x, o, axis, False)
+
+
+def _infer_sums(params: tuple[Any, ...], h: Any, x: Any, o: Any) -> Any:
+    return h.shape, h.dtype
+
+
+def _ahead_backward(ctx: Any, g: Any) -> Any:
+    h, x, o, out = ctx.saved_tensors
+    to_h = call(_BEHIND, (g, x, o), ctx.params)
+    return to_h, g * out, -h * to_h
+
+
+def _behind_backward(ctx: Any, g: Any) -> Any:
+    h, x, o, out = ctx.saved_tensors
+    to_h = call(_AHEAD, (g, x, o), ctx.params)
+    return to_h, h * to_h, -g * out
+
+
+_SUMS = ("h", "x", "o")
+_AHEAD = define("powers_ahead", _SUMS, quiet(_ahead), _infer_sums, _ahead_backward, saves=(*_SUMS, "output"))
+_BEHIND = define("powers_behind", _SUMS, quiet(_behind), _infer_sums, _behind_backward, saves=(*_SUMS, "output"))
+
+
+def _logcumsumexp(a: Any, axis: int) -> Any:
+    return xp.logaddexp.accumulate(a, axis) if a.ndim else a.copy()
+
+
+def _logcumsumexp_infer(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind != "f":
+        raise AutogradError(f"logcumsumexp is implemented for floating dtypes, got {a.dtype}")
+    return infer_same(params, a)
+
+
+_LOGCUMSUMEXP = define(
+    "logcumsumexp",
+    ("a",),
+    quiet(_logcumsumexp),
+    _logcumsumexp_infer,
+    lambda ctx, g: call(_AHEAD, (g, *ctx.saved_tensors), ctx.params),
+    saves=("a", "output"),
+)
+
+
+def logcumsumexp(input: Any, dim: int) -> Any:
+    """Return the logarithm of the running sum of `exp(input)` along `dim`, without overflow."""
+    _logcumsumexp_infer((), input)
+    return call(_LOGCUMSUMEXP, (input,), (axis_of(dim, input.ndim),))
+
+
+# ---- neighbours ------------------------------------------------------------------------------------------------------
+
+
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Return the differences of neighbours along `dim`, taken `n` times, with `prepend` before and `append` after.
+
+    Raises:
+        RuntimeError: a tensor without dimensions, or a negative `n`.
+    """
+    if not input.ndim:
+        raise AutogradError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise AutogradError(f"order must be non-negative but got {n}")
+    axis = axis_of(dim, input.ndim)
+    given = [part for part in (prepend, input, append) if part is not None]
+    out = cat(given, axis) if len(given) > 1 else input
+    for _ in range(min(n, out.shape[axis])):
+        rest = out.shape[axis] - 1
+        after, before = narrow(out, axis, 1, rest), narrow(out, axis, 0, rest)
+        out = after ^ before if out.dtype.kind == "b" else after - before
+    return out

@@ -1,0 +1,184 @@
+"""Functions of mathematics that NumPy has not: the error function's kin, and the gamma function's.
+
+Rules of this file: no dependency but NumPy and the standard library. What `math` knows is taken from there element by
+element, which is slow and right to the last bits; the rest is computed on whole arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..dispatch import call
+from .activations import erf as erf
+from .define import define, infer_same, quiet, xp
+from .unary import exp, square
+
+PUBLIC = "digamma erf erfc erfinv lgamma mvlgamma polygamma".split()
+
+# ---- the error function ----------------------------------------------------------------------------------------------
+
+
+def _elementwise(function: Callable[[float], float]) -> Any:
+    """Return the kernel that asks the standard library for each element."""
+    over = np.frompyfunc(function, 1, 1)
+
+    def kernel(a: Any) -> Any:
+        return np.asarray(over(a), dtype=a.dtype)
+
+    return kernel
+
+
+def _erfc_backward(ctx: Any, g: Any) -> Any:
+    (a,) = ctx.saved_tensors
+    return g * (exp(-square(a)) * (-2 / math.sqrt(math.pi)))
+
+
+_erfc = _elementwise(math.erfc)
+_erf_each = _elementwise(math.erf)
+
+
+def _erfinv(a: Any) -> Any:
+    """Solve erf(x) = a by Halley's steps, in the tails by those of erfc, from a rough first value."""
+    y = a.astype(np.float64)
+    size = xp.abs(y)
+    inside = xp.where(size < 1, size, 0.0)
+    logs = xp.log1p(-inside * inside)
+    middle = 2 / (math.pi * 0.147) + logs / 2
+    x = xp.sqrt(xp.sqrt(middle * middle - logs / 0.147) - middle)
+    for _ in range(3):
+        wrong = xp.where(inside < 0.5, _erf_each(x) - inside, (1 - inside) - _erfc(x))
+        step = wrong / (2 / math.sqrt(math.pi) * xp.exp(-x * x))
+        x = x - step / (1 + x * step)
+    x = xp.where(size == 1, np.inf, xp.where(size > 1, np.nan, x))
+    return xp.copysign(x, y).astype(a.dtype)
+
+
+def _erfinv_backward(ctx: Any, g: Any) -> Any:
+    (out,) = ctx.saved_tensors
+    return g * (exp(square(out)) * (math.sqrt(math.pi) / 2))
+
+
+_ERFC = define("erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float")
+_ERFINV = define("erfinv", ("a",), quiet(_erfinv), infer_same, _erfinv_backward, saves="output", promotes="float")
+
+
+def erfc(input: Any) -> Any:
+    """Return `1 - erf(input)`, precise where that is near 0."""
+    return call(_ERFC, (input,))
+
+
+def erfinv(input: Any) -> Any:
+    """Return the inverse of the error function; infinite at -1 and 1, NaN beyond."""
+    return call(_ERFINV, (input,))
+
+
+# ---- the gamma function ----------------------------------------------------------------------------------------------
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+"""The Bernoulli numbers B2, B4, ... of the asymptotic series below."""
+
+_FAR = 10.0
+"""From where on the asymptotic series are precise."""
+
+
+def _lgamma_of(x: float) -> float:
+    if math.isinf(x):
+        return math.inf
+    return math.inf if x <= 0 and x == math.floor(x) else math.lgamma(x)
+
+
+def _digamma(a: Any) -> Any:
+    x = a.astype(np.float64)
+    mirrored = x < 0
+    whole = mirrored & (x == xp.floor(x))
+    reflection = xp.where(mirrored & ~whole, -math.pi / xp.tan(math.pi * xp.remainder(x, 1.0)), 0.0)
+    z = xp.where(mirrored, 1 - x, x)
+    out = xp.zeros_like(z)
+    for _ in range(int(_FAR)):
+        near = z < _FAR
+        out = xp.where(near, out - 1 / z, out)
+        z = xp.where(near, z + 1, z)
+    inverse = 1 / (z * z)
+    power = inverse
+    series = xp.log(z) - 0.5 / z
+    for n, number in enumerate(_BERNOULLI, 1):
+        series = series - number / (2 * n) * power
+        power = power * inverse
+    out = out + series + reflection
+    out = xp.where(whole, np.nan, xp.where(x == 0, -xp.copysign(np.inf, x), out))
+    return out.astype(a.dtype)
+
+
+def _polygamma(a: Any, n: int) -> Any:
+    """The n-th derivative of digamma: (-1)**(n + 1) n! times Hurwitz's zeta(n + 1, a), by Euler and Maclaurin."""
+    if n == 0:
+        return _digamma(a)
+    s = n + 1
+    x = a.astype(np.float64)
+    total = xp.zeros_like(x)
+    steps = int(max(_FAR - np.nanmin(np.where(np.isfinite(x), x, _FAR)), 0.0)) + 1 if x.size else 0
+    for _ in range(steps):
+        near = x < _FAR
+        total = xp.where(near, total + x**-s, total)
+        x = xp.where(near, x + 1, x)
+    total = total + x ** (1 - s) / (s - 1) + 0.5 * x**-s
+    factor: float = s
+    power = x ** (-s - 1)
+    for k, number in enumerate(_BERNOULLI, 1):
+        total = total + number / math.factorial(2 * k) * factor * power
+        factor *= (s + 2 * k - 1) * (s + 2 * k)
+        power = power / (x * x)
+    return (total * (math.factorial(n) * (-1) ** s)).astype(a.dtype)
+
+
+_LGAMMA = define(
+    "lgamma",
+    ("a",),
+    quiet(_elementwise(_lgamma_of)),
+    infer_same,
+    lambda ctx, g: g * digamma(ctx.saved_tensors[0]),
+    promotes="float",
+)
+_POLYGAMMA = define(
+    "polygamma",
+    ("a",),
+    quiet(_polygamma),
+    infer_same,
+    lambda ctx, g: g * polygamma(ctx.params[0] + 1, ctx.saved_tensors[0]),
+    promotes="float",
+)
+
+
+def lgamma(input: Any) -> Any:
+    """Return the logarithm of the size of the gamma function."""
+    return call(_LGAMMA, (input,))
+
+
+def digamma(input: Any) -> Any:
+    """Return the derivative of `lgamma`."""
+    return call(_POLYGAMMA, (input,), (0,))
+
+
+def polygamma(n: int, input: Any) -> Any:
+    """Return the `n`-th derivative of `digamma`.
+
+    Raises:
+        RuntimeError: `n` is negative.
+    """
+    if n < 0:
+        raise AutogradError(f"polygamma(n, x) does not support negative n, got {n}")
+    return call(_POLYGAMMA, (input,), (int(n),))
+
+
+def mvlgamma(input: Any, p: int) -> Any:
+    """Return the logarithm of the multivariate gamma function of dimension `p`."""
+    out = p * (p - 1) / 4 * math.log(math.pi) + lgamma(input)
+    for j in range(1, p):
+        out = out + lgamma(input - j / 2)
+    return out

@@ -1,0 +1,17 @@
+"""The functions of `torch.linalg` that the catalogue has.
+
+Rules of this file: names alone; the functions stand in `raygrad.autograd.ops`, whose table LINALG says which.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from raygrad.autograd import ops as _ops
+from raygrad.errors import LinAlgError as LinAlgError
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+
+globals().update(_ops.LINALG)
+__all__ = sorted(_ops.LINALG)  # pyright: ignore[reportUnsupportedDunderAll]

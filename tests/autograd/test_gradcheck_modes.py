@@ -1,0 +1,50 @@
+"""The checks of forward mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.autograd import gradcheck, gradcheck_modes, gradgradcheck
+from raygrad.autograd.jacobians import Outputs
+from raygrad.errors import GradcheckError
+
+
+def test_the_tangent_of_an_output_that_has_none_is_zero():
+    x = rg.tensor(np.array([1.0, 2.0]), requires_grad=True)
+    y = rg.tensor(np.array([3.0]), requires_grad=True)
+
+    def func(a, b):
+        return a * 2, b * 3
+
+    tangents = gradcheck_modes.pushed(func, (x, y), Outputs.of(func(x, y)), 0, rg.ones(2, dtype=rg.float64))
+    assert [t.tolist() for t in tangents] == [[2, 2], [0]]
+
+
+def test_forward_mode_is_checked_in_a_session():
+    x = rg.tensor(np.array([0.5, -1.0]), requires_grad=True)
+    with rg.Session():
+        assert gradcheck(lambda a: rg.sin(a) * a, x, check_forward_ad=True)
+        assert gradgradcheck(lambda a: rg.sin(a) * a, x, check_fwd_over_rev=True, fast_mode=True)
+
+
+def test_a_wrong_tangent_is_named():
+    class Wrong(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 5
+
+    x = rg.tensor(np.array([0.5]), requires_grad=True)
+    assert gradcheck(Wrong.apply, x)
+    with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch for output 0") as caught:
+        gradcheck(Wrong.apply, x, check_forward_ad=True, check_backward_ad=False)
+    assert caught.value.kind == "formula"
