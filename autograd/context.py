@@ -41,20 +41,24 @@ class Saved(NamedTuple):
     version: int
 
 
-class _Taken(Sequence[Any]):
-    """Stands for saved tensors that were given away when they were first read (CX-25)."""
+class Refused(Sequence[Any]):
+    """Stands for saved tensors that must not be read any more: says why."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
 
     def __len__(self) -> int:
         return 1
 
     def __getitem__(self, index: Any) -> Any:
-        raise AutogradError(
-            "the saved tensors of this context can only be accessed once, since clear_saved_tensors_on_access is set "
-            "on its Function: keep what the first access returned in a variable, or set the flag to False"
-        )
+        raise AutogradError(self.message)
 
 
-_TAKEN = _Taken()
+TAKEN = Refused(
+    "the saved tensors of this context can only be accessed once, since clear_saved_tensors_on_access is set on its "
+    "Function: keep what the first access returned in a variable, or set the flag to False"
+)
+"""They were given away when they were first read (CX-25)."""
 
 _slot: Any = functools.partial(cast("Any", tuple).__new__, Saved)
 """Makes a `Saved` from a tuple, in a third of the time."""
@@ -184,7 +188,7 @@ class FunctionNode(MembersOfFunction, Node):
                 tensor = self._unpack(slot)
             saved.append(tensor)
         if self._function._plan.read_once and slots:
-            self._saved = _TAKEN
+            self._saved = TAKEN
         return tuple(saved)
 
     @property
@@ -249,9 +253,9 @@ class FunctionNode(MembersOfFunction, Node):
         if not create_graph:
             return [None if g is None else g._data for g in run_backward(self, [shown(g) for g in grads], False)]
         dense_grads = [None if g is None else densified(g) for g in grads]
-        if self._saved is None or self._saved is _TAKEN:  # reading it will say so
+        if not self.readable:  # reading it will say so
             return run_backward(self, dense_grads, True)
-        for slot in self._saved:
+        for slot in self._saved or ():
             if slot is not None:
                 self._unpack(slot)  # raises when something saved was changed in place
         if not state.grad or self._any_carried(grads):
@@ -274,11 +278,16 @@ class FunctionNode(MembersOfFunction, Node):
     def _input_metas(self) -> Sequence[Meta | None]:
         return self._inputs
 
-    def freed(self) -> FunctionNode:
-        """Return a copy whose saved tensors are gone, as after a backward that did not retain them."""
+    @property
+    def readable(self) -> bool:
+        """Whether what was saved may still be read."""
+        return self._saved is not None and type(self._saved) is not Refused
+
+    def freed(self, instead: Refused | None = None) -> FunctionNode:
+        """Return a copy whose saved tensors are gone, as after a backward that did not retain them, or refused."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy._saved = None
+        copy._saved = instead
         return copy
 
     def _attributes(self) -> dict[str, Any]:
@@ -305,12 +314,12 @@ class FunctionNode(MembersOfFunction, Node):
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         given = {INPUT: inputs, OUTPUT: outputs}
-        if self._saved is not None:
+        if self.readable:
             copy._saved = [
                 slot
                 if slot is None or slot.kind is VALUE
                 else Saved(VALUE, -1, given[slot.kind][slot.position], UNSHARED, 0)
-                for slot in self._saved
+                for slot in self._saved or ()
             ]
         for name, (kind, position) in self.references().items():
             if given[kind][position] is not None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
-from .context import FunctionNode
+from .context import FunctionNode, Refused
 from .function import Function
 from .members import OfContext
 from .node import FREED
@@ -129,9 +129,9 @@ class NestedNode(FunctionNode):
         super()._release()
         _forget(self)
 
-    def freed(self) -> FunctionNode:
+    def freed(self, instead: Refused | None = None) -> FunctionNode:
         """Return a copy whose saved tensors and nestings are gone."""
-        copy = super().freed()
+        copy = super().freed(instead)
         _forget(copy)
         return copy
 

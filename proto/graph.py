@@ -29,11 +29,11 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
                          then values of attributes that the client set on the context; then captured tensors and arrays;
                          params: (length of I(d), number of arguments, number of outputs,
                          wanted positions of O(d), positions of I(d) that require grad, 1 if the result is itself
-                         to be differentiated, 1 if what it saved was freed before: reading it raises,
+                         to be differentiated, why what it saved must not be read any more (reading it raises this),
                          (undefined outputs, outputs that require grad) that earlier runs showed and the client
                          went by, or None, 1 if the pass keeps what was saved,
                          per attribute that the client set (name, 1 if its value is a tensor),
-                         1 if it is to be reported whether backward changes the context);
+                         1 if it is to be reported what backward does with the context);
                          outputs: the context as backward left it (of level 1 only), then one gradient per wanted
                          position.
 ``hook`` (user code by fingerprint)

@@ -13,9 +13,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from raygrad.autograd.context import Refused
 from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import is_array
+from raygrad.autograd.node import FREED
 from raygrad.autograd.packed import changes_on
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
@@ -42,7 +44,9 @@ class Context:
             assert self._packed is not None
             return _bytes_in(self._packed)
         saved = sum(
-            slot.value._data.nbytes for slot in self._live._saved or () if slot is not None and slot.kind is VALUE
+            slot.value._data.nbytes
+            for slot in (self._live._saved or () if self._live.readable else ())
+            if slot is not None and slot.kind is VALUE
         )
         return saved + sum(_bytes_in(value) for value in self._live._attributes().values())
 
@@ -71,15 +75,17 @@ class Context:
             return self._packed
         node = self._live
         references = node.references()
+        saved: Any = node._saved
         return {
-            "saved": [_pack_slot(slot) for slot in node._saved or ()],
-            "freed": node._saved is None,
+            "saved": [_pack_slot(slot) for slot in saved] if node.readable else (),
+            "refused": saved.message if type(saved) is Refused else "" if node.readable else FREED,
             "hooks": [_pack_hooks(hooks) for hooks in (node._pre_hooks, node._post_hooks)],
             "attributes": {
                 name: _pack_attribute(node, name, value)
                 for name, value in node._attributes().items()
                 if name not in references
             },
+            "notes": None if not node._notes else _pack_attribute(node, "metadata", node._notes),
             "references": dict(references),
             "needs": node.needs_input_grad,
             "materialize": (node.materialize_grads, node._materialize_non_diff_grads),
@@ -123,7 +129,7 @@ def has_changed(before: dict[str, Any], ran: FunctionNode) -> bool:
 def attributes_of(node: FunctionNode) -> int:
     """Return what attributes the user set on a context: 0 none, 1 constants, 2 some that backward may write to."""
     attributes = node._attributes()
-    if any([_may_be_written_to(value) for value in attributes.values()]):
+    if node._notes or any([_may_be_written_to(value) for value in attributes.values()]):
         return WRITABLE
     return int(bool(attributes))
 
@@ -165,7 +171,10 @@ UNWANTED = (None, 0)
 
 def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     node = cls._backward_cls()
-    node._saved = None if packed["freed"] else [_unpack_slot(slot) for slot in packed["saved"]]
+    refused = packed["refused"]
+    node._saved = Refused(refused) if refused else [_unpack_slot(slot) for slot in packed["saved"]]
+    if packed["notes"] is not None:
+        node._notes = _unpack_attribute(packed["notes"])
     for name, value in packed["attributes"].items():
         setattr(node, name, _unpack_attribute(value))
     node._references = {name: tuple(ref) for name, ref in packed["references"].items()} or None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
+from raygrad.autograd.context import Refused
 from raygrad.autograd.engine import call_hook
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
 from raygrad.autograd.hooks import HookDict
@@ -33,8 +34,14 @@ from .contexts import UNWANTED, WANTED, Context, attributes_of, has_changed, lef
 from .emit import emitting_to
 from .shipping import pickle_value
 
-CHANGES: Final = "changes"
-"""What a vjp reports of its context, in a `Learned`: whether backward changes it."""
+CONDUCT: Final = "conduct"
+"""What a vjp reports, in a `Learned`: what backward does with its context, as the sum of these."""
+
+CHANGES: Final = 1
+"""It sets or deletes something on it."""
+
+READS: Final = 2
+"""It reads what was saved."""
 
 Slots = list[Any]
 Execute = Callable[[Slots], None]
@@ -239,7 +246,8 @@ def learned(
 
 def compile_function_vjp(step: Step, host: Host) -> Execute:
     """Return what runs a Function's backward, or a derivative of it."""
-    length, arguments, outputs, wanted, requires, differentiate, freed, expected, retain = step.node.params[:9]
+    length, arguments, outputs, wanted, requires, differentiate, refusal, expected, retain = step.node.params[:9]
+    denied: Any = refusal
     assigned: Any
     assigned, reports = step.node.params[9:11]
     depth = len(step.node.transforms)
@@ -253,8 +261,8 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     def vjp(slots: Slots) -> None:
         cls = host.code(step.node.fn, [slots[s] for s in captured])
         live = slots[context_slot].live(cls)
-        if freed:
-            live = live.freed()
+        if denied:
+            live = live.freed(Refused(denied))
         if assigned:
             live = with_attributes(live, assigned, [slots[value] for value in values])
         tensors = [
@@ -266,9 +274,9 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             results = level.first(tensors, bool(differentiate), chosen)
             if left_slot >= 0:
                 slots[left_slot] = Context(level.left(bool(retain)))
-            changed = level.changed
-            if changed or reports:
-                host.report.learned.append(Learned(step.index, ((CHANGES, int(changed)),), (), ()))
+            conduct = level.conduct
+            if conduct & CHANGES or reports:
+                host.report.learned.append(Learned(step.index, ((CONDUCT, conduct),), (), ()))
         else:
             with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
                 results = level.at(depth, tensors, bool(differentiate))
@@ -292,6 +300,16 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     return vjp
 
 
+class Watched(list[Any]):
+    """What was saved, noting whether it is read (CX-11)."""
+
+    read = False
+
+    def __iter__(self) -> Iterator[Any]:
+        self.read = True
+        return super().__iter__()
+
+
 class _Levels:
     """The derivatives of a user Function of any order, from its one backward (H7).
 
@@ -303,6 +321,7 @@ class _Levels:
         self._arguments = arguments
         self._outputs = outputs
         self._intermediate = Intermediate(context.name(), ())
+        self._watched: Watched | None = None
         self._ran: FunctionNode = context
         self._before: dict[str, Any] = context.__dict__
 
@@ -310,7 +329,7 @@ class _Levels:
         """Return one gradient per argument from (cotangents, arguments, outputs); backward is told that only those
         `wanted` are needed, unless its forward said otherwise (CX-18)."""
         a, b = self._outputs, self._outputs + self._arguments
-        if create_graph and self._context._saved is not None:
+        if create_graph and self._context.readable:
             node, self._intermediate = on_tape(self._context, items[a:b], items[b:])
         else:
             node = self._context.replay(items[a:b], items[b:])
@@ -318,6 +337,8 @@ class _Levels:
             static = node.needs_input_grad
             if static == tuple([edge is not None and edge[0] is not None for edge in node._edges]):
                 node.needs_input_grad = tuple([i in wanted for i in range(self._arguments)])
+        if node.readable:
+            self._watched = node._saved = Watched(node._saved or ())
         self._ran, self._before = node, dict(node.__dict__)
         grads = list(items[:a])
         none = HookDict()
@@ -339,9 +360,10 @@ class _Levels:
         return left if retain else left.freed()
 
     @property
-    def changed(self) -> bool:
-        """Whether level 1 changed the context."""
-        return has_changed(self._before, self._ran)
+    def conduct(self) -> int:
+        """What level 1 did with the context."""
+        read = self._watched is not None and self._watched.read
+        return CHANGES * has_changed(self._before, self._ran) + READS * read
 
     def at(self, depth: int, items: Sequence[Any], create_graph: bool) -> list[Any]:
         """Return one gradient per element of level depth-1's inputs."""

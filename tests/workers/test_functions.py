@@ -8,7 +8,7 @@ import numpy as np
 
 import raygrad as rg
 from raygrad.proto.graph import KEEP_ON_WORKER, ROLE_FUNCTION, UNDEFINED, VJP, Graph, Node
-from raygrad.workers.functions import CHANGES
+from raygrad.workers.functions import CONDUCT, READS
 
 from .test_runner import CONST, CONTEXT, VECTOR, host_with, run
 
@@ -35,7 +35,7 @@ def test_a_function_and_its_vjp_share_a_live_context() -> None:
         (VJP,),
         (2, 0, 0, UNDEFINED, UNDEFINED),
         (1, 0),
-        (4, 2, 1, (0,), (1,), 0, 0, None, 0, (), 1),
+        (4, 2, 1, (0,), (1,), 0, "", None, 0, (), 1),
         near=2,
     )
     graph = Graph((VECTOR, CONTEXT, CONST), (0, 2), (forward, backward), ((3, KEEP_ON_WORKER), (5, KEEP_ON_WORKER)))
@@ -44,7 +44,7 @@ def test_a_function_and_its_vjp_share_a_live_context() -> None:
     assert values[3].tolist() == [5.0, 10.0]
     assert values[5].tolist() == [5.0, 10.0]
     learned, changes = record.learned
-    assert changes.outputs == ((CHANGES, 0),)
+    assert changes.outputs == ((CONDUCT, READS),)
     assert learned.saved_inputs == (0,)
     assert learned.outputs[0][0] == "array"
 
@@ -92,7 +92,7 @@ def test_h7_the_third_derivative_comes_from_one_backward() -> None:
     level1 = (1, 0, -1)  # cotangent, x, (y not saved)
     level2 = (1, *level1)
     level3 = (UNDEFINED, 1, UNDEFINED, *level2)
-    rest = (0, 0, None, 1, (), 0)
+    rest = (0, "", None, 1, (), 0)
     first = Node(ROLE_FUNCTION, fn, (VJP,), (2, *level1), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=2)
     second = Node(
         ROLE_FUNCTION, fn, (VJP,) * 2, (2, *level2), (1, 0), (4, 1, 1, (1,), (2,), 0, 0, None, 1, (), 0), near=2

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from raygrad.autograd.context import OWN
+from raygrad.autograd.context import OWN, TAKEN, Refused
 from raygrad.autograd.function import OUTPUT, Function, FunctionNode
 from raygrad.autograd.levels import Tangents
 from raygrad.autograd.modes import state
@@ -19,6 +19,7 @@ from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, SessionError
 from raygrad.workers.contexts import WRITABLE
+from raygrad.workers.functions import CHANGES, READS
 
 from .records import snapshot
 from .vjps import Claim, RecordedVjp, record_vjp
@@ -56,6 +57,10 @@ class RecordedFunction(FunctionNode):
     """As `Known.attributes`."""
     _pinned: bool
     _freed: bool
+    _taken: bool
+    """Who looked from outside took what was saved (CX-25)."""
+    _noted: Pending | None
+    """The context whose notes are among ours."""
     _assigned: dict[str, Any]
     """Attributes that the client has set and no backward has been told of."""
 
@@ -71,7 +76,15 @@ class RecordedFunction(FunctionNode):
             )
         node: RecordedFunction = made()
         node.__dict__.update(
-            _recorder=recorder, _fn=fn, _site=site, _context=context, _left=None, _freed=False, _assigned={}
+            _recorder=recorder,
+            _fn=fn,
+            _site=site,
+            _context=context,
+            _left=None,
+            _freed=False,
+            _taken=False,
+            _noted=None,
+            _assigned={},
         )
         return node
 
@@ -104,13 +117,15 @@ class RecordedFunction(FunctionNode):
         Raises:
             RuntimeError: freed by an earlier backward (CX-10), or changed in place since (CX-13).
         """
-        if self._freed or self._context is None:
-            raise AutogradError(FREED)
-        self._check_versions()
+        message = self._refusal()
+        if message:
+            raise AutogradError(message)
         live = self._live_context()
         assert live is not None
-        if live._saved is None:
-            raise AutogradError(FREED)
+        if type(live._saved) is Refused:
+            raise AutogradError(live._saved.message)
+        if self._function._plan.read_once and live._saved:
+            self.__dict__["_taken"] = True
         return tuple(
             [
                 None
@@ -118,13 +133,30 @@ class RecordedFunction(FunctionNode):
                 else self._saved_at(slot.kind, slot.position)
                 if slot.position >= 0
                 else Tensor.made(slot.value._data)
-                for slot in live._saved
+                for slot in live._saved or ()
             ]
         )
 
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """The notes on this node: the user's, forward's and backward's; a sync point where these make any."""
+        if self._notes is None:
+            self._notes = {}
+        held = self._held()
+        if held is not None and held is not self._noted and (self._changes() or self._attributes_kind == WRITABLE):
+            self._noted = held
+            live = self._live_context()
+            if live is not None and live._notes:
+                self._notes.update(live._notes)
+        return self._notes
+
+    def _held(self) -> Pending | None:
+        """Return the context as it is now, if anything of it is left."""
+        return self._left if self._context is None else self._context
+
     def _live_context(self) -> FunctionNode | None:
         """Wait for the context and return it as a node of its own."""
-        held = self._left if self._context is None else self._context
+        held = self._held()
         if held is None:
             return None
         if self._recorder.closed:
@@ -143,7 +175,7 @@ class RecordedFunction(FunctionNode):
     def _release(self) -> None:
         self._freed = True
         if self._saves:
-            self._context = None
+            self._context = None if self._reads() else self._left  # what reads nothing may run again (CX-11)
             self._saved_inputs, self._saved_outputs, self._tensors = {}, {}, {}
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
@@ -151,7 +183,13 @@ class RecordedFunction(FunctionNode):
             raise AutogradError(FREED)
         if self._recorder.closed:
             raise SessionError(f"the session that ran {self.name()} is closed: run backward inside the session")
-        self._check_versions()
+        refusal = self._refusal()
+        if refusal:
+            if self._fn not in self._recorder.session.conduct:  # its first backward may be on its way
+                self._recorder.session.submit()
+                self._recorder.session.wait_for_everything()
+            if self._reads():
+                raise AutogradError(refusal)
         if create_graph:
             return self._differentiably(grads)
         items: list[Data | None] = [*grads]
@@ -207,24 +245,39 @@ class RecordedFunction(FunctionNode):
             else (name, 0, snapshot(value)[0])
             for name, value in self._assigned.items()
         ]
-        return Claim(self._context, assigned, self._freed)
+        if self._notes:
+            assigned.append(("_notes", 0, snapshot(self._notes)[0]))
+        return Claim(self._context, assigned, self._refusal())
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""
         retain = self._recorder.retaining
-        changes = self._attributes_kind == WRITABLE or self._recorder.session.changing.get(self._fn) is not False
         made.pinned = self._pinned or not retain
-        if self._assigned or changes:
+        if self._assigned or self._notes or self._changes():
             left = made.output(0)
             self._assigned = {}
             if retain or not self._saves:
                 self._context = left
             else:
                 self._left = left
-        elif not retain and self._saves and self._attributes_kind:
+        elif not retain and self._saves and (self._attributes_kind or not self._reads()):
             self._left = made.output(0)
 
-    def _check_versions(self) -> None:
+    def _changes(self) -> bool:
+        """Tell whether a backward may change the context."""
+        known = self._recorder.session.conduct.get(self._fn)
+        return self._attributes_kind == WRITABLE or known is None or bool(known & CHANGES)
+
+    def _reads(self) -> bool:
+        """Tell whether backward is known to read what was saved."""
+        return bool((self._recorder.session.conduct.get(self._fn) or 0) & READS)
+
+    def _refusal(self) -> str:
+        """Return why what was saved must not be read any more, or nothing."""
+        if self._freed:
+            return FREED
+        if self._taken:
+            return TAKEN.message
         for (position, is_output), (counter, version) in self._versions.items():
             if counter[0] != version:
                 meta = (self._metas if is_output else self._inputs)[position]
@@ -232,7 +285,8 @@ class RecordedFunction(FunctionNode):
                 what = f"[{dtype} {list(shape)}], "
                 if is_output:
                     what += f"which is output {position} of {self._title()}, "
-                raise AutogradError(stale_message(what + f"saved by {self._title()},", counter[0], version))
+                return stale_message(what + f"saved by {self._title()},", counter[0], version)
+        return ""
 
 
 _NODES_OWN: Final = OWN | frozenset(RecordedFunction.__annotations__)

@@ -154,9 +154,7 @@ def _wrapped(
             _attributes_kind=known.attributes,
             _pinned=record.pinned,
             _captured=captured,
-            _versions={
-                (i, False): (args[i].counter(), args[i].counter()[0]) for i in saved_in if inputs[i] is not None
-            },
+            _versions={(i, False): _version_of(args[i]) for i in saved_in if inputs[i] is not None},
             _sequence=next_sequence(),
             _input_tangents={i: a._tangents for i, a in enumerate(args) if isinstance(a, Tensor) and a._tangents},
         )

@@ -25,7 +25,7 @@ from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.planner import Planner
 from raygrad.workers.driver import Driver, Kept
-from raygrad.workers.functions import CHANGES
+from raygrad.workers.functions import CHANGES, CONDUCT
 from raygrad.workers.host import POISON
 from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
 
@@ -75,8 +75,8 @@ class Session:
         """What runs of user Functions showed, by key (H3)."""
         self.undefined: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         """Which gradients of user Functions proved undefined, and which require grad, by key (H5, H7)."""
-        self.changing: dict[str, bool] = {}
-        """Per user Function, whether its backward changes its context (DR-05); learned from its runs."""
+        self.conduct: dict[str, int] = {}
+        """Per user Function, what its backward does with its context (CX-11, DR-05); learned from its runs."""
         self.last_run: Run | None = None
         executor = open_executor(address, workers=workers, strict=strict, blas_threads=blas_threads, options=options)
         planner = Planner(executor.cluster, Costs(), seed)
@@ -319,7 +319,7 @@ class Session:
     def _learned(self, learning: Learning, learned: Learned) -> None:
         """A Function that was not known has run (H3); what its `infer` said must hold."""
         if learning.fn:
-            self._changed(learning.fn, bool(dict(learned.outputs)[CHANGES]))
+            self._conducted(learning.fn, dict(learned.outputs)[CONDUCT])
             return
         learning.learned = learned
         if learning.inferred is None:
@@ -334,16 +334,16 @@ class Session:
                 GraphError(f"a Function's infer said that its outputs are {said}, but its forward returned {was}")
             )
 
-    def _changed(self, fn: str, changes: bool) -> None:
-        """The backward of a Function has run, and changed its context or not; later passes will go by that."""
-        if changes and self.changing.get(fn) is False:
+    def _conducted(self, fn: str, conduct: int) -> None:
+        """The backward of a Function has run, and read or changed its context or not; later passes will go by that."""
+        if conduct & CHANGES and not self.conduct.get(fn, CHANGES) & CHANGES:
             warnings.warn(
                 "a user's backward changed its ctx, and had not in earlier runs: this change is not kept, those of "
                 "later passes are",
                 UserWarning,
                 stacklevel=2,
             )
-        self.changing[fn] = changes or self.changing.get(fn, False)
+        self.conduct[fn] = conduct | self.conduct.get(fn, 0)
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""

@@ -36,8 +36,8 @@ class Claim(NamedTuple):
     context: Pending
     assigned: Sequence[tuple[str, int, Any]]
     """Attributes that the client set: (name, 1 if the value is a tensor's, what a node reads)."""
-    freed: bool
-    """An earlier pass freed what was saved: reading it raises (CX-11)."""
+    refusal: str
+    """Why what was saved must not be read any more: freed by an earlier pass, or changed in place (CX-11, CX-13)."""
 
 
 class RecordedVjp(Node):
@@ -157,8 +157,8 @@ def record_vjp(
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate)
         outputs = [CONTEXT, *(recorder.plain(meta) for meta in metas)]  # type: ignore[arg-type]
         known = recorder.session.undefined.get(key)
-        reports = depth == 1 and recorder.session.changing.get(base._fn) is None
-        flags = (int(differentiate), int(claim.freed), known if differentiate else None, int(recorder.retaining))
+        reports = depth == 1 and recorder.session.conduct.get(base._fn) is None
+        flags = (int(differentiate), claim.refusal, known if differentiate else None, int(recorder.retaining))
         names = tuple([(name, is_tensor) for name, is_tensor, _ in claim.assigned])
         meta = (
             len(items),
@@ -224,7 +224,7 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
         sources = [context, *(recorder.source(item) for item in [*items, *recorder.captured(shipped)])]
         outputs = [CONTEXT, *(recorder.plain(node._inputs[i]) for i in wanted)]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
-        flags = (0, 0, None, int(recorder.retaining), (), 0)
+        flags = (0, "", None, int(recorder.retaining), (), 0)
         meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, *flags)
         made = NodeRecord(
             recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()
