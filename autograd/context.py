@@ -145,6 +145,12 @@ class FunctionNode(MembersOfFunction, Node):
         """
         self.non_differentiable = _only_tensors("mark_non_differentiable only accepts variable arguments:", outputs)
 
+    def maybe_clear_saved_tensors(self) -> None:
+        """In a backward, let go of what was saved, unless the pass keeps it for another one (CX-24)."""
+        task = state.task
+        if task is not None and not task.retain:
+            self._saved = None
+
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Do nothing: which tensors share memory is found out by itself (CX-23)."""
         warnings.warn(

@@ -18,12 +18,14 @@ from raygrad.autograd.engine import call_hook
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import dense
+from raygrad.autograd.modes import state
 from raygrad.autograd.node import in_slots, over_tensors
 from raygrad.autograd.once import refused
 from raygrad.autograd.outputs import is_among
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.traversal import Pass
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.graph import UNDEFINED
 from raygrad.proto.layout import layout_of
@@ -269,11 +271,11 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             None if slot == UNDEFINED or slots[slot] is None else given(slots[slot], position in flagged)
             for position, slot in enumerate(items)
         ]
-        level = _Levels(live, arguments, outputs)  # type: ignore[arg-type]
+        level = _Levels(live, arguments, outputs, bool(retain))  # type: ignore[arg-type]
         if depth == 1:
             results = level.first(tensors, bool(differentiate), chosen)
             if left_slot >= 0:
-                slots[left_slot] = Context(level.left(bool(retain)))
+                slots[left_slot] = Context(level.left())
             conduct = level.conduct
             if conduct & CHANGES or reports:
                 host.report.learned.append(Learned(step.index, ((CONDUCT, conduct),), (), ()))
@@ -316,7 +318,8 @@ class _Levels:
     Level 1 runs the user's backward on the tape; level k differentiates level k-1 by a local engine.
     """
 
-    def __init__(self, context: FunctionNode, arguments: int, outputs: int) -> None:
+    def __init__(self, context: FunctionNode, arguments: int, outputs: int, retain: bool) -> None:
+        self._retain = retain
         self._context = context
         self._arguments = arguments
         self._outputs = outputs
@@ -345,7 +348,12 @@ class _Levels:
         for hook in (node._pre_hooks or none).values():  # those that forward registered on its ctx (ND-13)
             grads = call_hook("pre", hook, grads)
         beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
-        results = run_backward(node, grads, create_graph)
+        outer, state.task = state.task, Pass(None, self._retain, create_graph)  # what backward may ask of its pass
+        state.task.node = node
+        try:
+            results = run_backward(node, grads, create_graph)
+        finally:
+            state.task = outer
         if not node._post_hooks:
             return results
         shown = over_tensors(node, results)
@@ -353,16 +361,18 @@ class _Levels:
             shown = call_hook("post", hook, shown, beside)
         return in_slots(node, shown)
 
-    def left(self, retain: bool) -> FunctionNode:
+    def left(self) -> FunctionNode:
         """Return the context as level 1 left it: with what backward set on it, and without what it saved unless the
         pass keeps that."""
         left = left_behind(self._context, self._before, self._ran)
-        return left if retain else left.freed()
+        return left if self._retain else left.freed()
 
     @property
     def conduct(self) -> int:
         """What level 1 did with the context."""
         read = self._watched is not None and self._watched.read
+        if not self._retain:  # what was saved goes anyway
+            self._before["_saved"] = self._ran._saved
         return CHANGES * has_changed(self._before, self._ran) + READS * read
 
     def at(self, depth: int, items: Sequence[Any], create_graph: bool) -> list[Any]:
