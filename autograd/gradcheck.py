@@ -71,10 +71,6 @@ def gradcheck(
     assert check_forward_ad or not check_batched_forward_grad, (
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
     )
-    if check_batched_grad or check_batched_forward_grad:
-        raise NotImplementedError(
-            "gradcheck: batched gradients cannot be checked yet: there is no vmap; leave them out"
-        )
     arguments: tuple[Any, ...] = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     check = Check(func, arguments, eps, atol, rtol, nondet_tol, fast_mode)
     try:
@@ -87,7 +83,11 @@ def gradcheck(
             check.backward(check_grad_dtypes, check_undefined_grad)
         if check_forward_ad:
             modes.forward(check, outputs)
+        if check_batched_forward_grad:
+            modes.batched_forward(check, outputs)
         if check_backward_ad:
+            if check_batched_grad:
+                modes.batched(check)
             check.linear()
             if check_undefined_grad:
                 check.undefined()

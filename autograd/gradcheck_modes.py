@@ -1,4 +1,5 @@
-"""What forward mode has to keep: the derivatives that differences give.
+"""What forward mode and batches have to keep: the derivatives that differences give, and those of one example after the
+other.
 
 Rules of this file: as in `gradcheck_checks`; each check takes the function with its point and its tolerances.
 """
@@ -14,9 +15,14 @@ from raygrad.errors import GradcheckError
 
 from . import forward_ad, jacobians
 from . import gradcheck_report as report
+from .engine import grad
 from .gradcheck_checks import RANDOM_SEED, Check, unit
 from .jacobians import Array, Outputs, Run
 from .tensor import Tensor
+from .vmap import vmap
+
+BATCH = 2
+"""How many gradients or tangents a batch has: the fewest that can be mixed up."""
 
 # ---- forward mode ----------------------------------------------------------------------------------------------------
 
@@ -52,3 +58,65 @@ def forward(check: Check, outputs: Outputs) -> None:
 
 def _rows(runs: Sequence[Sequence[Array]], place: int, name: str) -> Array:
     return np.stack([jacobians.part(run[place], name).reshape(-1) for run in runs])
+
+
+# ---- batches ---------------------------------------------------------------------------------------------------------
+
+
+def _random(shape: tuple[int, ...], dtype: Any) -> Array:
+    rng = np.random.default_rng(RANDOM_SEED)
+    values = rng.uniform(-1, 1, (BATCH, *shape))
+    return np.asarray(values + 1j * rng.uniform(-1, 1, (BATCH, *shape)) if dtype.kind == "c" else values, dtype)
+
+
+def batched(check: Check) -> None:
+    """Compare backward of a batch of gradients with backward of each (GC-08)."""
+    tensors = [check.inputs[i] for i in check.wanted]
+    for position, output in enumerate(check.outputs()):
+        seeds = _random(output.shape, output.dtype)
+        each = [grad(output, tensors, Tensor.made(seed), retain_graph=True, allow_unused=True) for seed in seeds]
+        what = f"while testing batched gradient computation of output {position}"
+
+        def back(seed: Tensor, output: Tensor = output) -> tuple[Tensor, ...]:
+            found = grad(output, tensors, seed, retain_graph=True, allow_unused=True)
+            return tuple(
+                [
+                    seed.new_zeros(t.shape, dtype=t.dtype) if g is None else g
+                    for g, t in zip(found, tensors, strict=True)
+                ]
+            )
+
+        try:
+            together = vmap(back)(Tensor.made(seeds))
+        except RuntimeError as error:
+            raise GradcheckError(report.batch_fails(what, error), "batched gradients") from error
+        for index, found, *singly in zip(check.wanted, together, *each, strict=True):
+            _agree(check, what, index, found, singly)
+
+
+def batched_forward(check: Check, outputs: Outputs) -> None:
+    """Compare forward mode of a batch of tangents with forward mode of each (GC-08)."""
+    for index in check.wanted:
+        tensor = check.inputs[index]
+        tangents = _random(tensor.shape, tensor.dtype)
+
+        def push(tangent: Tensor, index: int = index) -> tuple[Tensor, ...]:
+            return tuple(pushed(check.func, check.inputs, outputs, index, tangent))
+
+        each = [push(Tensor.made(tangent)) for tangent in tangents]
+        what = f"while testing batched forward gradient computation by input {index}"
+        try:
+            together = vmap(push)(Tensor.made(tangents))
+        except RuntimeError as error:
+            raise GradcheckError(report.batch_fails(what, error), "batched gradients") from error
+        for found, *singly in zip(together, *each, strict=True):
+            _agree(check, what, index, found, singly)
+
+
+def _agree(check: Check, what: str, index: int, found: Tensor | None, singly: Sequence[Tensor | None]) -> None:
+    shape, dtype = check.inputs[index].shape, check.inputs[index].dtype
+    one = [np.zeros(shape, dtype) if g is None else np.array(g.read()) for g in singly]
+    expected = np.stack(one)
+    values = np.zeros_like(expected) if found is None else np.array(found.read())
+    if values.shape != expected.shape or not np.allclose(values, expected, check.rtol, check.atol):
+        raise GradcheckError(report.batch_differs(what, index, values, expected), "batched gradients")

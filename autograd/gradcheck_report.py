@@ -175,3 +175,16 @@ def undefined_counts(case: Sequence[int], input: int, found: Array) -> str:
         f"zero when all output grads are undefined or zero, but where {_undefined(case)} and the others are zero, "
         f"input {input} gets\n{_shown(found)}\ncheck_undefined_grad=False leaves this check out"
     )
+
+
+def batch_fails(what: str, error: BaseException) -> str:
+    """Say that a derivative cannot be computed of a batch."""
+    return f"{what}, got {type(error).__name__}: {error}"
+
+
+def batch_differs(what: str, input: int, found: Array, expected: Array) -> str:
+    """Say that a batch gave something else than its elements."""
+    return (
+        f"For input {input}, {what}: a batch gives\n{_shown(found)}\nand its elements, one after the other,\n"
+        f"{_shown(expected)}\nDoes a vmap rule or a backward mix the elements of a batch?"
+    )

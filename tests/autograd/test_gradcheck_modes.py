@@ -1,4 +1,4 @@
-"""The checks of forward mode."""
+"""The checks of forward mode and of batches."""
 
 from __future__ import annotations
 
@@ -48,3 +48,29 @@ def test_a_wrong_tangent_is_named():
     with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch for output 0") as caught:
         gradcheck(Wrong.apply, x, check_forward_ad=True, check_backward_ad=False)
     assert caught.value.kind == "formula"
+
+
+def test_a_batch_that_gives_something_else_than_its_elements_is_named(monkeypatch):
+    def mixing(function):
+        return lambda seeds: tuple([rg.flip(g, 0) for g in vmap(function)(seeds)])
+
+    vmap = gradcheck_modes.vmap
+    monkeypatch.setattr(gradcheck_modes, "vmap", mixing)
+    x = rg.tensor(np.array([0.5, 1.0]), requires_grad=True)
+    with pytest.raises(GradcheckError, match="while testing batched gradient computation of output 0") as caught:
+        gradcheck(rg.sin, x, check_batched_grad=True)
+    assert caught.value.kind == "batched gradients"
+    with pytest.raises(GradcheckError, match="while testing batched forward gradient computation by input 0"):
+        gradcheck(rg.sin, x, check_forward_ad=True, check_batched_forward_grad=True)
+
+
+def test_batches_are_checked_where_an_input_is_not_used():
+    x = rg.tensor(np.array([0.5]), requires_grad=True)
+    y = rg.tensor(np.array([1.5, 2.0]), requires_grad=True)
+    assert gradcheck(
+        lambda a, b: (a * 2, b * b),
+        (x, y),
+        check_batched_grad=True,
+        check_forward_ad=True,
+        check_batched_forward_grad=True,
+    )

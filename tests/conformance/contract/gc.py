@@ -381,3 +381,42 @@ def forward_mode_of_complex_numbers_is_checked(T: Any, log: Log) -> Any:
         for f in (lambda a: a * a.conj() * 1j, lambda a: abs(a))
         for fast in (False, True)
     ]
+
+
+@program("GC-08")
+def batched_gradients_are_checked(T: Any, log: Log) -> Any:
+    """Batches of gradients left out of gradcheck, or right ones failing."""
+    x, y = leaf(T, 2), leaf(T, 2, seed=1)
+    return (
+        T.autograd.gradcheck(lambda a, b: (T.sin(a) * b, a + b), (x, y), check_batched_grad=True),
+        T.autograd.gradgradcheck(lambda a, b: T.sin(a) * b, (x, y), check_batched_grad=True),
+    )
+
+
+@program("GC-08", eager_only="the backward of a Function over a batch of gradients is not recorded")
+def a_backward_that_reads_numbers_fails_on_a_batch(T: Any, log: Log) -> Any:
+    """A backward that cannot run on a batch of gradients passing."""
+
+    class Reads(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2 + 0 * float(g.sum())
+
+    with raises(RuntimeError, "atched grad"):
+        T.autograd.gradcheck(Reads.apply, (leaf(T, 2),), check_batched_grad=True)
+    return None
+
+
+@program("GC-08")
+def batched_tangents_are_checked(T: Any, log: Log) -> Any:
+    """Forward mode over a batch of tangents left out of gradcheck."""
+    x = leaf(T, 2)
+    with raises(AssertionError, "requires check_forward_ad"):
+        T.autograd.gradcheck(T.sin, (x,), check_batched_forward_grad=True)
+    with raises(AssertionError, "requires check_backward_ad"):
+        T.autograd.gradcheck(T.sin, (x,), check_forward_ad=True, check_backward_ad=False, check_batched_grad=True)
+    return T.autograd.gradcheck(lambda a: T.sin(a) * a, (x,), check_forward_ad=True, check_batched_forward_grad=True)
