@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .function import Function
 
 INPUT, OUTPUT, VALUE = "input", "output", "value"
+PACKED = "packed"
+"""A slot that a saved-tensor hook has packed: its value is (what it is, the `Packed`)."""
 
 
 class Saved(NamedTuple):
@@ -219,6 +221,8 @@ class FunctionNode(MembersOfFunction, Node):
 
     def _unpack(self, slot: Saved) -> Tensor:
         kind, position, tensor, counter, version = slot
+        if kind is PACKED:
+            return tensor[1].tensor(self._edge_of(tensor[0], position))
         if counter[0] != version:
             made_by: Edge = (self, position) if kind is OUTPUT else (tensor.grad_fn, tensor.output_nr)
             what = stale_value(tensor, made_by, self)
@@ -234,6 +238,30 @@ class FunctionNode(MembersOfFunction, Node):
         if self._output_tangents is not None:
             made._tangents = self._output_tangents[position]
         return made
+
+    def _edge_of(self, kind: str, position: int) -> Edge | None:
+        """Return where the gradient of a saved value goes."""
+        return self._edges[position] if kind is INPUT else (self, position) if kind is OUTPUT else None
+
+    def unpacked_slots(self) -> Sequence[Saved | None] | None:
+        """Return what was saved, with tensors made of what saved-tensor hooks have packed; itself if nothing is."""
+        slots = self._saved
+        if not slots or slots is _TAKEN or not any(slot is not None and slot[0] is PACKED for slot in slots):
+            return slots
+        plain: list[Saved | None] = []
+        for slot in slots:
+            if slot is not None and slot.kind is PACKED:
+                kind, made = slot.value[0], self._unpack(slot)
+                slot = Saved(kind, slot.position, made._data if kind is OUTPUT else made, made.counter(), made._version)
+            plain.append(slot)
+        return plain
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        """A handle for each saved slot, on which hooks can be set (CX-29)."""
+        from .handles import raw_saved_tensors
+
+        return raw_saved_tensors(self)
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if create_graph or recorder is not None or self._needed is not None:
@@ -261,6 +289,15 @@ class FunctionNode(MembersOfFunction, Node):
         dense_grads = [None if g is None else densified(g) for g in grads]
         if not self.readable:  # reading it will say so
             return run_backward(self, dense_grads, True)
+        packed = self._saved
+        self._saved = plain = self.unpacked_slots()
+        try:
+            return self._run_on_tape(grads, dense_grads)
+        finally:
+            if self._saved is plain:
+                self._saved = packed
+
+    def _run_on_tape(self, grads: Sequence[Any], dense_grads: list[Tensor | None]) -> Sequence[Data | None]:
         for slot in self._saved or ():
             if slot is not None:
                 self._unpack(slot)  # raises when something saved was changed in place

@@ -16,11 +16,13 @@ from raygrad.errors import DtypeError
 from . import dtypes
 from .anomaly import remember as remember_origin
 from .batched import Batched, living
+from .handles import pack_op
 from .inference import marked, refuse_saving
 from .modes import state
 from .node import NO_EDGE, OpNode
 from .recording import Pending
 from .registry import Op, get_op
+from .saving import in_force
 from .tangents import propagate
 from .tensor import Tensor
 from .views import NO_GRAD, Stale, remember
@@ -280,6 +282,8 @@ def _attach(
             result.output_nr = number
     if state.anomaly is not None:
         remember_origin(node)
+    if state.saving:
+        pack_op(node, in_force())
 
 
 _WANTED = (True,)

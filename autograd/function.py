@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from raygrad.errors import AutogradError
+
 from .anomaly import remember as remember_origin
 from .binding import bind
 from .context import INPUT as INPUT
@@ -24,6 +26,7 @@ from .context import Saved as Saved
 from .context import keep, refer
 from .derive import Meta
 from .function_jvp import propagate
+from .handles import pack_function
 from .inference import marked
 from .layout import is_plain
 from .levels import carried, only
@@ -34,6 +37,7 @@ from .once import once_differentiable as once_differentiable
 from .outputs import check_returned, check_unmarked, wrap_outputs
 from .plan import Plan, unwritten, unwritten_forward, unwritten_setup
 from .recording import Pending
+from .saving import in_force
 from .tensor import Tensor
 from .user_backward import densified
 from .user_backward import run_backward as run_backward
@@ -146,6 +150,11 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
                 arg._data = arg.read()
             elif recorder is None:
                 recorder = owner
+    if recorder is not None and here.saving:
+        raise AutogradError(
+            f"{cls.__name__}.apply: saved-tensor hooks do not reach the worker that runs a Function of a session: "
+            "leave their block before it is applied, or apply it outside of the session"
+        )
     if recorder is None:
         if here.inference:
             result = apply_with_tangents(cls, args, named)[2]
@@ -266,6 +275,8 @@ def _forward(
         keep(node, args, raw)
         if here.anomaly is not None:
             remember_origin(node)
+        if here.saving:
+            pack_function(node, in_force())
     return node, raw, args
 
 

@@ -6,16 +6,22 @@ elsewhere and only named here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from raygrad.errors import AutogradError
 
 from . import node
+from .handles import SavedTensor as SavedTensor
 from .multi_hooks import register_multi_grad_hook as register_multi_grad_hook
+from .mutation import allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors
 from .passes import current_node as current_node
 from .passes import current_pass_id as current_pass_id
 from .passes import is_graph_retained as is_graph_retained
 from .passes import will_run as will_run
+from .saving import disable_saved_tensors_hooks as disable_saved_tensors_hooks
+from .saving import save_on_cpu as save_on_cpu
+from .saving import saved_tensors_hooks as saved_tensors_hooks
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -49,6 +55,12 @@ class GradientEdge(NamedTuple):
     output_nr: int
     ownership_token: node.Node | None = None
     """Kept alive with it; raygrad needs none, since `node` is a strong reference."""
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Count one change in place of a tensor, or of each of several: how a change through a raw array is declared."""
+    for changed in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        changed.counter()[0] += 1
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:

@@ -62,8 +62,9 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
     old = tensor._data
     if recorder is None:
         _check_writeable(tensor)
-    if flows:
-        _keep_old_value(result.grad_fn, old, recorder is None)
+    if flows and isinstance(result.grad_fn, OpNode):
+        result.grad_fn.keep_old_value(old, _copy if recorder is None else _itself)
+    _announce(tensor)
     if recorder is None and not flows:
         _write(tensor, result)
         bump(tensor.counter())
@@ -94,6 +95,7 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
     else:
         _check_leaf(tensor)
         _check_writeable(tensor)
+        _announce(tensor)
         ops.write_item(tensor._data, index, value)
         bump(tensor.counter())
         make_stale(tensor)
@@ -180,6 +182,17 @@ def _write(tensor: Tensor, result: Tensor) -> None:
         np.copyto(tensor._data, result._data, casting="unsafe")
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _announce(tensor: Tensor) -> None:
+    """Tell the saved-tensor hooks in force that a tensor is going to be changed in place."""
+    for hooks in state.saving:
+        if hooks.about_to_change is not None:
+            hooks.about_to_change(tensor)
+
+
 def _check_writeable(tensor: Tensor) -> None:
     if owner_of(tensor)._frozen or tensor._frozen:
         raise AutogradError(
@@ -209,19 +222,6 @@ def _fitted(tensor: Tensor, result: Tensor) -> Tensor:
     if rank(result.dtype.kind) > rank(dtype.kind) and not (result.dtype.kind in "iu" and dtype.kind in "iu"):
         raise AutogradError(f"result type {result.dtype} can't be cast to the desired output type {dtype}")
     return ops.to_dtype(result, dtype)
-
-
-def _keep_old_value(node: Node | None, old: Any, copied: bool) -> None:
-    """Let a node that saved the value about to be replaced keep it: a pending one as it is, an array as a copy."""
-    if not isinstance(node, OpNode) or node.saved is None:
-        return
-    kept = None
-    for slot, data in enumerate(node.saved):
-        if data is old:
-            if kept is None:
-                kept = old if not copied else _copy(old)
-            node.saved[slot] = kept
-            node.versions[slot] = None
 
 
 def _copy(data: Any) -> Any:

@@ -195,6 +195,13 @@ class OpNode(Node):
         self._metas = metas
         self._sequence = next_sequence()
 
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith(("_saved_", "_raw_saved_")):
+            raise AttributeError(f"'{self._title()}' object has no attribute '{name}'")
+        from .handles import saved_attribute
+
+        return saved_attribute(self, name)
+
     def name(self) -> str:
         """Return the node's name, in PyTorch's form."""
         return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
@@ -249,6 +256,18 @@ class OpNode(Node):
 
     def _input_metas(self) -> Sequence[Meta | None]:
         return self.inputs
+
+    def keep_old_value(self, old: Data, copy: Callable[[Data], Data]) -> None:
+        """Keep what `copy` makes of a value that this op saved and that is about to be replaced by its result in place:
+        a copy, or a pending value itself."""
+        saved = self.saved or []
+        kept = None
+        for slot, data in enumerate(saved):
+            if data is old:
+                if kept is None:
+                    kept = copy(old)
+                saved[slot] = kept
+                self.versions[slot] = None
 
     def _check_versions(self) -> None:
         for slot, entry in enumerate(self.versions):

@@ -206,7 +206,8 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
     shipped = recorder.code(node._function)
     context = Constant(Context(_without_graph(node)), CONTEXT)
     items: list[Data | None] = [*grads]
-    saved = {(slot.kind, slot.position): slot for slot in node._saved if slot is not None and slot.kind is not VALUE}
+    slots = node.unpacked_slots()
+    saved = {(slot.kind, slot.position): slot for slot in slots if slot is not None and slot.kind is not VALUE}
     for kind, count in ((INPUT, len(node._inputs)), (OUTPUT, len(node._metas))):
         for position in range(count):
             slot = saved.get((kind, position))

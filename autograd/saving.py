@@ -1,0 +1,188 @@
+"""Saved-tensor hooks: what packs the values that a graph saves, and what makes tensors of them again (SEMANTICS GR).
+
+Rules of this file: the hooks in force, and a packed value. Which values a node saves is the node's affair: see
+`handles` for those that are packed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar, cast
+
+from raygrad.errors import AutogradError
+
+from .derive import Meta
+from .modes import state
+from .node import AccumulateGrad, Edge, stale_message
+from .recording import Data
+from .tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Hooks(NamedTuple):
+    """What is in force: `pack(tensor)` gives what is kept, `unpack` makes a tensor of it again."""
+
+    pack: Callable[[Any], Any]
+    unpack: Callable[[Any], Any]
+    about_to_change: Callable[[Tensor], None] | None = None
+    """Told of a tensor that is going to be changed in place."""
+
+
+class Packed:
+    """A saved value as `pack` returned it.
+
+    What `pack` returned as it was shown, or as an alias of it, is still checked for changes in place (GR-05).
+    """
+
+    __slots__ = ("_counter", "_meta", "_unpack", "_value", "_version")
+
+    def __init__(self, hooks: Hooks, data: Data, edge: Edge | None, counter: list[int]) -> None:
+        self._unpack = hooks.unpack
+        self._meta: Meta = (data.shape, data.dtype)
+        shown = in_place_of(data, edge)
+        shown._counter = counter
+        before, version = state.grad, counter[0]
+        state.grad = False
+        try:
+            value = hooks.pack(shown)
+        finally:
+            state.grad = before
+        if counter[0] != version:
+            raise AutogradError(
+                "A saved tensor pack hook is modifying its input in place: others use that tensor, too. Work on a copy "
+                "of it in the hook: tensor.clone()"
+            )
+        self._counter: list[int] | None = None
+        self._version = version
+        if isinstance(value, Tensor) and value._data is data:
+            self._counter = counter
+            value = Tensor.made(data)  # without its history: a node that holds its own output is a cycle
+        self._value: Any = value
+
+    def keep_old(self, old: Data, copy: Callable[[Data], Data]) -> None:
+        """Keep what `copy` makes of memory that is about to be changed by the very operation that saved it."""
+        if self._counter is not None and self._value._data is old:
+            self._value, self._counter = Tensor.made(copy(old)), None
+
+    def tensor(self, edge: Edge | None) -> Tensor:
+        """Return the value as a new tensor in the place of the graph that `edge` names (GR-03).
+
+        Raises:
+            TypeError: what `unpack` returned is no tensor.
+            RuntimeError: it has another shape or dtype; or what was kept was changed in place.
+        """
+        if self._counter is not None and self._counter[0] != self._version:
+            what = f"[{self._meta[1]} {list(self._meta[0])}], kept by a pack hook as it was,"
+            raise AutogradError(stale_message(what, self._counter[0], self._version))
+        value = self._unpack(self._value)
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(value).__name__}"
+            )
+        if (value.shape, value.dtype) != self._meta:
+            raise AutogradError(
+                f"the unpack hook of a saved tensor returned a {value.dtype} tensor of shape {list(value.shape)}, but "
+                f"a {self._meta[1]} tensor of shape {list(self._meta[0])} was saved"
+            )
+        made = in_place_of(value._data, edge)
+        made.share_counter(value)
+        return made
+
+
+def in_place_of(data: Data, edge: Edge | None) -> Tensor:
+    """Return a new tensor over `data` whose gradient goes where `edge` says; None: nowhere."""
+    if edge is None or edge[0] is None:
+        return Tensor.made(data)
+    if not isinstance(edge[0], AccumulateGrad):
+        return Tensor.made(data, edge[0], edge[1])
+    leaf, accumulator = Tensor.made(data), edge[0]
+    leaf._requires_grad = True
+    leaf._accumulator = lambda: accumulator
+    return leaf
+
+
+def in_force() -> Hooks:
+    """Return the innermost hooks: only they apply (GR-06)."""
+    return state.saving[-1]
+
+
+# ---- the context managers --------------------------------------------------------------------------------------------
+
+
+class saved_tensors_hooks:
+    """Pack what graphs save while the block runs: `pack_hook(tensor)` returns what to keep instead, and
+    `unpack_hook(kept)` is called for a tensor whenever it is read, also after the block.
+
+    Raises:
+        TypeError: one of them cannot be called.
+        RuntimeError: hooks are disabled here.
+    """
+
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        self._hooks = Hooks(pack_hook, unpack_hook)
+        self._outer: list[tuple[Any, ...]] = []
+
+    def __enter__(self) -> None:
+        for hook in self._hooks[:2]:
+            if not callable(hook):
+                raise TypeError(f"saved-tensor hooks must be callable, got {type(hook).__name__}")
+        if state.saving_refused is not None:
+            raise AutogradError(state.saving_refused)
+        self._outer.append(state.saving)
+        _set((*state.saving, self._hooks))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._outer:  # a hook may have left the block before its end
+            _set(self._outer.pop())
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep what graphs save in host memory, and move it back when it is read. On the host nothing is copied.
+
+    Raises:
+        RuntimeError: `pin_memory`, which needs a GPU.
+    """
+
+    def __init__(self, pin_memory: bool = False) -> None:
+        if pin_memory:
+            raise AutogradError("save_on_cpu(pin_memory=True) needs a GPU, and there is none here")
+        super().__init__(lambda tensor: (tensor.device, tensor.cpu()), lambda kept: kept[1].to(kept[0]))
+
+
+class disable_saved_tensors_hooks:
+    """Let nobody set saved-tensor hooks in a block, which they would not survive; a context manager or a decorator.
+
+    Raises:
+        RuntimeError: hooks are set; with this message, as whoever tries in the block.
+    """
+
+    def __init__(self, error_message: str) -> None:
+        self._message = error_message
+        self._outer: list[str | None] = []
+
+    def __enter__(self) -> None:
+        if state.saving:
+            raise AutogradError(self._message)
+        self._outer.append(state.saving_refused)
+        state.saving_refused = self._message
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        state.saving_refused = self._outer.pop()
+
+    def __call__(self, fn: F) -> F:
+        import functools
+
+        @functools.wraps(fn)
+        def without(*args: Any, **kwargs: Any) -> Any:
+            with disable_saved_tensors_hooks(self._message):
+                return fn(*args, **kwargs)
+
+        return cast(F, without)
+
+
+def _set(saving: tuple[Any, ...]) -> None:
+    state.saving = saving
+    state.changed()
