@@ -246,7 +246,7 @@ class FunctionNode(MembersOfFunction, Node):
     def unpacked_slots(self) -> Sequence[Saved | None] | None:
         """Return what was saved, with tensors made of what saved-tensor hooks have packed; itself if nothing is."""
         slots = self._saved
-        if not slots or slots is _TAKEN or not any(slot is not None and slot[0] is PACKED for slot in slots):
+        if not slots or not self.readable or not any(slot is not None and slot[0] is PACKED for slot in slots):
             return slots
         plain: list[Saved | None] = []
         for slot in slots:
