@@ -280,10 +280,12 @@ def _attach(
             result._requires_grad = True
             result.grad_fn = node
             result.output_nr = number
-    if state.anomaly is not None:
-        remember_origin(node)
-    if state.saving:
-        pack_op(node, in_force())
+    here = state.here
+    if here.special:
+        if here.anomaly is not None:
+            remember_origin(node)
+        if here.saving:
+            pack_op(node, in_force())
 
 
 _WANTED = (True,)

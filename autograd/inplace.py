@@ -188,7 +188,7 @@ def _itself(value: Any) -> Any:
 
 def _announce(tensor: Tensor) -> None:
     """Tell the saved-tensor hooks in force that a tensor is going to be changed in place."""
-    for hooks in state.saving:
+    for hooks in state.here.saving:
         if hooks.about_to_change is not None:
             hooks.about_to_change(tensor)
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .node import Node
 
-_condition = threading.Condition()
+_condition = threading.Condition(threading.Lock())
+_waiting: list[int] = []
+"""One entry for each thread that waits."""
 _running: dict[int, Collection[Node]] = {}
 """The nodes of each freeing pass that is under way, by the identity of what they are kept in."""
 
@@ -23,7 +25,11 @@ def begin(nodes: Collection[Node]) -> None:
     """Wait until no other pass is about to free what these nodes hold; then count as under way until `end`."""
     with _condition:
         while _running and any(_meet(nodes, others) for others in _running.values()):
-            _condition.wait()
+            _waiting.append(1)
+            try:
+                _condition.wait()
+            finally:
+                _waiting.pop()
         _running[id(nodes)] = nodes
 
 
@@ -31,7 +37,8 @@ def end(nodes: Collection[Node]) -> None:
     """Note that the pass over these nodes is over."""
     with _condition:
         del _running[id(nodes)]
-        _condition.notify_all()
+        if _waiting:
+            _condition.notify_all()
 
 
 def _meet(left: Collection[Node], right: Collection[Node]) -> bool:

@@ -70,7 +70,7 @@ def each_slot_is_packed(T: Any, log: Log) -> Any:
     return [after, outside, read, counts, x.grad, y.grad]
 
 
-@program("GR-01", "GR-02", eager_only=SESSION)
+@program("GR-01", "GR-02")
 def built_in_ops_are_packed(T: Any, log: Log) -> Any:
     """A built-in op whose saved values the hooks do not see, or see in another state."""
     x, y = leaf(T, 3), leaf(T, 3, seed=1)
@@ -361,7 +361,7 @@ def hooks_of_one_slot(T: Any, log: Log) -> Any:
     return [len(slots), at_once, seen, x.grad, y.grad]
 
 
-@program("GR-14", eager_only=SESSION)
+@program("GR-14")
 def hooks_of_one_operand(T: Any, log: Log) -> Any:
     """A built-in op's saved value that cannot be read, or be packed alone."""
     x, y = leaf(T, 3), leaf(T, 3, seed=1)
@@ -374,7 +374,7 @@ def hooks_of_one_operand(T: Any, log: Log) -> Any:
     return [before, after, e.grad_fn._saved_result, x.grad, y.grad]
 
 
-@program("CX-15", eager_only=SESSION)
+@program("CX-15")
 def changes_that_are_declared(T: Any, log: Log) -> Any:
     """A change through a raw array that goes unnoticed although it was declared."""
     x = leaf(T, 3)

@@ -60,7 +60,7 @@ def a_new_thread_records(T: Any, log: Log) -> Any:
     return [flags]
 
 
-@program("MD-03", eager_only=SESSION)
+@program("MD-03")
 def modes_and_forward_mode(T: Any, log: Log) -> Any:
     """Tangents that stop under no_grad, or go on in inference mode."""
     fwAD = T.autograd.forward_ad

@@ -135,7 +135,7 @@ def nodes_by_hand(T: Any, log: Log) -> Any:
     return [left, right, scaled, x.grad, recorded.requires_grad]
 
 
-@program("ND-08", eager_only="the session side is not built yet: what apply of a node returns there")
+@program("ND-08")
 def a_functions_node_by_hand(T: Any, log: Log) -> Any:
     """A node whose `apply` does not run the user's backward."""
     x = leaf(T, 3)
@@ -189,7 +189,7 @@ def handles(T: Any, log: Log) -> Any:
     return [inside, x.grad, isinstance(handle.id, int)]
 
 
-@program("ND-12", "HK-22", eager_only="the session side is not built yet: a hook that removes another at the client")
+@program("ND-12", "HK-22", eager_only="hooks run on workers: none can remove another one at the client (DR-06)")
 def a_hook_removed_by_another(T: Any, log: Log) -> Any:
     """A hook that is skipped in the pass in which it was removed."""
     x = leaf(T, 3)
@@ -248,7 +248,7 @@ def a_deep_graph(T: Any, log: Log) -> Any:
 
 
 # torch 2.13 never collects a hook that holds its own node's output
-@program("ND-17", torch=False, eager_only="the session side is not built yet: what a session keeps of a hook")
+@program("ND-17", torch=False)
 def hooks_live_as_long_as_their_node(T: Any, log: Log) -> Any:
     """A hook that dies before the graph, or is never collected."""
 
@@ -270,7 +270,7 @@ def hooks_live_as_long_as_their_node(T: Any, log: Log) -> Any:
     return [during, alive() is None, x.grad]
 
 
-@program("ND-18", eager_only="the session side is not built yet: when a session's values die at the client")
+@program("ND-18")
 def graphs_die_by_themselves(T: Any, log: Log) -> Any:
     """A graph, or what it saved, that waits for the garbage collector."""
     Mul = np_mul(T)
