@@ -34,7 +34,10 @@ class FunctionMethods:
     arctan: Method
     arctan2: Method
     arctanh: Method
+    argwhere: Method
     baddbmm: Method
+    bitwise_left_shift: Method
+    bitwise_right_shift: Method
     clip: Method
     conj_physical: Method
     copysign: Method
@@ -68,12 +71,16 @@ class FunctionMethods:
     ger: Method
     greater: Method
     greater_equal: Method
+    heaviside: Method
     hsplit: Method
     index_copy: Method
     index_fill: Method
     index_put: Method
     inner: Method
     inverse: Method
+    is_nonzero: Method
+    is_same_size: Method
+    is_signed: Method
     isclose: Method
     isneginf: Method
     isposinf: Method
@@ -92,6 +99,7 @@ class FunctionMethods:
     masked_select: Method
     matrix_power: Method
     median: Method
+    moveaxis: Method
     msort: Method
     multiply: Method
     mvlgamma: Method
@@ -101,6 +109,7 @@ class FunctionMethods:
     nanquantile: Method
     nansum: Method
     negative: Method
+    nextafter: Method
     not_equal: Method
     pinverse: Method
     positive: Method
@@ -116,7 +125,9 @@ class FunctionMethods:
     sinc: Method
     slice_scatter: Method
     slogdet: Method
+    split_with_sizes: Method
     subtract: Method
+    sum_to_size: Method
     take: Method
     tensor_split: Method
     true_divide: Method

@@ -104,7 +104,8 @@ def isfinite(input: Any) -> Any:
 # ---- bits ------------------------------------------------------------------------------------------------------------
 
 
-def _infer_bitwise(name: str) -> Any:
+def infer_bitwise(name: str) -> Any:
+    """Return the shape rule of an elementwise op of integers and bools."""
     elementwise = infer_elementwise(name)
 
     def infer(params: tuple[Any, ...], *operands: Any) -> Any:
@@ -116,10 +117,10 @@ def _infer_bitwise(name: str) -> Any:
     return infer
 
 
-_BITWISE_AND = define("bitwise_and", ("a", "b"), np.bitwise_and, _infer_bitwise("bitwise_and"), promotes="arith")
-_BITWISE_OR = define("bitwise_or", ("a", "b"), np.bitwise_or, _infer_bitwise("bitwise_or"), promotes="arith")
-_BITWISE_XOR = define("bitwise_xor", ("a", "b"), np.bitwise_xor, _infer_bitwise("bitwise_xor"), promotes="arith")
-_BITWISE_NOT = define("bitwise_not", ("a",), np.invert, _infer_bitwise("bitwise_not"))
+_BITWISE_AND = define("bitwise_and", ("a", "b"), np.bitwise_and, infer_bitwise("bitwise_and"), promotes="arith")
+_BITWISE_OR = define("bitwise_or", ("a", "b"), np.bitwise_or, infer_bitwise("bitwise_or"), promotes="arith")
+_BITWISE_XOR = define("bitwise_xor", ("a", "b"), np.bitwise_xor, infer_bitwise("bitwise_xor"), promotes="arith")
+_BITWISE_NOT = define("bitwise_not", ("a",), np.invert, infer_bitwise("bitwise_not"))
 
 
 def bitwise_and(input: Any, other: Any) -> Any:

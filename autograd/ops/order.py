@@ -128,8 +128,7 @@ def quantile(
         interpolation: "linear" or "midpoint" between neighbours; "lower", "higher" or "nearest" for one of them.
 
     Raises:
-        ValueError: another interpolation.
-        RuntimeError: `q` has more dimensions, or is out of range.
+        RuntimeError: another interpolation, or `q` has more dimensions, or is out of range.
     """
     return _quantile(input, q, dim, keepdim, interpolation, False)
 
@@ -143,7 +142,7 @@ def nanquantile(
 
 def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip: bool) -> Any:
     if interpolation not in (*_ROUNDED, "linear", "midpoint"):
-        raise ValueError(
+        raise AutogradError(
             f"quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}"
         )

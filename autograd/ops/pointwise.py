@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from raygrad.errors import AutogradError
+
 from ..dispatch import call
 from .arithmetic import add, clamp, div, logaddexp, mul, pow, sub
 from .compare import isfinite, isinf, isnan, keep, where
@@ -26,7 +28,7 @@ PUBLIC = """
 def positive(input: Any) -> Any:
     """Return `input` as it is; that of bools is an error."""
     if input.dtype.kind == "b":
-        raise TypeError("positive: the `+` of a bool tensor is not supported; convert it to an integer first")
+        raise AutogradError("positive: the `+` of a bool tensor is not supported; convert it to an integer first")
     return input
 
 

@@ -12,7 +12,7 @@ from raygrad.errors import AutogradError
 
 from .. import dtypes
 from ..tensor import Tensor
-from .define import axis_of, conj
+from .define import axis_of, conj, sizes_of
 from .diagonals import diag, on_diagonal
 from .gathering import index_select
 from .indexing import zeros_around
@@ -21,8 +21,8 @@ from .shape import expand, flip, reshape, transpose, unsqueeze
 
 PUBLIC = """
     adjoint atleast_1d atleast_2d atleast_3d block_diag cartesian_prod column_stack combinations diag_embed diagflat
-    dsplit dstack fliplr flipud hsplit kron meshgrid ravel rot90 row_stack tensor_split tril_indices triu_indices
-    vander vsplit
+    dsplit dstack fliplr flipud hsplit kron meshgrid ravel rot90 row_stack split_with_sizes sum_to_size tensor_split
+    tril_indices triu_indices vander vsplit
 """.split()
 
 # ---- turned ----------------------------------------------------------------------------------------------------------
@@ -271,3 +271,19 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> A
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Any:
     """Return the rows and columns of the elements of a matrix's upper triangle."""
     return _triangle(np.triu_indices, row, col, offset, dtype)
+
+
+def sum_to_size(input: Any, *size: Any) -> Any:
+    """Return `input` summed down to a shape that broadcasts to its own.
+
+    Raises:
+        RuntimeError: it does not.
+    """
+    from ..derive import sum_to
+
+    return sum_to(input, sizes_of(size))
+
+
+def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Return the pieces of `input` along `dim` that have the given sizes."""
+    return split(input, list(split_sizes), dim)

@@ -45,7 +45,7 @@ def hardswish(input: Any) -> Any:
 def celu(input: Any, alpha: float = 1.0) -> Any:
     """Return `input` where it is positive, `alpha * (exp(input / alpha) - 1)` elsewhere."""
     if alpha == 0:
-        raise ZeroDivisionError("celu: alpha cannot be 0")
+        raise AutogradError("celu: alpha cannot be 0: the input is divided by it")
     return elu(div(input, alpha)) * alpha
 
 

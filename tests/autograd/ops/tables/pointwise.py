@@ -90,3 +90,35 @@ add(
     np.array([1.0 + 1e-9, math.inf, math.nan, 2.1]),
     order=0,
 )
+
+add = family("questions")
+add(
+    "shifts",
+    lambda T, a, b: (T.bitwise_left_shift(a, b), a.bitwise_right_shift(b)),
+    ints(9, 4) - 4,
+    ints(3, 4),
+    order=0,
+)
+add("heaviside", lambda T, a, b: T.heaviside(a.detach(), b.detach()), np.array([-1.0, 0.0, 2.0]), real(3), order=0)
+add("heaviside-int", lambda T, a, b: a.heaviside(b), np.array([-1, 0, 2]), ints(5, 3), order=0)
+add("nextafter", lambda T, a, b: T.nextafter(a.detach(), b.detach()), real(3), real(3), order=0)
+add("argwhere", one("argwhere"), ints(2, 2, 3), order=0)
+add(
+    "answers",
+    lambda T, a, b: [
+        T.tensor(answer)
+        for answer in (
+            T.equal(a, b),
+            T.equal(a, a),
+            T.equal(a, a[0]),
+            T.numel(a),
+            T.is_floating_point(a),
+            a[0, 0].is_nonzero(),
+            T.is_same_size(a, b),
+            T.is_signed(a),
+        )
+    ],
+    ints(3, 2, 3),
+    ints(3, 2, 3) + 1,
+    order=0,
+)

@@ -189,3 +189,7 @@ add(
     real(2, 3, 2),
 )
 add("addbmm", lambda T, a, x, y: T.addbmm(a, x, y, alpha=2) + a.addbmm(x, y), real(2, 2), real(2, 2, 3), real(2, 3, 2))
+
+add = family("rearranging")
+add("sum_to_size", lambda T, x: (x.sum_to_size(2, 1), x.sum_to_size((3,)), x.moveaxis(0, 1)), real(2, 3))
+add("split_with_sizes", lambda T, x: (*T.split_with_sizes(x, [1, 2]), *x.split_with_sizes((2, 2), 1)), real(3, 4))

@@ -1,0 +1,104 @@
+"""Questions about tensors, and elementwise functions of integers and of neighbouring numbers: none has a derivative."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..dispatch import call
+from .compare import infer_bitwise
+from .define import define, infer_elementwise, xp
+from .indexing import nonzero
+from .reduce import sum
+
+PUBLIC = """
+    argwhere bitwise_left_shift bitwise_right_shift equal heaviside is_floating_point is_nonzero is_same_size is_signed
+    nextafter numel
+""".split()
+
+
+def _heaviside(a: Any, b: Any) -> Any:
+    return xp.heaviside(a, b) if a.dtype.kind == "f" else np.where(a == 0, b, a > 0).astype(a.dtype)
+
+
+_LEFT_SHIFT = define(
+    "bitwise_left_shift", ("a", "b"), np.left_shift, infer_bitwise("bitwise_left_shift"), promotes="arith"
+)
+_RIGHT_SHIFT = define(
+    "bitwise_right_shift", ("a", "b"), np.right_shift, infer_bitwise("bitwise_right_shift"), promotes="arith"
+)
+_HEAVISIDE = define("heaviside", ("a", "b"), _heaviside, infer_elementwise("heaviside"))
+_NEXTAFTER = define("nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float")
+
+
+def bitwise_left_shift(input: Any, other: Any) -> Any:
+    """Return `input << other`."""
+    return call(_LEFT_SHIFT, (input, other))
+
+
+def bitwise_right_shift(input: Any, other: Any) -> Any:
+    """Return `input >> other`, the sign being kept."""
+    return call(_RIGHT_SHIFT, (input, other))
+
+
+def heaviside(input: Any, values: Any) -> Any:
+    """Return 0 below 0, 1 above, `values` at 0.
+
+    Raises:
+        RuntimeError: two dtypes.
+    """
+    if input.dtype != values.dtype:
+        raise AutogradError(
+            f"heaviside is not yet implemented for tensors with different dtypes: {input.dtype}, {values.dtype}"
+        )
+    return call(_HEAVISIDE, (input, values))
+
+
+def nextafter(input: Any, other: Any) -> Any:
+    """Return the next number that the dtype has after `input`, towards `other`."""
+    return call(_NEXTAFTER, (input, other))
+
+
+def argwhere(input: Any) -> Any:
+    """Return the indices of the elements that are not zero, one row each; in a session, waits for their number."""
+    return nonzero(input)
+
+
+def equal(input: Any, other: Any) -> bool:
+    """Tell whether two tensors have the same shape and elements; in a session, waits."""
+    return tuple(input.shape) == tuple(other.shape) and not bool(sum(input != other))
+
+
+def numel(input: Any) -> int:
+    """Return the number of elements."""
+    return math.prod(input.shape)
+
+
+def is_nonzero(input: Any) -> bool:
+    """Tell whether the one element is not zero; in a session, waits.
+
+    Raises:
+        RuntimeError: there is not exactly one.
+    """
+    if numel(input) != 1:
+        raise AutogradError("Boolean value of Tensor with more than one value is ambiguous")
+    return bool(input != 0)
+
+
+def is_same_size(input: Any, other: Any) -> bool:
+    """Tell whether two tensors have the same shape."""
+    return tuple(input.shape) == tuple(other.shape)
+
+
+def is_floating_point(input: Any) -> bool:
+    """Tell whether the dtype is floating."""
+    return input.dtype.kind == "f"
+
+
+def is_signed(input: Any) -> bool:
+    """Tell whether the dtype has negative numbers."""
+    return input.dtype.kind in "ifc"
