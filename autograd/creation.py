@@ -114,7 +114,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data if dtype is None or data.dtype == dtypes.as_dtype(dtype) else data.to(dtype)
     array = np.asarray(_array_of(data, dtype))
-    made = Tensor.made(array)
+    made = marked(Tensor.made(array))
     made._shares_memory = isinstance(data, np.ndarray) or hasattr(data, "__dlpack__")
     return made
 
@@ -125,7 +125,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     made = Tensor.made(np.asarray(_checked_dtype(ndarray)))
     made._shares_memory = True
-    return made
+    return marked(made) if state.here.inference else made
 
 
 # ---- filled ----------------------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def raw_saved_tensors(node: FunctionNode) -> tuple[SavedTensor, ...]:
     """
     if node._saved is None:
         raise AutogradError(FREED)
-    return tuple(SavedTensor.of(node, index) for index in range(len(node._saved)))
+    return tuple([SavedTensor.of(node, index) for index, _ in enumerate(node._saved)])
 
 
 _PYTORCH_NAMES = {"self": 0, "other": 1, "result": -1}

@@ -414,3 +414,63 @@ def gradients_without_elements(T: Any, log: Log) -> Any:
     y = leaf(T, 1, 4)
     (y * T.zeros(0, 4, dtype=T.float64)).sum().backward()
     return [x.grad, w.grad, y.grad]
+
+
+@program("EN-28")
+def what_grad_may_be_assigned(T: Any, log: Log) -> Any:
+    """A gradient of another kind, shape or dtype, or the tensor itself, that is taken."""
+    x = leaf(T, 3)
+    with raises(TypeError):
+        x.grad = 3.0
+    with raises(RuntimeError, "size"):
+        x.grad = constant(T, 2)
+    with raises(RuntimeError, "type"):
+        x.grad = constant(T, 3, dtype="float32")
+    with raises(RuntimeError, "own grad"):
+        x.grad = x
+    x.grad = constant(T, 3)
+    (x * 2).sum().backward()
+    kept = x.grad.clone()
+    del x.grad
+    y = x * 2
+    with warns(UserWarning, "retain_grad()"):
+        none = y.grad
+    return [kept, x.grad, none]
+
+
+@program("EN-29", "EN-30", "EN-35")
+def what_may_be_changed_of_a_tensor(T: Any, log: Log) -> Any:
+    """A flag, a leaf or a view that is changed although its graph forbids it."""
+    x = leaf(T, 4)
+    with raises(RuntimeError, "floating point"):
+        T.tensor([1, 2]).requires_grad_()
+    with raises(RuntimeError, "leaf variables"):
+        (x * 2).requires_grad = False
+    with raises(RuntimeError, "leaf Variable that requires grad"):
+        x.mul_(2)
+    with raises(RuntimeError, "leaf Variable that requires grad"):
+        x[:2].mul_(2)
+    with T.no_grad():
+        x.mul_(2)
+    y = x * 1
+    with raises(RuntimeError, "detach views in-place"):
+        y[:2].detach_()
+    alias = y.detach()
+    y.mul_(3)
+    return [x, alias, alias.requires_grad, alias.is_leaf]
+
+
+@program("EN-31")
+def retained_gradients_over_passes(T: Any, log: Log) -> Any:
+    """A retained gradient that is replaced instead of added to, or one of a constant."""
+    x = leaf(T, 3)
+    y = np_tanh(T).apply(x)
+    unused = x * 2
+    for tensor in (x, y, y, unused):
+        tensor.retain_grad()
+    with raises(RuntimeError):
+        constant(T, 3).retain_grad()
+    loss = (y * y).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    return [y.grad, x.grad, unused.grad, x.retains_grad, y.retains_grad]
