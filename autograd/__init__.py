@@ -16,6 +16,7 @@ from . import ops as ops  # first: the catalogue fills the registry and gives te
 
 # isort: split
 from . import forward_ad as forward_ad
+from . import functional as functional
 from . import graph as graph
 from .anomaly import detect_anomaly as detect_anomaly
 from .anomaly import set_detect_anomaly as set_detect_anomaly
@@ -53,6 +54,7 @@ __all__ = [
     "detect_anomaly",
     "enable_grad",
     "forward_ad",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",

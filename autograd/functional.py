@@ -1,0 +1,325 @@
+"""Products with Jacobians and Hessians of functions of tensors, under the names of `torch.autograd.functional`.
+
+Rules of this file: what these functions accept and how they arrange results; the derivatives are the engine's. They
+take a function of tensors that returns tensors, alone or in tuples; `raygrad.func` has the composable transforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from . import ops
+from .engine import grad
+from .levels import hand_on
+from .modes import enable_grad
+from .tensor import Tensor
+from .transforms.common import Aliases
+from .transforms.jacobian import basis_of
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Tensors = tuple[Tensor, ...]
+Results = list[Tensor | None]
+
+
+# ---- what goes in and comes out --------------------------------------------------------------------------------------
+
+
+def _as_tuple(given: Any, name: str, function: str) -> tuple[Tensors, bool]:
+    """Return tensors as a tuple, and whether they came in one.
+
+    Raises:
+        TypeError: something else is given.
+    """
+    several = isinstance(given, tuple)
+    items: tuple[Any, ...] = cast("tuple[Any, ...]", given) if several else (given,)
+    for index, item in enumerate(items):
+        if not isinstance(item, Tensor):
+            where = f"the value at index {index} has type {type(item)}" if several else f"it has type {type(item)}"
+            raise TypeError(f"The {name} of {function} must be either a Tensor or a tuple of Tensors, but {where}.")
+    return items, several
+
+
+def _vectors(v: Any, like: Tensors, name: str) -> Tensors:
+    """Return the given vectors, checked; ones if there are none and one element is enough.
+
+    Raises:
+        RuntimeError: there are none, too few, or of other shapes.
+    """
+    if v is None:
+        if len(like) != 1 or like[0]._data.size != 1:
+            raise AutogradError(f"The vector v can only be None if {name} a single Tensor with a single element.")
+        return (ops.ones_as(like[0]),)
+    given, _ = _as_tuple(v, "v", "functional")
+    if len(given) != len(like):
+        raise AutogradError(f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
+    for index, (vector, tensor) in enumerate(zip(given, like, strict=True)):
+        if vector.shape != tensor.shape:
+            raise AutogradError(
+                f"Entry {index} in v has invalid size: should be {list(tensor.shape)} but got {list(vector.shape)}."
+            )
+    return given
+
+
+class _Run:
+    """A function run on aliases of its inputs, for the derivatives to be taken of it.
+
+    Attributes:
+        inputs: the aliases; they lead on to the inputs where the results are to be differentiated.
+        outputs: what the function returned.
+    """
+
+    def __init__(self, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, name: str) -> None:
+        given, self.many_inputs = _as_tuple(inputs, "inputs", name)
+        aliases = Aliases()
+        self._create_graph = create_graph
+        self._strict = strict
+        self.inputs = tuple([aliases.of(t if create_graph else hand_on(t, t.detach())) for t in given])
+        with enable_grad():
+            result = func(*self.inputs)
+        aliases.close()
+        self.outputs, self.many_outputs = _as_tuple(result, "outputs of the user-provided function", name)
+        if strict:
+            for index, output in enumerate(self.outputs):
+                if not output._requires_grad:
+                    raise AutogradError(
+                        f"Output {index} of the user-provided function does not require gradients. The outputs must be "
+                        "computed in a differentiable manner from the input when running in strict mode."
+                    )
+
+    def pulled(self, outputs: Sequence[Tensor], grads: Sequence[Tensor], inputs: Tensors, record: bool) -> Results:
+        """Return gradients of some outputs by some inputs, None where there are none; what is needed for another
+        pass is kept."""
+        pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if o._requires_grad]
+        if not pairs:
+            return [None] * len(inputs)
+        with enable_grad():
+            found = grad([o for o, _ in pairs], inputs, [g for _, g in pairs], True, record, allow_unused=True)
+        return list(found)
+
+    def filled(self, found: Results, like: Sequence[Tensor], what: str) -> list[Tensor]:
+        """Return gradients with zeros where there are none.
+
+        Raises:
+            RuntimeError: in strict mode, where there is none.
+        """
+        out: list[Tensor] = []
+        for index, (gradient, tensor) in enumerate(zip(found, like, strict=True)):
+            if gradient is None and self._strict:
+                raise AutogradError(f"{what.format(index)} This is not allowed in strict mode.")
+            out.append(ops.zeros_as(tensor).detach() if gradient is None else gradient)
+        return out
+
+    def finished(self, tensors: Sequence[Tensor], many: bool) -> Any:
+        """Return results as the caller gave the inputs: with a graph if that was asked for."""
+        kept = [t if self._create_graph else hand_on(t, t.detach()) for t in tensors]
+        return tuple(kept) if many else kept[0]
+
+    def result(self) -> Any:
+        """Return what the function returned."""
+        return self.finished(self.outputs, self.many_outputs)
+
+    def scalar(self, name: str) -> Tensor:
+        """Return the one output of one element.
+
+        Raises:
+            RuntimeError: the function returned something else.
+        """
+        if self.many_outputs:
+            raise AutogradError(f"The function given to {name} should return a single Tensor")
+        if self.outputs[0]._data.size != 1:
+            raise AutogradError(f"The Tensor returned by the function given to {name} should contain a single element")
+        return self.outputs[0]
+
+
+_INDEPENDENT = "The output of the user-provided function is independent of input {}."
+_LINEAR = "The gradient of the user-provided function is independent of input {}."
+
+
+# ---- products --------------------------------------------------------------------------------------------------------
+
+
+def vjp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return `func(*inputs)` and the product of `v` with the Jacobian: gradients like the inputs.
+
+    Args:
+        func: takes tensors and returns a tensor or a tuple of them.
+        inputs: a tensor or a tuple of them.
+        v: gradients like the outputs; may be left out for one output of one element.
+        create_graph: results can be differentiated.
+        strict: raise where an output does not depend on an input, instead of returning zeros.
+
+    Raises:
+        RuntimeError: `v` does not fit; or, if `strict`, an independence.
+        TypeError: something else than tensors.
+    """
+    run = _Run(func, inputs, create_graph, strict, "vjp")
+    vectors = _vectors(v, run.outputs, "the user-provided function returns")
+    found = run.pulled(run.outputs, vectors, run.inputs, create_graph)
+    return run.result(), run.finished(run.filled(found, run.inputs, _INDEPENDENT), run.many_inputs)
+
+
+def jvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return `func(*inputs)` and the product of the Jacobian with `v`, which is like the inputs; see `vjp`.
+
+    It differentiates a backward, so that Functions need no jvp; `raygrad.func.jvp` uses forward mode.
+    """
+    run = _Run(func, inputs, create_graph, strict, "jvp")
+    vectors = _vectors(v, run.inputs, "the input to the user-provided function is")
+    return run.result(), run.finished(
+        _pushed(run, run.outputs, vectors, create_graph, "Output {} is independent of the inputs."), run.many_outputs
+    )
+
+
+def _pushed(run: _Run, outputs: Sequence[Tensor], vectors: Tensors, create_graph: bool, what: str) -> list[Tensor]:
+    """Return the derivative of outputs along vectors: of what pulls gradients u back, the derivative by u."""
+    seeds = tuple([ops.zeros_as(output).detach() for output in outputs])
+    for seed in seeds:
+        seed._requires_grad = True
+    turned = run.pulled(outputs, seeds, run.inputs, True)
+    live = [(g, vector) for g, vector in zip(turned, vectors, strict=True) if g is not None]
+    found = run.pulled([g for g, _ in live], [vector for _, vector in live], seeds, create_graph)
+    return run.filled(found, outputs, what)
+
+
+def vhp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return `func(*inputs)`, one scalar, and the product of `v`, like the inputs, with its Hessian; see `vjp`."""
+    run, gradient, vectors = _gradient(func, inputs, v, create_graph, strict, "vhp")
+    found = run.pulled(gradient, vectors, run.inputs, create_graph)
+    return run.result(), run.finished(run.filled(found, run.inputs, _LINEAR), run.many_inputs)
+
+
+def hvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return `func(*inputs)`, one scalar, and the product of its Hessian with `v`, which is like the inputs; see `vjp`.
+
+    As `vhp`, which is faster, wherever the Hessian is symmetric.
+    """
+    run, gradient, vectors = _gradient(func, inputs, v, create_graph, strict, "hvp")
+    return run.result(), run.finished(_pushed(run, gradient, vectors, create_graph, _LINEAR), run.many_inputs)
+
+
+def _gradient(
+    func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool, name: str
+) -> tuple[_Run, list[Tensor], Tensors]:
+    """Run a scalar function; return that run, its gradient with its graph, and the checked vectors."""
+    run = _Run(func, inputs, create_graph, strict, name)
+    output = run.scalar(name)
+    found = run.pulled((output,), (ops.ones_as(output),), run.inputs, True)
+    gradient = run.filled(found, run.inputs, _INDEPENDENT)
+    return run, gradient, _vectors(v, run.inputs, "the input to the user-provided function is")
+
+
+# ---- matrices --------------------------------------------------------------------------------------------------------
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """Return the Jacobian of `func` at `inputs`.
+
+    Args:
+        func, inputs, create_graph, strict: as for `vjp`.
+        vectorize: compute all rows (or columns) at once by `vmap`, which every Function in it must support.
+        strategy: "reverse-mode", or "forward-mode", which needs `vectorize`.
+
+    Returns:
+        For each output (a tuple if the function returned one) and each input (a tuple if one is given) a tensor of
+        shape `output.shape + input.shape`.
+
+    Raises:
+        RuntimeError: if `strict`, an output that does not depend on an input; `strict` together with `vectorize`.
+        NotImplementedError: "forward-mode" without `vectorize`, or with `create_graph`.
+        AssertionError: an unknown strategy.
+    """
+    _check_strategy(strategy, create_graph, strict, vectorize)
+    if strategy == "forward-mode":
+        return _by_columns(func, inputs)
+    run = _Run(func, inputs, create_graph, strict, "jacobian")
+    rows: list[Any] = []
+    for index, output in enumerate(run.outputs):
+        what = f"Output {index} of the user-provided function is independent of input {{}}."
+        basis = basis_of(output)
+
+        def row(seed: Tensor, output: Tensor = output, what: str = what) -> list[Tensor]:
+            return run.filled(run.pulled((output,), (seed,), run.inputs, create_graph), run.inputs, what)
+
+        if vectorize and basis:
+            from .vmap import vmap
+
+            blocks = vmap(lambda seed, row=row: tuple(row(seed)))(ops.stack(basis))
+        elif basis:
+            blocks = [ops.stack(list(column)) for column in zip(*[row(seed) for seed in basis], strict=True)]
+        else:
+            blocks = [Tensor.made(np.zeros((0, *t.shape), t.dtype)) for t in run.inputs]
+        shaped = [ops.reshape(b, (*output.shape, *t.shape)) for b, t in zip(blocks, run.inputs, strict=True)]
+        rows.append(run.finished(shaped, run.many_inputs))
+    return tuple(rows) if run.many_outputs else rows[0]
+
+
+def _check_strategy(strategy: str, create_graph: bool, strict: bool, vectorize: bool) -> None:
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got {strategy!r}')
+    if strict and vectorize:
+        raise AutogradError(
+            "jacobian: `strict=True` and `vectorize=True` are not supported together: set one of them to False"
+        )
+    if strategy == "forward-mode" and (create_graph or not vectorize):
+        raise NotImplementedError(
+            'jacobian: strategy="forward-mode" needs vectorize=True and create_graph=False; raygrad.func.jacfwd can be '
+            "differentiated again"
+        )
+
+
+def _by_columns(func: Callable[..., Any], inputs: Any) -> Any:
+    """Return the Jacobian by forward mode, all columns at once."""
+    from .transforms.jacobian import jacfwd
+
+    given, several = _as_tuple(inputs, "inputs", "jacobian")
+    given = tuple([tensor.detach() for tensor in given])
+    found = jacfwd(func, argnums=tuple(range(len(given))))(*given)
+    if several:
+        return found
+    return tuple([block[0] for block in found]) if isinstance(found[0], tuple) else found[0]
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """Return the Hessian of a function of one scalar output: for each pair of inputs a tensor; see `jacobian`.
+
+    Raises:
+        RuntimeError: the function returns something else; otherwise as `jacobian`.
+    """
+    given, several = _as_tuple(inputs, "inputs", "hessian")
+
+    def gradient(*tensors: Tensor) -> Any:
+        run = _Run(func, tensors, True, strict, "hessian")
+        output = run.scalar("hessian")
+        found = run.pulled((output,), (ops.ones_as(output),), run.inputs, True)
+        shaped = run.filled(found, run.inputs, _INDEPENDENT)
+        return tuple(shaped) if several else shaped[0]
+
+    return jacobian(gradient, given if several else given[0], create_graph, strict, vectorize, outer_jacobian_strategy)
