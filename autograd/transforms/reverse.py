@@ -10,7 +10,7 @@ from raygrad.errors import AutogradError
 
 from ..engine import grad as engine_grad
 from ..modes import state
-from ..once import behind
+from ..once import check_differentiable
 from ..tensor import Tensor
 from ..trees import flatten, unflatten
 from .common import (
@@ -101,9 +101,7 @@ def gradients(
     given = None if cotangents is None else [cotangents[i] for i in chosen]
     found: Any = [None] * len(inputs)
     if roots:
-        refused, _ = behind(roots)
-        if refused is not None:  # it lies on no path to the inputs: the pass would not run it, and give zeros
-            raise refused.error
+        check_differentiable(roots)
         recording = state.grad and (leads_out(roots) or any(c._requires_grad for c in given or ()))
         found = engine_grad(roots, inputs, given, retain_graph, recording, allow_unused=True)
     return [

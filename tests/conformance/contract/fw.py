@@ -252,18 +252,19 @@ def a_view_needs_a_view_of_its_tangent(T: Any, log: Log) -> Any:
         return [list(fw.unpack_dual(item)) for item in (same, part, fresh)]
 
 
-@program("FW-11", eager_only="a worker is given each tangent by itself, and the message does not say whose view it was")
+@program("FW-11")
 def a_view_of_a_tangent_that_is_a_view(T: Any, log: Log) -> Any:
     """A view of another tangent with the same primal's shape."""
     fw = T.autograd.forward_ad
     with fw.dual_level():
         part = _dual(T, 3)[:2]
-        with raises(RuntimeError, "of the same base"):
+        with raises(RuntimeError, "the jvp is not returning a view of the"):
             _function(T, lambda ctx, x: x[:1], lambda ctx, t: T.ones(2, dtype=T.float64)[:1]).apply(part)
-        return list(fw.unpack_dual(_function(T, lambda ctx, x: x[:1], lambda ctx, t: t[:1]).apply(part)))
+        other = _dual(T, 3)[:2]
+        return list(fw.unpack_dual(_function(T, lambda ctx, x: x[:1], lambda ctx, t: t[:1]).apply(other)))
 
 
-@program("FW-12", eager_only="a Function that changes its input in place cannot be applied in a session yet")
+@program("FW-12")
 def a_dirty_input_and_its_tangent(T: Any, log: Log) -> Any:
     """A tangent that is not changed where its primal is."""
     fw = T.autograd.forward_ad
