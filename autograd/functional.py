@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import numpy as np
-
 from raygrad.errors import AutogradError
 
 from . import ops
@@ -19,7 +17,7 @@ from .levels import hand_on
 from .modes import enable_grad
 from .tensor import Tensor
 from .transforms.common import Aliases
-from .transforms.jacobian import basis_of
+from .transforms.jacobian import along_basis, one_by_one
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -256,19 +254,11 @@ def jacobian(
     rows: list[Any] = []
     for index, output in enumerate(run.outputs):
         what = f"Output {index} of the user-provided function is independent of input {{}}."
-        basis = basis_of(output)
 
-        def row(seed: Tensor, output: Tensor = output, what: str = what) -> list[Tensor]:
-            return run.filled(run.pulled((output,), (seed,), run.inputs, create_graph), run.inputs, what)
+        def row(seed: Tensor, output: Tensor = output, what: str = what) -> tuple[Tensor, ...]:
+            return tuple(run.filled(run.pulled((output,), (seed,), run.inputs, create_graph), run.inputs, what))
 
-        if vectorize and basis:
-            from .vmap import vmap
-
-            blocks = vmap(lambda seed, row=row: tuple(row(seed)))(ops.stack(basis))
-        elif basis:
-            blocks = [ops.stack(list(column)) for column in zip(*[row(seed) for seed in basis], strict=True)]
-        else:
-            blocks = [Tensor.made(np.zeros((0, *t.shape), t.dtype)) for t in run.inputs]
+        blocks = along_basis(row, output) if vectorize else one_by_one(row, output)
         shaped = [ops.reshape(b, (*output.shape, *t.shape)) for b, t in zip(blocks, run.inputs, strict=True)]
         rows.append(run.finished(shaped, run.many_inputs))
     return tuple(rows) if run.many_outputs else rows[0]

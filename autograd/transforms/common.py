@@ -131,7 +131,7 @@ class Aliases:
         if state.recorder is not None and type(data) is not Pending:
             data = state.recorder.leaf(tensor)  # sent once, not for each alias
         alias = Tensor.made(data)
-        alias._counter = tensor.counter()
+        alias.share_counter(tensor)
         alias._requires_grad = True
         alias._accumulator = lambda: cast("Any", node)
         return hand_on(tensor, alias)

@@ -1,33 +1,41 @@
-"""Jacobians and Hessians: one product along each basis vector (SEMANTICS FT-03)."""
+"""Jacobians and Hessians: products along all basis vectors at once (SEMANTICS FT-03).
+
+Rules of this file: `vmap` does the products together. Where user code on the way asks for arrays, of which there are
+then as many as basis vectors, they are done one after the other instead: that code runs again from the start.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from raygrad.errors import NoSingleValue
+
 from .. import ops
+from ..batched import Level, opened
+from ..creation import drawn_alike
 from ..tensor import Tensor
 from ..trees import Structure, flatten, unflatten
-from .common import Argnums, output_tensors, parted, positions_of, settled_tree, with_arguments
+from ..vmap import vmap
+from .common import Argnums, positions_of, with_arguments
 from .forward import jvp
 from .reverse import vjp
-
-Tensors = Sequence[Tensor]
 
 
 def jacrev(
     func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of `func` by reverse mode: one backward per element of the output.
+    """Return a function that computes the Jacobian of `func` by reverse mode, a row per element of the output.
 
     Args:
         func: it returns tensors, or nested containers of them.
         argnums: the positional argument by which, or a tuple of such.
         has_aux: `func` returns (output, auxiliary tensors), and the Jacobian comes as (Jacobian, auxiliary tensors).
-        chunk_size: how many rows are computed before they are put together: it bounds what is kept beside the result.
+        chunk_size: how many rows are computed at once, all by default.
 
     Returns:
         A function of `func`'s arguments. In place of each output tensor stands the structure of the argument (a tuple
@@ -52,12 +60,19 @@ def jacrev(
         outputs, kind = flatten(value)
         inputs, structure = flatten(tuple(chosen))
 
-        def rows(number: int, basis: Tensor) -> Tensors:
-            seeds = [basis if i == number else ops.zeros_as(o).detach() for i, o in enumerate(outputs)]
-            return flatten(pullback(unflatten(kind, seeds)))[0]
+        def row(number: int, seed: Tensor) -> tuple[Tensor, ...]:
+            seeds = [seed if i == number else ops.zeros_as(o).detach() for i, o in enumerate(outputs)]
+            return tuple(flatten(pullback(unflatten(kind, seeds)))[0])
 
         blocks = [
-            _assembled([rows(number, basis) for basis in basis_of(output)], output, inputs, chunk_size)
+            [
+                ops.reshape(rows, (*output.shape, *tensor.shape))
+                for rows, tensor in zip(
+                    along_basis(functools.partial(row, number), output, chunk_size=chunk_size),
+                    inputs,
+                    strict=True,
+                )
+            ]
             for number, output in enumerate(outputs)
         ]
         found = unflatten(kind, [_by_argument(structure, block, argnums) for block in blocks])
@@ -69,9 +84,9 @@ def jacrev(
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of `func` by forward mode: one run per element of the argument.
+    """Return a function that computes the Jacobian of `func` by forward mode, a column per element of the input.
 
-    Args and Returns: as `jacrev`.
+    Args and Returns: as `jacrev`; `randomness` as for `vmap`.
 
     Raises (when called):
         RuntimeError: as `jvp`.
@@ -86,28 +101,29 @@ def jacfwd(
         def of_chosen(*values: Any) -> Any:
             return func(*with_arguments(args, positions, values), **kwargs)
 
-        columns: list[list[list[Tensor]]] = []  # by input, by its element, by output
         kind: Structure | None = None
         aux: Any = None
-        shapes: list[tuple[int, ...]] = []
-        for number, tensor in enumerate(inputs):
-            columns.append([])
-            for basis in basis_of(tensor):
-                along = [basis if i == number else ops.zeros_as(t).detach() for i, t in enumerate(inputs)]
-                result = jvp(of_chosen, chosen, unflatten(structure, along), has_aux=has_aux)
-                tangents, kind = flatten(result[1])
-                shapes = [t.shape for t in tangents]
-                columns[-1].append(tangents)
-                aux = result[2] if has_aux else None
-        if kind is None:  # inputs without elements: only the outputs' shapes are wanted
-            output, aux = parted(of_chosen(*chosen), has_aux, "jacfwd")
-            outputs, kind = output_tensors(output, "jacfwd")
-            shapes = [o.shape for o in outputs]
-            aux = settled_tree(aux) if has_aux else None
-        blocks = [
-            [_columns([c[place] for c in columns[i]], shape, tensor) for i, tensor in enumerate(inputs)]
-            for place, shape in enumerate(shapes)
+
+        def column(number: int, tangent: Tensor) -> tuple[Tensor, ...]:
+            nonlocal kind, aux
+            along = [tangent if i == number else ops.zeros_as(t).detach() for i, t in enumerate(inputs)]
+            result = jvp(of_chosen, chosen, unflatten(structure, along), has_aux=has_aux)
+            aux = result[2] if has_aux else None
+            tangents, kind = flatten(result[1])
+            return tuple(tangents)
+
+        columns = [
+            along_basis(functools.partial(column, number), tensor, randomness=randomness)
+            for number, tensor in enumerate(inputs)
         ]
+        blocks = [
+            [
+                ops.reshape(ops.movedim(one, 0, -1), (*one.shape[1:], *tensor.shape))
+                for one, tensor in zip(outputs, inputs, strict=True)
+            ]
+            for outputs in zip(*columns, strict=True)
+        ]
+        assert kind is not None
         found = unflatten(kind, [_by_argument(structure, block, argnums) for block in blocks])
         return (found, aux) if has_aux else found
 
@@ -119,32 +135,39 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def basis_of(tensor: Tensor) -> list[Tensor]:
-    """Return, for each element of a tensor, the tensor of its shape that is one there and zero elsewhere."""
+def _basis_of(tensor: Tensor) -> Tensor:
     size = tensor._data.size
-    rows = np.eye(size, dtype=tensor.dtype).reshape(size, *tensor.shape)
-    return [Tensor.made(rows[number]) for number in range(size)]
+    return Tensor.made(np.eye(size, dtype=tensor.dtype).reshape(size, *tensor.shape))
 
 
-def _assembled(rows: Sequence[Tensors], output: Tensor, inputs: Tensors, chunk_size: int | None) -> list[Tensor]:
-    """Return, for each input, its rows put together."""
-    blocks: list[Tensor] = []
-    for place, tensor in enumerate(inputs):
-        shape = (*output.shape, *tensor.shape)
-        if not rows:
-            blocks.append(Tensor.made(np.zeros(shape, tensor.dtype)))
-            continue
-        parts = [row[place] for row in rows]
-        size = chunk_size or len(parts)
-        chunks = [ops.stack(parts[start : start + size]) for start in range(0, len(parts), size)]
-        blocks.append(ops.reshape(chunks[0] if len(chunks) == 1 else ops.cat(chunks), shape))
-    return blocks
+def along_basis(
+    product: Callable[[Tensor], tuple[Tensor, ...]],
+    tensor: Tensor,
+    *,
+    chunk_size: int | None = None,
+    randomness: str = "error",
+) -> tuple[Tensor, ...]:
+    """Return what `product` gives for each tensor that is one at one element of `tensor` and zero elsewhere, along the
+    first dimension of each of its results."""
+    try:
+        return vmap(product, randomness=randomness, chunk_size=chunk_size)(_basis_of(tensor))
+    except NoSingleValue:
+        return one_by_one(product, tensor, randomness)
 
 
-def _columns(columns: Sequence[Tensor], shape: tuple[int, ...], tensor: Tensor) -> Tensor:
-    if not columns:
-        return Tensor.made(np.zeros((*shape, *tensor.shape), tensor.dtype))
-    return ops.reshape(ops.stack(list(columns), -1), (*shape, *tensor.shape))
+def one_by_one(
+    product: Callable[[Tensor], tuple[Tensor, ...]], tensor: Tensor, randomness: str = "different"
+) -> tuple[Tensor, ...]:
+    """Do as `along_basis`, by one call of `product` after the other."""
+    basis, size = _basis_of(tensor), tensor._data.size
+    vectors = [basis[number] for number in range(size)] or [ops.zeros_as(basis.sum(0))]
+    found: list[tuple[Tensor, ...]] = []
+    forbidding = opened(Level(len(vectors))) if randomness == "error" else nullcontext()
+    with drawn_alike(randomness == "same") as again, forbidding:
+        for vector in vectors:
+            again()
+            found.append(product(vector))
+    return tuple([ops.stack(list(rows))[:size] for rows in zip(*found, strict=True)])
 
 
 def _by_argument(structure: Structure, blocks: Sequence[Tensor], argnums: Argnums) -> Any:

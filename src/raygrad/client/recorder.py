@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from raygrad.autograd.batched import Batched, refused
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.node import Node, OpNode
@@ -93,6 +94,8 @@ class SessionRecorder(Recorder):
             if data.record.recorder is not self:
                 self._refuse_mixing(data)
             return data
+        if type(data) is Batched:
+            raise refused("a session")
         counter = tensor.counter()
         cached = tensor._snapshot
         if cached is not None and cached[0] is self and cached[1] == counter[0] and not tensor._shares_memory:
@@ -126,6 +129,8 @@ class SessionRecorder(Recorder):
             return cast(LeafRecord, record).constant
         if is_array(data):
             return self.source(self.constant_array(data.copy(order="K") if data.flags.writeable else data))
+        if type(data) is Batched:
+            raise refused("a session")
         return Constant(data)
 
     def _refuse_mixing(self, value: Pending) -> None:
