@@ -13,6 +13,7 @@ from ..dispatch import call
 from ..layout import dense
 from .compare import keep, where
 from .define import axis_of, define, infer_same, quiet, xp
+from .error_function import erf
 from .layouts import to_dtype
 from .reduce import sum
 from .unary import exp, sigmoid
@@ -147,58 +148,6 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
 
     kept = rand(input.shape) >= p  # drawn here, an operand of the graph: a cached plan gets new ones each time (H9)
     return keep(input, kept) * (1 / (1 - p) if p < 1 else 0.0)
-
-
-# ---- the error function ----------------------------------------------------------------------------------------------
-
-_ERF_P = (
-    9.60497373987051638749,
-    90.0260197203842689217,
-    2232.00534594684319226,
-    7003.32514112805075473,
-    55592.3013010394962768,
-)
-_ERF_Q = (
-    1.0,
-    33.5617141647503099647,
-    521.357949780152679795,
-    4594.32382970980127987,
-    22629.0000613890934246,
-    49267.3942608635921086,
-)
-_ERFC_P = (
-    2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687, 48.6371970985681366614,
-    196.520832956077098242, 526.445194995477358631, 934.528527171957607540, 1027.55188689515710272,
-    557.535335369399327526,
-)  # fmt: skip
-_ERFC_Q = (
-    1.0, 13.2281951154744992508, 86.7072140885989742329, 354.937778887819891062, 975.708501743205489753,
-    1823.90916687909736289, 2246.33760818710981792, 1656.66309194161350182, 557.535340817727675546,
-)  # fmt: skip
-"""Rational approximations of erf(x)/x in x**2 below 1, and of erfc(x) exp(x**2) between 1 and 8 (Cephes by Moshier)."""
-
-
-def _erf(a: Any) -> Any:
-    x = a.astype(np.float64)
-    size = xp.abs(x)
-    square = x * x
-    inner = x * xp.polyval(_ERF_P, square) / xp.polyval(_ERF_Q, square)
-    far = xp.minimum(size, 8.0)
-    outer = 1 - xp.exp(-far * far) * xp.polyval(_ERFC_P, far) / xp.polyval(_ERFC_Q, far)
-    return xp.where(size < 1, inner, xp.copysign(outer, x)).astype(a.dtype)
-
-
-def _erf_backward(ctx: Any, g: Any) -> Any:
-    (a,) = ctx.saved_tensors
-    return g * (exp(-(a * a)) * (2 / math.sqrt(math.pi)))
-
-
-_ERF = define("erf", ("a",), quiet(_erf), infer_same, _erf_backward, promotes="float")
-
-
-def erf(input: Any) -> Any:
-    """Return the error function."""
-    return call(_ERF, (input,))
 
 
 def gelu(input: Any, approximate: str = "none") -> Any:

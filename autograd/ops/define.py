@@ -48,6 +48,16 @@ def define(
     return op
 
 
+def by_element(function: Callable[[float], float]) -> Any:
+    """Return the kernel that asks the standard library for each element."""
+    over = np.frompyfunc(function, 1, 1)
+
+    def kernel(a: Any) -> Any:
+        return np.asarray(over(a), dtype=a.dtype)
+
+    return kernel
+
+
 def conj(value: Any) -> Any:
     """Return the complex conjugate of an array, tensor or number; what is real as it is."""
     if type(value) is complex:

@@ -1,4 +1,4 @@
-"""Functions of mathematics that NumPy has not: the error function's kin, and the gamma function's.
+"""The gamma function's kin.
 
 Rules of this file: no dependency but NumPy and the standard library. What `math` knows is taken from there element by
 element, which is slow and right to the last bits; the rest is computed on whole arrays.
@@ -7,7 +7,6 @@ element, which is slow and right to the last bits; the rest is computed on whole
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,68 +14,9 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call
-from .activations import erf as erf
-from .define import define, infer_same, quiet, xp
-from .unary import exp, square
+from .define import by_element, define, infer_same, quiet, xp
 
-PUBLIC = "digamma erf erfc erfinv lgamma mvlgamma polygamma".split()
-
-# ---- the error function ----------------------------------------------------------------------------------------------
-
-
-def _elementwise(function: Callable[[float], float]) -> Any:
-    """Return the kernel that asks the standard library for each element."""
-    over = np.frompyfunc(function, 1, 1)
-
-    def kernel(a: Any) -> Any:
-        return np.asarray(over(a), dtype=a.dtype)
-
-    return kernel
-
-
-def _erfc_backward(ctx: Any, g: Any) -> Any:
-    (a,) = ctx.saved_tensors
-    return g * (exp(-square(a)) * (-2 / math.sqrt(math.pi)))
-
-
-_erfc = _elementwise(math.erfc)
-_erf_each = _elementwise(math.erf)
-
-
-def _erfinv(a: Any) -> Any:
-    """Solve erf(x) = a by Halley's steps, in the tails by those of erfc, from a rough first value."""
-    y = a.astype(np.float64)
-    size = xp.abs(y)
-    inside = xp.where(size < 1, size, 0.0)
-    logs = xp.log1p(-inside * inside)
-    middle = 2 / (math.pi * 0.147) + logs / 2
-    x = xp.sqrt(xp.sqrt(middle * middle - logs / 0.147) - middle)
-    for _ in range(3):
-        wrong = xp.where(inside < 0.5, _erf_each(x) - inside, (1 - inside) - _erfc(x))
-        step = wrong / (2 / math.sqrt(math.pi) * xp.exp(-x * x))
-        x = x - step / (1 + x * step)
-    x = xp.where(size == 1, np.inf, xp.where(size > 1, np.nan, x))
-    return xp.copysign(x, y).astype(a.dtype)
-
-
-def _erfinv_backward(ctx: Any, g: Any) -> Any:
-    (out,) = ctx.saved_tensors
-    return g * (exp(square(out)) * (math.sqrt(math.pi) / 2))
-
-
-_ERFC = define("erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float")
-_ERFINV = define("erfinv", ("a",), quiet(_erfinv), infer_same, _erfinv_backward, saves="output", promotes="float")
-
-
-def erfc(input: Any) -> Any:
-    """Return `1 - erf(input)`, precise where that is near 0."""
-    return call(_ERFC, (input,))
-
-
-def erfinv(input: Any) -> Any:
-    """Return the inverse of the error function; infinite at -1 and 1, NaN beyond."""
-    return call(_ERFINV, (input,))
-
+PUBLIC = "digamma lgamma mvlgamma polygamma".split()
 
 # ---- the gamma function ----------------------------------------------------------------------------------------------
 
@@ -140,7 +80,7 @@ def _polygamma(a: Any, n: int) -> Any:
 _LGAMMA = define(
     "lgamma",
     ("a",),
-    quiet(_elementwise(_lgamma_of)),
+    quiet(by_element(_lgamma_of)),
     infer_same,
     lambda ctx, g: g * digamma(ctx.saved_tensors[0]),
     promotes="float",

@@ -12,7 +12,6 @@ from ..inputs import (
     SHAPES,
     family,
     ints,
-    one,
     positive,
     real,
 )
@@ -26,9 +25,7 @@ for _shape, _dim in [((), 0), ((3,), 0), ((2, 3), 0), ((2, 3), -1), ((2, 3, 2), 
 add("softmax-dtype", lambda T, x: T.softmax(x, 0, dtype=T.float64), ints(3, 3), order=0)
 for _shape in SHAPES:
     add(f"softplus{list(_shape)}", lambda T, x: functional(T).softplus(x), real(*_shape))
-    add(f"erf{list(_shape)}", one("erf"), real(*_shape))
 add("softplus-threshold", lambda T, x: functional(T).softplus(x, beta=2.0, threshold=1.5), real(5))
-add("erf-wide", one("erf"), np.linspace(-9, 9, 37), order=1)
 add("leaky_relu", lambda T, x: functional(T).leaky_relu(x) + functional(T).leaky_relu(x, 0.2), real(5))
 add("elu", lambda T, x: functional(T).elu(x) + functional(T).elu(x, 0.5), real(5))
 add("silu", lambda T, x: functional(T).silu(x), real(5))

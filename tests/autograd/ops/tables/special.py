@@ -13,15 +13,20 @@ from raygrad.autograd.dispatch import apply_op
 
 from ..inputs import SHAPES, above_one, complex_, family, ints, mask, one, over, positive, real, unit
 
-add = family("special")
+add = family("error_function")
 for _shape in SHAPES:
+    add(f"erf{list(_shape)}", one("erf"), real(*_shape))
     add(f"erfc{list(_shape)}", one("erfc"), real(*_shape))
     add(f"erfinv{list(_shape)}", one("erfinv"), unit(*_shape))
-    add(f"lgamma{list(_shape)}", one("lgamma"), positive(*_shape))
-    add(f"digamma{list(_shape)}", one("digamma"), positive(*_shape), oracle=False)  # torch's derivative has 9 digits
 add("erfc-wide", one("erfc"), np.linspace(-9, 26, 36), order=1)
 add("erfinv-wide", one("erfinv"), np.array([-0.999999, -0.97, 0.2, 0.9, 0.99999999]), order=0)
 add("erfinv-ends", one("erfinv"), np.array([-1.0, 1.0, 2.0]), order=0)
+add("erf-wide", one("erf"), np.linspace(-9, 9, 37), order=1)
+
+add = family("special")
+for _shape in SHAPES:
+    add(f"lgamma{list(_shape)}", one("lgamma"), positive(*_shape))
+    add(f"digamma{list(_shape)}", one("digamma"), positive(*_shape), oracle=False)  # torch's derivative has 9 digits
 add("lgamma-wide", one("lgamma"), np.array([-2.5, -0.3, 0.01, 1.0, 2.0, 30.0, 500.0]), order=1)
 add("lgamma-poles", one("lgamma"), np.array([0.0, -1.0, -2.0, math.inf]), order=0)
 add("digamma-wide", lambda T, x: T.digamma(x.detach()), np.array([-2.5, -0.3, 0.01, 1.0, 30.0, 500.0]), order=0)
