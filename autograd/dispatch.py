@@ -217,7 +217,7 @@ def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
 
 def _on_arrays(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Run the kernel. Its results are arrays, also zero-dimensional ones, of which NumPy makes scalars."""
-    kernel = op.sole or op.kernel("cpu", _compute_dtype(datas))
+    kernel = op.sole or _kernel_for_arrays(op, _compute_dtype(datas))
     try:
         out = kernel(*datas, *params)
     except _MISUSE as error:
@@ -227,6 +227,11 @@ def _on_arrays(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if op.outputs == 1:
         return np.asarray(out)
     return tuple([o if type(o) is _ARRAY else np.asarray(o) for o in out])
+
+
+def _kernel_for_arrays(op: Op, dtype: Any) -> Any:
+    """Return the kernel for bare arrays: raygrad's own where there is one, since its rules run on workers, too."""
+    return op.builtin_kernel("cpu", dtype) if op.builtin else op.kernel("cpu", dtype)
 
 
 def _explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exception) -> Exception:

@@ -8,18 +8,16 @@ which travels with its code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from raygrad.errors import GraphError, MissingDerivative
 
-from . import dtypes
-
-ANY = "*"
-DEVICES = ("cpu", "cuda")
+from .entries import ANY as ANY
+from .entries import AutogradConfig as AutogradConfig
+from .entries import Derivative as Derivative
+from .entries import GivenKernel as GivenKernel
+from .entries import check_device, dtype_name
 
 Kernel = Callable[..., Any]
 """kernel(*operands, *params) -> array or tuple of arrays; operands are bare arrays or Python constants."""
@@ -27,72 +25,6 @@ Kernel = Callable[..., Any]
 InferRule = Callable[..., Any]
 """infer(params, *operands) -> (shape, dtype), or a list of such for several outputs. Operands have `.shape`,
 `.dtype`, `.ndim`, or are Python constants. Raises ShapeError where operands do not fit."""
-
-OUTPUT = -1
-"""In `saves`: the (first) output; -2 is the second, and so on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutogradConfig:
-    """The derivative of one op for one device and dtype.
-
-    Attributes:
-        op: the op's name.
-        device: "cpu", "cuda", or "*" for any.
-        dtype: the compute dtype the entry is for; "*" or None (the default) for any.
-        setup_context: `setup_context(ctx, inputs, output, meta=None)`, called after forward when it is recorded;
-            `inputs` maps names to values, `meta` is what the kernel handed back besides its result.
-        backward: `backward(ctx, grad_output)`: gradients by input name (a mapping), one bare gradient for ops of one
-            input, or a tuple in declared order; None where there is none. With several outputs `grad_output` is a
-            tuple.
-        saves: instead of `setup_context`, what to keep: operand names ("a" and "b" are the first and second of an op
-            of one or two), "output", "inputs", or "none"; the rule reads them in that order from `ctx.saved_tensors`.
-            By default the inputs of an op of one or two operands, else nothing.
-        saved_for: for some of `saves`, the operand whose gradient alone needs it: where that gradient is not wanted,
-            it is not kept, and the rule finds None in its place.
-    """
-
-    op: str
-    device: str
-    backward: Callable[[Any, Any], Any]
-    dtype: Any = None
-    setup_context: Callable[..., Any] | None = None
-    saves: str | tuple[str, ...] | None = None
-    saved_for: Mapping[str, str] | None = None
-
-
-class Derivative:
-    """A registered `AutogradConfig`, resolved against the op's declaration."""
-
-    __slots__ = ("backward", "config", "gates", "key", "saves", "setup_context")
-
-    def __init__(self, config: AutogradConfig, op: Op) -> None:
-        self.config = config
-        self.backward = config.backward
-        self.setup_context = config.setup_context
-        self.saves = _resolve_saves(config, op)
-        self.gates = _resolve_gates(config, op, self.saves)
-        """Beside `saves`: the operand whose gradient needs it, None if any does; all None as ()."""
-        self.key = (config.device, str(config.dtype))
-
-
-class GivenKernel:
-    """A kernel that a user registered. Called as any other it returns the result alone.
-
-    Attributes:
-        run: the user's function.
-        returns_meta: it returns (result, meta); `setup_context` is given the latter.
-    """
-
-    __slots__ = ("returns_meta", "run")
-
-    def __init__(self, run: Callable[..., Any], returns_meta: bool) -> None:
-        self.run = run
-        self.returns_meta = returns_meta
-
-    def __call__(self, *args: Any) -> Any:
-        result = self.run(*args)
-        return result[0] if self.returns_meta else result
 
 
 class Op:
@@ -233,7 +165,7 @@ class Op:
 
     def add_derivative(self, config: AutogradConfig) -> None:
         """Add a derivative that raygrad brings."""
-        key = (config.device, _dtype_name(config.dtype))
+        key = (config.device, dtype_name(config.dtype))
         _add(self._derivatives, key, Derivative(config, self), False, f"a derivative of '{self.name}'")
         self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
         self._memo.clear()
@@ -247,11 +179,25 @@ class Op:
 
     def give_derivative(self, config: AutogradConfig, replace: bool) -> None:
         """Add a user's derivative; see `register_autograd`."""
-        key = (config.device, _dtype_name(config.dtype))
+        key = (config.device, dtype_name(config.dtype))
         derivative = Derivative(config, self)
         _add(self._derivatives | self._given_derivatives, key, derivative, replace, f"a derivative of '{self.name}'")
         self._given_derivatives[key] = derivative
         self._customised()
+
+    def withdraw(self) -> None:
+        """Forget what users registered."""
+        self._given_kernels.clear()
+        self._given_derivatives.clear()
+        self.custom = False
+        self.sole = self.sole_kernel()
+        self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
+        self._memo.clear()
+
+    @property
+    def builtin(self) -> bool:
+        """Whether raygrad brings it."""
+        return bool(self._kernels)
 
     def _customised(self) -> None:
         self.custom = True
@@ -273,7 +219,7 @@ class Op:
         """
         kernel, derivative = self.kernel(device, dtype), self.derivative(device, dtype)
         given = type(kernel) is GivenKernel or (derivative is not None and self.is_given(derivative))
-        return (kernel, derivative) if given or not self._kernels else None
+        return (kernel, derivative) if given or not self.builtin else None
 
     def is_given(self, derivative: Derivative) -> bool:
         """Tell whether a user registered this derivative."""
@@ -326,6 +272,11 @@ def list_ops() -> list[str]:
     return sorted(_ops)
 
 
+def customised() -> list[Op]:
+    """Return the built-in ops, by name, for which a user has registered something."""
+    return [op for _, op in sorted(_ops.items()) if op.custom and op.builtin]
+
+
 def list_undeclared() -> list[str]:
     """Return the names, sorted, for which something is registered though no such op is declared: a misspelt name, or
     an op whose declaration is still to come."""
@@ -344,6 +295,8 @@ def register_kernel(
 ) -> Callable[[Kernel], Kernel]:
     """Return a decorator that registers a kernel for (op, device, dtype).
 
+    It serves calls on tensors; raygrad's own derivatives go on running raygrad's own kernels.
+
     Args:
         op: the op's name; it may be declared later.
         device: "cpu", "cuda", or "*" for any.
@@ -354,8 +307,8 @@ def register_kernel(
     Raises:
         ValueError: an unknown device or dtype, or the key is taken and `replace` is not given.
     """
-    _check_device(device)
-    name = _dtype_name(dtype)
+    check_device(device)
+    name = dtype_name(dtype)
 
     def register(kernel: Kernel) -> Kernel:
         given = GivenKernel(kernel, returns_meta)
@@ -371,8 +324,8 @@ def register_autograd(config: AutogradConfig, *, replace: bool = False) -> Autog
     Raises:
         ValueError: an unknown device or dtype, or the key is taken and `replace` is not given.
     """
-    _check_device(config.device)
-    _dtype_name(config.dtype)
+    check_device(config.device)
+    dtype_name(config.dtype)
     _register(config.op, lambda op: op.give_derivative(config, replace))
     return config
 
@@ -391,59 +344,3 @@ def _add(table: dict[tuple[str, str], Any], key: tuple[str, str], value: Any, re
             f"{what} for device {key[0]} and dtype {key[1]} is registered already; pass replace=True to replace it"
         )
     table[key] = value
-
-
-def _check_device(device: str) -> None:
-    if device != ANY and device not in DEVICES:
-        raise ValueError(f"unknown device '{device}'; known: {', '.join((*DEVICES, ANY))}")
-
-
-def _dtype_name(dtype: Any) -> str:
-    if dtype is None or (isinstance(dtype, str) and dtype == ANY):
-        return ANY
-    try:
-        name = np.dtype(dtype).name
-    except TypeError:
-        name = ""
-    if name not in dtypes.known():
-        raise ValueError(f"unknown dtype '{dtype}'; known: {', '.join((*dtypes.known(), ANY))}")
-    return name
-
-
-def _resolve_saves(config: AutogradConfig, op: Op) -> tuple[int, ...]:
-    """Return what a derivative keeps as operand positions (>= 0) and outputs (-1 for the first)."""
-    if config.setup_context is not None:  # it says itself what is saved
-        return ()
-    names = config.saves
-    few = len(op.operands) <= 2 and not any(name.startswith("*") for name in op.operands)
-    if names == "none" or (names is None and not few):
-        return ()
-    if names == "inputs" or names is None:
-        return tuple(range(len(op.operands)))
-    if isinstance(names, str):
-        names = (names,)
-    return tuple(_position(name, op) for name in names)
-
-
-def _resolve_gates(config: AutogradConfig, op: Op, saves: tuple[int, ...]) -> tuple[int | None, ...]:
-    if not config.saved_for:
-        return ()
-    wanted = {_position(name, op): _position(operand, op) for name, operand in config.saved_for.items()}
-    return tuple(wanted.get(position) for position in saves)
-
-
-_SHORT = ("a", "b")
-"""What the operands of unary and binary ops are called besides their names (AC-12)."""
-
-
-def _position(name: str, op: Op) -> int:
-    if name == "output":
-        return OUTPUT
-    if name.startswith("output"):
-        return -1 - int(name[len("output") :])
-    if name not in op.operands and name in _SHORT[: len(op.operands)] and len(op.operands) <= len(_SHORT):
-        return _SHORT.index(name)
-    try:
-        return op.operands.index(name)
-    except ValueError:
-        raise ValueError(f"'{op.name}' has no operand '{name}'; it has {', '.join(op.operands)}") from None

@@ -31,6 +31,7 @@ from raygrad.proto.values import Blob, Packed, pack_values, unpack_values
 
 from .contexts import Context
 from .emit import emitting_to
+from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
 from .shipping import Shipment, open_shipment, pack_exception, pickle_value, unpickle_value
 
@@ -91,6 +92,7 @@ class WorkerHost:
         shipment = self._shipments.get(fn[1:])
         if shipment is None:
             raise ExecutionError(f"the code '{fn}' was not shipped to worker {self.name}")
+        use_registrations(shipment.registrations)
         return open_shipment(shipment, captured)
 
     def unpin(self, values: Sequence[Pinned]) -> None:

@@ -58,6 +58,8 @@ class Shipment:
     payload: bytes = field(default=b"", repr=False)
     classes: tuple[ClassName, ...] = ()
     """Per class that travels by value in the payload: its name, and whether it captures nothing."""
+    registrations: bytes = field(default=b"", repr=False)
+    """What users had registered for built-in ops when it was sent; see `registrations`."""
 
     def portable(self) -> tuple[Any, ...]:
         """Return it as plain data for the codec; `Shipment.of` is the inverse. A live object cannot be.
@@ -67,12 +69,13 @@ class Shipment:
         """
         if self.live is not None:
             raise NotShippable(f"{self.name} is used by reference and cannot leave this process")
-        return (self.fingerprint, self.name, self.module, self.qualname, self.payload, self.classes)
+        own = (self.fingerprint, self.name, self.module, self.qualname, self.payload, self.classes)
+        return (*own, self.registrations)
 
     @classmethod
     def of(cls, data: Sequence[Any]) -> Shipment:
         """Return the shipment that `portable` was called on."""
-        fingerprint, name, module, qualname, payload, classes = data
+        fingerprint, name, module, qualname, payload, classes, registrations = data
         return cls(
             fingerprint=fingerprint,
             name=name,
@@ -80,6 +83,7 @@ class Shipment:
             qualname=qualname,
             payload=bytes(payload),
             classes=tuple((str(key), bool(pure)) for key, pure in classes),
+            registrations=bytes(registrations),
         )
 
 

@@ -25,6 +25,7 @@ from raygrad.autograd.views import Stale
 from raygrad.errors import SessionError
 from raygrad.proto.graph import KIND_UNKNOWN, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, Spec
 from raygrad.proto.layout import layout_of
+from raygrad.workers.registrations import with_registrations
 from raygrad.workers.shipping import Shipped, ship
 
 from .cells import CellLog
@@ -167,6 +168,8 @@ class SessionRecorder(Recorder):
         found = self._shipped.get(obj) if _hashable(obj) else None
         if found is None:
             found = ship(obj, in_process=self.by_reference)
+            if not self.by_reference:
+                found = with_registrations(found)
             if _hashable(obj):
                 self._shipped[obj] = found
             self.session.learn(found)

@@ -407,7 +407,12 @@ def a_built_in_op_takes_a_users_entry(T: Any, log: Any) -> Any:
     config = T.autograd.AutogradConfig(op="sinh", device="*", dtype="float16", backward=backward)
     T.autograd.register_autograd(config, replace=True)
     half = T.tensor(values(2).astype("float16"), requires_grad=True)
-    return [T.autograd.grad(T.sinh(x).sum(), x) for x in (half, leaf(T, 2, dtype="float32"), leaf(T, 2))]
+    found = [T.autograd.grad(T.sinh(x).sum(), x)[0].tolist() for x in (half, leaf(T, 2, dtype="float32"), leaf(T, 2))]
+    rule = T.autograd.AutogradConfig(
+        op="sinh", device="*", dtype="float16", backward=lambda ctx, g: g * ctx.saved_tensors[0].cosh()
+    )
+    T.autograd.register_autograd(rule, replace=True)
+    return found
 
 
 @program("AC-14", torch=False)
@@ -497,3 +502,25 @@ def an_op_with_a_shape_rule_and_parameters_runs_anywhere(T: Any, log: Any) -> An
     with raises(TypeError, "dim"):
         op(a, b)
     return [y, a.grad, b.grad]
+
+
+@program("AC-15", torch=False)
+def a_function_uses_the_clients_entries_of_built_in_ops(T: Any, log: Any) -> Any:
+    """On a worker a Function that calls a built-in op gets raygrad's own entry, not the one that the client gave."""
+    T.autograd.register_kernel("asinh", dtype="float16", replace=True)(lambda a: np.arcsinh(a) * 1 + 1)
+
+    class Calls(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return T.asinh(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return T.asinh(g)
+
+    x = T.tensor(values(2).astype("float16"), requires_grad=True)
+    y = Calls.apply(x)
+    y.sum().backward()
+    found = [y.tolist(), x.grad.tolist()]
+    T.autograd.register_kernel("asinh", dtype="float16", replace=True)(np.arcsinh)
+    return found

@@ -1,0 +1,71 @@
+"""What users register for built-in ops, on its way to workers (AC-15).
+
+Rules of this file: no transport. Code is sent together with the registrations of the process that it comes from, and
+runs under exactly these, whatever other code the worker was sent before or after. (An op of the user's own travels
+with its application; see `autograd.registered`.)
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any, Final
+
+from raygrad.autograd.registry import GivenKernel, customised, get_op
+
+from .pickling import digest, pickle_value, unpickle_value
+from .shipping import Shipped
+
+_PROCESS: Final = uuid.uuid4().hex
+
+_packed: tuple[Any, bytes] = ((), b"")
+"""The latest registrations by name and version, and what they were packed into."""
+
+_used: bytes = b""
+"""What this process, as a worker, was last told to use."""
+
+
+def registrations() -> bytes:
+    """Return what users of this process registered for built-in ops, for `use_registrations`; empty if nothing.
+
+    Raises:
+        NotShippable: a kernel or derivative cannot be pickled; names what it captures.
+    """
+    global _packed
+    ops = customised()
+    if not ops:
+        return b""
+    state = tuple([(op.name, op.version) for op in ops])
+    if _packed[0] != state:
+        _packed = (state, pickle_value((_PROCESS, [(op.name, *op.given()) for op in ops])))
+    return _packed[1]
+
+
+def with_registrations(shipped: Shipped) -> Shipped:
+    """Return code on its way to another process, together with the registrations under which it is to run."""
+    packed = registrations()
+    if not packed:
+        return shipped
+    fingerprint = digest(shipped.fingerprint.encode() + packed)
+    shipment = replace(shipped.shipment, fingerprint=fingerprint, registrations=packed)
+    return shipped._replace(fingerprint=fingerprint, shipment=shipment)
+
+
+def use_registrations(packed: bytes) -> None:
+    """Make the registrations for built-in ops those that were packed; does nothing where they come from."""
+    global _used
+    if packed == _used or (packed and packed == _packed[1]):
+        return
+    contents: Any = unpickle_value(packed) if packed else ("", ())
+    process, entries = contents
+    if process == _PROCESS:
+        return
+    for op in customised():
+        op.withdraw()
+    for name, kernels, derivatives in entries:
+        op = get_op(name)
+        for (device, dtype), (run, returns_meta) in kernels:
+            op.give_kernel(device, dtype, GivenKernel(run, returns_meta), True)
+        for config in derivatives:
+            op.give_derivative(config, True)
+    _used = packed
