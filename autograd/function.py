@@ -121,8 +121,11 @@ class Function(Members, metaclass=FunctionMeta):
             or raw._requires_grad
             or node.dirty_tensors is not None
             or node.non_differentiable is not None
+            or node.saved_for_forward is not None
         ):
-            return wrap_outputs(node, raw, given, args, plan.setup is not None)
+            result = wrap_outputs(node, raw, given, args, plan.setup is not None)
+            node.saved_for_forward = None
+            return result
         # fresh, and nobody else has it: nearly always. It need not be wrapped
         node.to_save = None
         if node._edges:
@@ -182,6 +185,7 @@ def apply_with_tangents(
         result = wrap_outputs(node, raw, given, args, cls._plan.setup is not None)
     if here.forward:
         propagate(node, given, raw, result)
+    node.saved_for_forward = None
     return node, raw, result
 
 

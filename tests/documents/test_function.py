@@ -67,7 +67,6 @@ def test_each_member_has_its_test_here() -> None:
     assert without_a_test(globals(), METHODS + ATTRIBUTES) == []
 
 
-@pytest.mark.xfail(strict=False, reason="the context is being completed")
 def test_each_member_is_on_the_class_and_on_the_context() -> None:
     ctx = Product.apply(leaf(1), leaf(2)).grad_fn
     missing = object()
@@ -211,7 +210,6 @@ def test_save_for_forward() -> None:
         Bad.apply(leaf(1))
 
 
-@pytest.mark.xfail(strict=False, reason="the context is being completed")
 def test_saved_for_forward() -> None:
     seen = []
 
@@ -225,7 +223,6 @@ def test_saved_for_forward() -> None:
     assert seen == [2]
 
 
-@pytest.mark.xfail(strict=False, reason="the context is being completed")
 def test_maybe_clear_saved_tensors() -> None:
     outcomes = []
 

@@ -64,7 +64,6 @@ def test_each_member_has_its_test_here() -> None:
     assert without_a_test(globals(), OWN + METHODS + ATTRIBUTES) == []
 
 
-@pytest.mark.xfail(strict=False, reason="the context is being completed")
 def test_each_member_is_on_the_class_an_instance_and_the_context() -> None:
     missing = object()
     kinds = (Cell, type(instance()), type(node_of()), node_of())
@@ -264,7 +263,6 @@ def test_materialize_grads() -> None:
     assert node_of().materialize_grads is True
 
 
-@pytest.mark.xfail(strict=False, reason="the context is being completed")
 def test_maybe_clear_saved_tensors() -> None:
     seen = []
 

@@ -345,3 +345,92 @@ def old_names_are_there(T: Any, log: Any) -> Any:
     with raises(RuntimeError, "deprecated", "tensor"):
         T.autograd.variable([1.0])
     return [T.autograd.Variable is T.Tensor or isinstance(leaf(T, 1), T.autograd.Variable)]
+
+
+# ---- what classes, instances and contexts show (FN-17, FN-24, FN-25) -----------------------------------------------
+
+MEMBERS = (
+    "apply forward setup_context backward vjp jvp vmap save_for_backward save_for_forward mark_dirty "
+    "mark_non_differentiable mark_shared_storage set_materialize_grads maybe_clear_saved_tensors name register_hook "
+    "register_prehook dirty_tensors generate_vmap_rule materialize_grads metadata needs_input_grad next_functions "
+    "non_differentiable requires_grad saved_for_forward saved_tensors to_save"
+).split()
+
+
+@program("FN-17")
+def an_instance_warns_and_can_only_apply(T: Any, log: Any) -> Any:
+    """Making an instance is silent, calling it runs something, or its apply is not the class's."""
+    Double = doubling(T)
+    with warns(DeprecationWarning, "should not be instantiated"):
+        made = Double()
+    x = leaf(T, 2)
+    with raises(RuntimeError, "Legacy autograd function", "non-static forward method is deprecated"):
+        made(x)
+    y = made.apply(x)
+    y.sum().backward()
+    return [y, x.grad]
+
+
+@program("FN-17", torch=False)
+def an_instance_has_no_node(T: Any, log: Any) -> Any:
+    """An instance answers for a node that it does not have."""
+    with warns(DeprecationWarning, "should not be instantiated"):
+        made = doubling(T)()
+    for name in ("name", "next_functions", "register_hook", "register_prehook"):
+        with raises(RuntimeError, f"Attribute '{name}' is invalid"):
+            getattr(made, name)
+    with raises(RuntimeError, "is gone"):
+        made.metadata  # noqa: B018
+    return [made.to_save is None, len(made.saved_tensors)]
+
+
+@program("FN-24", torch=False)
+def class_and_context_have_the_public_members(T: Any, log: Any) -> Any:
+    """A member is missing on the class, on the context in forward or backward, or on the node."""
+
+    class Shows(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            log("missing in forward", [name for name in MEMBERS if not hasattr(ctx, name)])
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            log("missing in backward", [name for name in MEMBERS if not hasattr(ctx, name)])
+            return g * 2
+
+    x = leaf(T, 2)
+    y = Shows.apply(x)
+    missing = [[name for name in MEMBERS if not hasattr(holder, name)] for holder in (Shows, y.grad_fn)]
+    y.sum().backward()
+    return [missing, x.grad]
+
+
+@program("FN-25")
+def stubs_say_what_to_write(T: Any, log: Any) -> Any:
+    """A method that is not written fails with something other than which to write, for what."""
+    Base = T.autograd.Function
+    with raises(NotImplementedError, "setup_context is not implemented"):
+        Base.setup_context(None, (), None)
+    with raises(NotImplementedError, "must implement the jvp function"):
+        Base.jvp(None)
+    with raises(NotImplementedError, "override the vmap staticmethod", "generate_vmap_rule=True"):
+        Base.vmap(None, ())
+    with raises(NotImplementedError, "must implement the forward"):
+        Base.forward()
+    for stub in (Base.backward, Base.vjp):
+        with raises(NotImplementedError, "must implement either the backward or vjp"):
+            stub(None)
+
+
+def doubling(T: Any) -> Any:
+    class Double(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    return Double
