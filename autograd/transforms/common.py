@@ -26,21 +26,23 @@ Argnums = int | tuple[int, ...]
 
 @contextmanager
 def transforming(name: str, *, reverse: bool) -> Generator[None]:
-    """Note that a function is being transformed, while inside; a transform of reverse mode records gradients (FT-04).
+    """Note that a function is being transformed, while inside; a transform of reverse mode records gradients (FT-04)
+    and refuses saved-tensor hooks (FT-07).
 
     Raises:
         RuntimeError: saved-tensor hooks are active, and the transform is one of reverse mode.
     """
     if reverse and state.saving:
         raise AutogradError(NO_SAVED_TENSOR_HOOKS)
-    before, outer = state.grad, state.transforms
+    before, outer, refused = state.grad, state.transforms, state.saving_refused
     state.transforms = (*outer, name)
     if reverse:
         state.grad = True
+        state.saving_refused = NO_SAVED_TENSOR_HOOKS
     try:
         yield
     finally:
-        state.grad, state.transforms = before, outer
+        state.grad, state.transforms, state.saving_refused = before, outer, refused
 
 
 NO_SAVED_TENSOR_HOOKS = (

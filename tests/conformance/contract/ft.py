@@ -402,6 +402,22 @@ def what_a_transformed_function_may_not_do(T: Any, log: Log) -> Any:
 
 
 @program("FT-07")
+def saved_tensor_hooks_and_transforms(T: Any, log: Log) -> Any:
+    """Saved-tensor hooks that a transform of reverse mode runs into, or that forward mode is refused."""
+    x = constant(T, 3)
+    f = T.func
+
+    def hooked(x: Any) -> Any:
+        with T.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            return (x * x).sum()
+
+    for transform in (f.grad(hooked), f.jacrev(hooked), f.hessian(hooked), lambda x: f.vjp(hooked, x)):
+        with raises(RuntimeError, "saved tensor hooks"):
+            transform(x)
+    return [f.jvp(hooked, (x,), (x,)), hooked(x), f.grad(lambda x: (x * x).sum())(x)]
+
+
+@program("FT-07")
 def hooks_in_a_transformed_function(T: Any, log: Log) -> Any:
     """A tensor hook that a transform does not call."""
     x = constant(T, 3)
