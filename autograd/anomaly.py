@@ -89,7 +89,9 @@ def _switch(anomaly: Anomaly | None) -> None:
 
 def remember(node: Node) -> None:
     """Note on a node where it is being made, and which node's backward makes it."""
-    notes = node.metadata
+    if node._notes is None:
+        node._notes = {}
+    notes = node._notes
     notes[STACK] = traceback.format_stack()[:-2]
     if state.task is not None and state.task.node is not None:
         notes[PARENT] = state.task.node
@@ -109,31 +111,46 @@ class Watcher:
         """
         for number, grad in enumerate(over_tensors(node, results or ())):
             made = grad.grad_fn if isinstance(grad, Tensor) else None
-            if made is not None and made._sequence > node._sequence and STACK not in made.metadata:
-                made.metadata[STACK], made.metadata[PARENT] = traceback.format_stack()[:-2], node
-            if self._check_nan and _has_nan(grad):
-                raise AutogradError(f"Function '{node._title()}' returned nan values in its {number}th output.")
+            if made is not None and made._sequence > node._sequence and STACK not in (made._notes or {}):
+                made._notes = {**(made._notes or {}), STACK: traceback.format_stack()[:-2], PARENT: node}
+            if not self._check_nan:
+                continue
+            message = f"Function '{node._title()}' returned nan values in its {number}th output."
+            data = grad._data if isinstance(grad, Tensor) else grad
+            if type(data) is Pending:
+                data.record.recorder.refuse_nan(data, message, story_of(node))
+            elif _is_nan(data):
+                raise AutogradError(message)
 
     def failed(self, node: Node, error: BaseException) -> None:
         """Tell where a node that raised was made: in a warning, and in a note on the exception."""
-        story = f"Error detected in {node._title()}. {_origin(node)}"
-        parent: Any = node.metadata.get(PARENT)
-        while parent is not None:
-            story += f"\n\nIt was made by the backward of {parent._title()}, of which this is known. {_origin(parent)}"
-            parent = parent.metadata.get(PARENT)
-        error.add_note(story)
-        warnings.warn(story, stacklevel=2)
+        warn_of(story_of(node), error)
+
+
+def story_of(node: Node) -> str:
+    """Return where a node was made, and the node whose backward made it, and so on."""
+    story = f"Error detected in {node._title()}. {_origin(node)}"
+    parent: Node | None = (node._notes or {}).get(PARENT)
+    while parent is not None:
+        story += f"\n\nIt was made by the backward of {parent._title()}, of which this is known. {_origin(parent)}"
+        parent = (parent._notes or {}).get(PARENT)
+    return story
+
+
+def warn_of(story: str, error: BaseException) -> None:
+    """Tell where a node that raised was made: in a warning, and in a note on the exception."""
+    error.add_note(story)
+    warnings.warn(story, stacklevel=2)
 
 
 def _origin(node: Node) -> str:
-    stack: Any = node.metadata.get(STACK)
+    stack: Any = (node._notes or {}).get(STACK)
     if stack is None:
         return "No forward pass information available: enable anomaly detection during the forward pass, too."
     return "Traceback of the forward call that made it:\n" + "".join(stack)
 
 
-def _has_nan(grad: Any) -> bool:
-    data = grad._data if isinstance(grad, Tensor) else grad
-    if data is None or type(data) is Pending or data.dtype.kind not in "fc":
+def _is_nan(data: Any) -> bool:
+    if data is None or data.dtype.kind not in "fc":
         return False
     return bool(np.isnan(data).any())

@@ -158,6 +158,10 @@ class Recorder(ABC):
         """Record the check that a gradient assumed to be defined is so."""
 
     @abstractmethod
+    def refuse_nan(self, value: Pending, message: str, story: str) -> None:
+        """Record the check that there is no NaN in a value; `message` is the error's, `story` tells of the node."""
+
+    @abstractmethod
     def write(self, cell: Any, attribute: str, value: Any) -> None:
         """Give a cell (`.grad`, a parameter's data) its next version (H8)."""
 

@@ -41,7 +41,8 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
     inputs: a + b gradients, then captured tensors and arrays; outputs: the a gradients, replaced or not.
 ``sum`` (an addition that skips undefined addends; H5, H19)
     inputs: two addends; outputs: their sum. With fn "defined", one input, which must prove defined: the run fails if
-    not, since somebody went by what earlier runs showed.
+    not, since somebody went by what earlier runs showed. With fn "no nan", one input, in which no element may be NaN;
+    params: (what is said of it otherwise,).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.modes import state
+from raygrad.autograd.modes import Modes, state
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ExecutionError
 from raygrad.proto.program import (
@@ -141,8 +141,9 @@ class WorkerHost:
         started = time.perf_counter()
         position = 0
         slots: list[Any] = [None] * program.slots
-        ambient, grad = state.recorder, state.grad
-        state.recorder, state.grad = None, True
+        callers = state.here
+        state.here = Modes()  # none of the caller's, and none that user code leaves behind (DR-10)
+        state.passes = callers.passes
         try:
             if not self._fill(program, call, objects, slots):
                 return self._ended(call, program, report, started, "skipped", None)
@@ -163,7 +164,7 @@ class WorkerHost:
             failure = self._failure(program, position, slots, error)
             return self._ended(call, program, report, started, "failed", failure)
         finally:
-            state.recorder, state.grad = ambient, grad
+            state.here = callers
 
     def _compiled(self, key: bytes) -> tuple[Program, list[Execute]]:
         found = self._programs.get(key)

@@ -15,7 +15,7 @@ from raygrad.autograd.derive import OpContext, vjp_arrays
 from raygrad.autograd.engine import call_hook
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.registry import get_op
-from raygrad.errors import GraphError
+from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.graph import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, UNDEFINED, Node, Spec
 from raygrad.proto.program import Program, Step
 
@@ -38,7 +38,7 @@ def _compile(step: Step, program: Program, host: Host) -> Execute:
     if node.role == ROLE_HOOK:
         return _compile_hook(step, host)
     if node.role == ROLE_SUM:
-        return _compile_defined(step) if node.fn == "defined" else _compile_sum(step)
+        return _SUMS[node.fn](step)
     raise GraphError(f"a node of unknown role '{node.role}'")
 
 
@@ -151,6 +151,24 @@ def _compile_sum(step: Step) -> Execute:
         slots[target] = b if a is None else a if b is None else np.asarray(a + b)
 
     return add
+
+
+def _compile_no_nan(step: Step) -> Execute:
+    (source,) = step.node.inputs
+    (target,) = step.outputs
+    (message,) = step.node.params
+
+    def no_nan(slots: Slots) -> None:
+        value = slots[source]
+        if value is not None and value.dtype.kind in "fc" and np.isnan(value).any():
+            raise AutogradError(str(message))
+        if target >= 0:
+            slots[target] = value
+
+    return no_nan
+
+
+_SUMS = {"sum": _compile_sum, "defined": _compile_defined, "no nan": _compile_no_nan}
 
 
 def _meta(spec: Spec) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -99,6 +99,10 @@ class OnTensors(Recorder):
         """Let the session of a pending gradient check it."""
         return value.record.recorder.require(value)
 
+    def refuse_nan(self, value: Pending, message: str, story: str) -> None:
+        """Let the session of a pending gradient check it."""
+        value.record.recorder.refuse_nan(value, message, story)
+
     def write(self, cell: Any, attribute: str, value: Any) -> None:
         """Write to a cell, in the ambient session if there is one."""
         if state.recorder is not None:

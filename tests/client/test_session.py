@@ -321,3 +321,26 @@ def test_what_a_failure_left_recorded_does_not_reach_later_work(session: Any) ->
         assert other.numpy().tolist() == [3.0]
         with pytest.raises(DroppedError):
             later.detach().numpy()
+
+
+def test_dr_08_what_reads_a_dropped_value_is_refused_where_it_is_submitted() -> None:
+    class Fails(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            raise LookupError
+
+    with rg.Session() as session:
+        x: Any = rg.tensor([1.0], requires_grad=True)
+        first = Fails.apply(x)
+        second = Fails.apply(x)  # recorded with the pass that fails
+        first.sum().backward()
+        with pytest.raises(LookupError):
+            session.wait_for_everything()
+        with pytest.raises(DroppedError, match="was dropped: run"):
+            second.sum().backward()
+        assert x.grad is None
+        Fails.apply(x)

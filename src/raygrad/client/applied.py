@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from raygrad.autograd.anomaly import PARENT, STACK
 from raygrad.autograd.context import OWN, TAKEN, Refused
 from raygrad.autograd.function import OUTPUT, Function, FunctionNode
 from raygrad.autograd.levels import Tangents
@@ -17,7 +18,7 @@ from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, stale_me
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import AutogradError, SessionError
+from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.contexts import WRITABLE
 from raygrad.workers.functions import CHANGES, READS
 
@@ -145,7 +146,10 @@ class RecordedFunction(FunctionNode):
         held = self._held()
         if held is not None and held is not self._noted and (self._changes() or self._attributes_kind == WRITABLE):
             self._noted = held
-            live = self._live_context()
+            try:
+                live = self._live_context()
+            except DroppedError:  # of a pass that failed: what it noted is lost with it
+                live = None
             if live is not None and live._notes:
                 self._notes.update(live._notes)
         return self._notes
@@ -245,8 +249,9 @@ class RecordedFunction(FunctionNode):
             else (name, 0, snapshot(value)[0])
             for name, value in self._assigned.items()
         ]
-        if self._notes:
-            assigned.append(("_notes", 0, snapshot(self._notes)[0]))
+        notes = {name: value for name, value in (self._notes or {}).items() if name not in (STACK, PARENT)}
+        if notes:
+            assigned.append(("_notes", 0, snapshot(notes)[0]))
         return Claim(self._context, assigned, self._refusal())
 
     def _ran(self, made: NodeRecord) -> None:

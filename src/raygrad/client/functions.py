@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from raygrad.autograd.anomaly import remember as remember_origin
 from raygrad.autograd.function import Function
+from raygrad.autograd.inference import refuse_saving
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import NO_EDGE, next_sequence
 from raygrad.autograd.recording import Pending
@@ -137,6 +139,8 @@ def _wrapped(
     node = None
     if recording and context is not None and any(known.differentiable):
         saved_in = range(len(args)) if known.saved_inputs is None else known.saved_inputs
+        if any([isinstance(args[i], Tensor) and args[i]._inference is not None for i in known.saved_inputs or ()]):
+            raise refuse_saving()
         saved_out = range(len(values)) if known.saved_outputs is None else known.saved_outputs
         node = RecordedFunction.of(cls, recorder, fn, record.site, context)
         node.__dict__.update(
@@ -158,6 +162,8 @@ def _wrapped(
             _sequence=next_sequence(),
             _input_tangents={i: a._tangents for i, a in enumerate(args) if isinstance(a, Tensor) and a._tangents},
         )
+        if state.anomaly is not None:
+            remember_origin(node)
         if state.transforms:
             node._suffix = "GeneratedBackward"
         for held in (*node._saved_inputs.values(), *node._saved_outputs.values()):

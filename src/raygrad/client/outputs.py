@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from raygrad.autograd.inference import marked
 from raygrad.autograd.inplace import changed_by_function
 from raygrad.autograd.modes import state
 from raygrad.autograd.recording import Pending
@@ -79,6 +80,8 @@ def wrap_outputs(
                     remember_view_of(made, source)
                 _is_view(made, made if source is None else source, several)
             results.append(_placed(made, node if flows else None, number))
+    if state.inference:
+        results = [marked(result) if isinstance(result, Tensor) else result for result in results]
     if node is not None:
         for number in node._saved_outputs:
             counter = results[number].counter()

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from raygrad.autograd.anomaly import story_of
 from raygrad.autograd.batched import Batched, refused
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.layout import is_array
+from raygrad.autograd.modes import state
 from raygrad.autograd.node import Node, OpNode
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.registry import Op
@@ -265,6 +267,8 @@ class SessionRecorder(Recorder):
             meta, wanted = found
             site = origin.site if type(origin) is NodeRecord else None
             made = NodeRecord(self, ROLE_OP, node.op.name, (VJP,), sources, wanted, meta, site)
+            if state.anomaly is not None:
+                made.story = story_of(node)
             self.add_record(made)
             defined, assumed = _definedness(grads)
             results: list[Pending | None] = []
@@ -295,6 +299,13 @@ class SessionRecorder(Recorder):
             made.effects = True
             self.add_record(made)
             return made.output(0)
+
+    def refuse_nan(self, value: Pending, message: str, story: str) -> None:
+        with self.lock:
+            made = NodeRecord(self, ROLE_SUM, "no nan", (), (self.source(value),), (value.spec,), (message,), None)
+            made.effects = True
+            made.story = story
+            self.add_record(made)
 
     # ---- hooks ------------------------------------------------------------------------------------------------------
 

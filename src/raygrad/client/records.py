@@ -114,6 +114,7 @@ class NodeRecord(Record):
         "saved",
         "site",
         "sources",
+        "story",
         "template",
         "transforms",
         "values",
@@ -152,6 +153,8 @@ class NodeRecord(Record):
         """Its context stays on its worker (H10)."""
         self.needed = -1
         self.learn: Any = None
+        self.story = ""
+        """Under anomaly detection, where the node was made whose derivative this is (MD-06)."""
         self.run = -1
         """The run it was submitted in, -1 before."""
         self.base = -1

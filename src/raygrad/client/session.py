@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from raygrad.autograd.anomaly import warn_of
 from raygrad.autograd.modes import state
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import DroppedError, GraphError, RaygradError, SessionError, WorkerLost
@@ -215,6 +216,7 @@ class Session:
             depends = {external.run for external in submission.externals if isinstance(external, Kept)}
             learns = {index: record for index, record in enumerate(records) if record.learn is not None}
             submitted = Submitted(number, [record.site for record in records], learns, recorder.cells.take(), depends)
+            submitted.stories = {index: record.story for index, record in enumerate(records) if record.story}
             for record in records:
                 record.run = number
                 record.sources = ()
@@ -222,6 +224,12 @@ class Session:
                 if record.live:
                     self.hold(record)
             self._history.append(submitted)
+            lost = sorted(depends & self._failed_runs.keys())
+            if lost:
+                error = DroppedError(f"what was recorded reads a value that was dropped: {self._failed_runs[lost[0]]}")
+                self._fail(number, error)
+                self._errors.remove(error)
+                raise error
             try:
                 planned = self._driver.submit(submission)
             except RaygradError as error:
@@ -408,6 +416,8 @@ class Session:
         for submitted in self._history:
             if submitted.run == run and 0 <= failure.index < len(submitted.sites):
                 site = submitted.sites[failure.index]
+                if failure.index in submitted.stories:
+                    warn_of(submitted.stories[failure.index], error)
         error.add_note(
             f"raygrad: raised by node {failure.index} '{failure.node}' of run {run} on {worker}, "
             f"inputs {', '.join(failure.shapes) or 'none'}, recorded at {site or 'an unknown line'}"

@@ -26,7 +26,7 @@ _stamps = itertools.count(1)
 class Submitted:
     """One submission after it was sent: what is needed to explain, learn from and undo it."""
 
-    __slots__ = ("depends", "dropped", "error", "finished", "learns", "number", "run", "sites", "writes")
+    __slots__ = ("depends", "dropped", "error", "finished", "learns", "number", "run", "sites", "stories", "writes")
 
     def __init__(
         self, run: int, sites: list[Site | None], learns: dict[int, NodeRecord], writes: list[Write], depends: set[int]
@@ -34,6 +34,8 @@ class Submitted:
         self.run = run
         self.sites = sites
         """Per node of the graph, the user's place."""
+        self.stories: dict[int, str] = {}
+        """Under anomaly detection, where nodes of the client's graph were made, by index in this one (MD-06)."""
         self.learns = learns
         """Nodes whose record teaches something, by index in the graph."""
         self.writes = writes

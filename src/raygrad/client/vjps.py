@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from raygrad.autograd.anomaly import story_of
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode
 from raygrad.autograd.modes import state
@@ -172,6 +173,8 @@ def record_vjp(
         )
         made = NodeRecord(recorder, ROLE_FUNCTION, base._fn, (VJP,) * depth, sources, outputs, meta, base._site)
         made.effects = True
+        if state.anomaly is not None:
+            made.story = story_of(base)
         made.near = recorder.source(claim.context)
         recorder.add_record(made)
         learning = None
