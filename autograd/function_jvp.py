@@ -17,7 +17,7 @@ from .context import UNSHARED, VALUE, Saved
 from .forward_ad import check_size
 from .levels import Level, carried, only
 from .modes import state
-from .tangents import begin
+from .tangents_in_place import begin
 from .tensor import Tensor
 
 if TYPE_CHECKING:

@@ -50,9 +50,9 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
             another shape, or a dtype that cannot be cast to the tensor's; its memory is read-only.
     """
     if state.forward:
-        from . import tangents
+        from . import tangents_in_place
 
-        return tangents.in_place(tensor, compute)
+        return tangents_in_place.in_place(tensor, compute)
     _check_leaf(tensor)
     result = _fitted(tensor, compute(tensor))
     flows = state.grad and result._requires_grad

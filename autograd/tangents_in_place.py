@@ -1,0 +1,70 @@
+"""In-place changes under forward mode: tangents follow what they belong to (SEMANTICS FW-14).
+
+Rules of this file: the change itself is `inplace`'s, which comes here first while a level is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .levels import Level, only
+from .modes import state
+from .tensor import Tensor
+
+
+def in_place(tensor: Tensor, compute: Callable[[Any], Any]) -> Any:
+    """Do `inplace.in_place` under forward mode: the tensor, its base and views then have the tangents of their values.
+
+    A tangent that is there is itself changed in place, so that its own views follow, as those of a value do.
+    """
+    from . import inplace, ops
+
+    levels: tuple[Level, ...] = state.forward
+    held = tensor._tangents
+    if held and state.grad:  # nodes keep what they are given: that must not be what is about to be overwritten
+        for depth, level in enumerate(levels):
+            tangent = level.of(tensor)
+            if tangent is not None:
+                with only(levels[:depth]):
+                    level.carry(tensor, ops.clone(tangent))
+    try:
+        result = compute(tensor)
+    finally:
+        tensor._tangents = held
+    news = [level.of(result) for level in levels]
+    with only(()):
+        inplace.in_place(tensor, lambda _: result)
+    for depth, level in enumerate(levels):
+        new, old = news[depth], level.of(tensor)
+        if new is None and old is None:
+            continue
+        with only(levels[:depth]):
+            if new is None:
+                new = ops.zeros_as(tensor)
+            elif new.dtype != tensor.dtype:
+                new = ops.to_dtype(new, tensor.dtype)
+            if old is None:
+                begin(level, tensor)
+                old = level.of(tensor)
+                assert old is not None
+            inplace.in_place(old, lambda _, new=new: new)
+    return tensor
+
+
+def begin(level: Level, changed: Tensor) -> None:
+    """Give a tensor without a tangent, and the base and the views that share its memory, tangents of zero."""
+    from . import ops
+    from .dispatch import call
+    from .views import parent_of, views_of
+
+    root = changed if changed._base is None else changed._base
+    zeros = ops.zeros_as(root)
+    level.carry(root, ops.clone(zeros.detach()))
+    for view in views_of(root):
+        recipe, parent = view._recipe, parent_of(view)
+        if recipe is None or recipe[0] is None or parent is None or level.of(view) is not None:
+            continue  # an alias without history has no tangent; a dual has its own
+        above = level.of(parent)
+        if above is not None and view._base is root:
+            level.carry(view, call(recipe[0], (above, *recipe[3]), recipe[4]))
