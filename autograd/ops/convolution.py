@@ -30,40 +30,26 @@ PUBLIC = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3
 
 
 def _columns(a: Any, kernel: Shape, steps: Shape, borders: Shape, spreads: Shape, groups: int) -> tuple[Any, Shape]:
-    """Return, per group, the matrix with a row for each output place and a column for each element of a window."""
+    """Return, by batch and group, the matrix with a row for each element of a window and a column for each place."""
     if any(borders):
         a = np.pad(a, [(0, 0), (0, 0), *[(b, b) for b in borders]])
     dims = len(kernel)
     views = strided(a, tuple(range(2, 2 + dims)), kernel, steps, spreads)  # batch, channels, places, window
     places = views.shape[2 : 2 + dims]
+    order = (0, 1, *range(2 + dims, 2 + 2 * dims), *range(2, 2 + dims))
     batch, channels = a.shape[:2]
-    grouped = views.reshape(batch, groups, channels // groups, *places, *kernel) if groups > 1 else views[:, None]
-    order = (1, 0, *range(3, 3 + dims), 2, *range(3 + dims, 3 + 2 * dims))
-    rows = batch * math.prod(places)
-    return grouped.transpose(order).reshape(groups, rows, channels // groups * math.prod(kernel)), places
+    rows = channels // groups * math.prod(kernel)
+    return views.transpose(order).reshape(batch, groups, rows, math.prod(places)), places
 
 
-def _from_groups(product: Any, batch: int, places: Shape) -> Any:
-    """Return (groups, batch * places, channels) as batch, channels, places."""
-    groups, _, channels = product.shape
-    shaped = product.reshape(groups, batch, *places, channels)
-    order = (1, 0, shaped.ndim - 1, *range(2, shaped.ndim - 1))
-    return np.ascontiguousarray(shaped.transpose(order)).reshape(batch, groups * channels, *places)
-
-
-def _to_groups(g: Any, groups: int) -> Any:
-    """Return batch, channels, places as (groups, batch * places, channels)."""
-    batch, channels, *places = g.shape
-    shaped = g.reshape(batch, groups, channels // groups, *places)
-    order = (1, 0, *range(3, shaped.ndim), 2)
-    return np.ascontiguousarray(shaped.transpose(order)).reshape(groups, -1, channels // groups)
+def _by_group(w: Any, groups: int) -> Any:
+    """Return weights as matrices: a row for each output channel of a group, a column for each element of a window."""
+    return np.ascontiguousarray(w).reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:]))
 
 
 def _conv(a: Any, w: Any, steps: Shape, borders: Shape, spreads: Shape, groups: int) -> Any:
-    kernel = w.shape[2:]
-    columns, places = _columns(a, kernel, steps, borders, spreads, groups)
-    weights = np.ascontiguousarray(w.reshape(groups, w.shape[0] // groups, -1).transpose(0, 2, 1))
-    return _from_groups(np.matmul(columns, weights), a.shape[0], places)
+    columns, places = _columns(a, w.shape[2:], steps, borders, spreads, groups)
+    return np.matmul(_by_group(w, groups), columns).reshape(a.shape[0], w.shape[0], *places)
 
 
 def _conv_infer(params: tuple[Any, ...], a: Any, w: Any) -> Any:
@@ -77,17 +63,13 @@ def _conv_infer(params: tuple[Any, ...], a: Any, w: Any) -> Any:
 
 def _to_input(g: Any, w: Any, steps: Shape, borders: Shape, spreads: Shape, groups: int, extents: Shape) -> Any:
     """The gradient by the input, and the transposed convolution: windows times weights, added into place."""
-    kernel = w.shape[2:]
+    kernel, channels = w.shape[2:], groups * w.shape[1]
     batch, _, *places = g.shape
-    dims = len(kernel)
-    channels = w.shape[1]
-    weights = np.ascontiguousarray(w.reshape(groups, w.shape[0] // groups, -1))
-    columns = np.matmul(_to_groups(g, groups), weights)
-    shaped = columns.reshape(groups, batch, *places, channels, *kernel)
-    order = (1, 0, 2 + dims, *range(2, 2 + dims), *range(3 + dims, 3 + 2 * dims))
-    views = shaped.transpose(order).reshape(batch, groups * channels, *places, *kernel)
+    incoming = np.ascontiguousarray(g).reshape(batch, groups, g.shape[1] // groups, math.prod(places))
+    weights = np.ascontiguousarray(_by_group(w, groups).transpose(0, 2, 1))
+    views = np.matmul(weights, incoming).reshape(batch, channels, *kernel, *places)
     wide = [n + 2 * b for n, b in zip(extents, borders, strict=True)]
-    out = np.zeros((batch, groups * channels, *wide), g.dtype)
+    out = np.zeros((batch, channels, *wide), g.dtype)
     for place in np.ndindex(*kernel):
         region = tuple(
             [
@@ -95,7 +77,7 @@ def _to_input(g: Any, w: Any, steps: Shape, borders: Shape, spreads: Shape, grou
                 for offset, spread, step, count in zip(place, spreads, steps, places, strict=True)
             ]
         )
-        out[(slice(None), slice(None), *region)] += views[(Ellipsis, *place)]
+        out[(slice(None), slice(None), *region)] += views[(slice(None), slice(None), *place)]
     inner = tuple([slice(b, b + n) for n, b in zip(extents, borders, strict=True)])
     return np.ascontiguousarray(out[(slice(None), slice(None), *inner)])
 
@@ -107,7 +89,8 @@ def _to_input_infer(params: tuple[Any, ...], g: Any, w: Any) -> Any:
 
 def _to_weight(a: Any, g: Any, steps: Shape, borders: Shape, spreads: Shape, groups: int, kernel: Shape) -> Any:
     columns, _ = _columns(a, kernel, steps, borders, spreads, groups)
-    product = np.matmul(np.ascontiguousarray(_to_groups(g, groups).transpose(0, 2, 1)), columns)
+    incoming = np.ascontiguousarray(g).reshape(g.shape[0], groups, g.shape[1] // groups, math.prod(g.shape[2:]))
+    product = np.matmul(incoming, columns.swapaxes(-1, -2)).sum(0)
     return product.reshape(g.shape[1], a.shape[1] // groups, *kernel)
 
 

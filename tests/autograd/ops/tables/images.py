@@ -32,6 +32,7 @@ add("conv1d-same-even", f("conv1d", padding="same"), real(1, 1, 3), real(1, 1, 2
 add("conv1d-least", f("conv1d"), real(1, 1, 2), real(1, 1, 2))
 add("conv2d-groups", f("conv2d", groups=2, stride=(1, 2), padding=(1, 0)), real(1, 2, 3, 3), real(4, 1, 2, 2), real(4))
 add("conv2d-unbatched", f("conv2d"), real(2, 3, 3), real(1, 2, 2, 2))
+add("conv1d-empty", f("conv1d"), real(0, 1, 3), real(2, 1, 2), real(2))
 add("conv1d-complex", f("conv1d"), complex_(1, 2, 3), complex_(1, 2, 2))
 add("conv3d", f("conv3d", padding=1), real(1, 1, 2, 2, 2), real(1, 1, 2, 2, 2), real(1))
 for _label, _options in {
