@@ -134,6 +134,8 @@ class OpFunction(Function):
                 "return a mapping by input name, or a tuple in their order"
             )
         grads = by_operand(_Declared(cls.op, cls.operands), result, count)
+        if cls.rule is None:  # raygrad's own say what they know, also of numbers
+            grads = [grad if needed else None for grad, needed in zip(grads, ctx.needs_input_grad, strict=False)]
         return (*grads, None) if cls.has_params else tuple(grads)
 
     @staticmethod
@@ -217,13 +219,14 @@ def applied(op: Op, operands: Sequence[Any], params: tuple[Any, ...], dtype: Any
         params: its static parameters.
         dtype: the compute dtype (AC-04).
     """
-    chosen = op.chosen("cpu", dtype)
-    if chosen is None:
-        return None
-    key = (*chosen, bool(params), str(dtype))
-    cls = op.applied.get(key)
+    key = (dtype, bool(params))
+    if key in op.applied:
+        cls = op.applied[key]
+    else:
+        chosen = op.chosen("cpu", dtype)
+        cls = op.applied[key] = None if chosen is None else function_of(op, *chosen, bool(params), dtype)
     if cls is None:
-        cls = op.applied[key] = function_of(op, *chosen, bool(params), dtype)
+        return None
     return cls.apply(*operands, params) if params else cls.apply(*operands)
 
 

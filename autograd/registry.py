@@ -39,7 +39,7 @@ class Op:
             "float" (promotion, integers become the default floating dtype).
         view: the output may share the first operand's memory.
         custom: a user has registered an entry: which one serves must be asked for each application.
-        applied: the Function classes made of a user's entries; see `registered`.
+        applied: the Function classes made of the present entries; see `registered`.
     """
 
     __slots__ = (
@@ -159,16 +159,24 @@ class Op:
     def add_kernel(self, device: str, dtype: str, kernel: Kernel) -> None:
         """Add a kernel that raygrad brings."""
         _add(self._kernels, (device, dtype), kernel, False, f"a kernel of '{self.name}'")
-        self.sole = self.sole_kernel()
-        self.simple = self.sole if self.outputs == 1 and not self.view else None
-        self._memo.clear()
+        self._changed()
 
     def add_derivative(self, config: AutogradConfig) -> None:
         """Add a derivative that raygrad brings."""
         key = (config.device, dtype_name(config.dtype))
         _add(self._derivatives, key, Derivative(config, self), False, f"a derivative of '{self.name}'")
-        self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
+        self._changed()
+
+    def _changed(self) -> None:
+        """Find anew what is looked up often."""
         self._memo.clear()
+        self.applied.clear()
+        if self.custom:
+            self.sole = self.simple = self.sole_rule = None
+            return
+        self.sole = self.sole_kernel()
+        self.simple = self.sole if self.outputs == 1 and not self.view else None
+        self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
 
     def give_kernel(self, device: str, dtype: str, kernel: GivenKernel, replace: bool) -> None:
         """Add a user's kernel; see `register_kernel`."""
@@ -190,9 +198,7 @@ class Op:
         self._given_kernels.clear()
         self._given_derivatives.clear()
         self.custom = False
-        self.sole = self.sole_kernel()
-        self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
-        self._memo.clear()
+        self._changed()
 
     @property
     def builtin(self) -> bool:
@@ -202,8 +208,7 @@ class Op:
     def _customised(self) -> None:
         self.custom = True
         self.version += 1
-        self.sole = self.simple = self.sole_rule = None
-        self._memo.clear()
+        self._changed()
 
     def given(self) -> tuple[Any, Any]:
         """Return what users registered: ((device, dtype), (function, returns_meta)) per kernel, and the derivatives'
@@ -295,7 +300,7 @@ def register_kernel(
 ) -> Callable[[Kernel], Kernel]:
     """Return a decorator that registers a kernel for (op, device, dtype).
 
-    It serves calls on tensors; raygrad's own derivatives go on running raygrad's own kernels.
+    It serves calls on tensors. Raygrad's own derivatives, where they compute on bare arrays, go on running its kernels.
 
     Args:
         op: the op's name; it may be declared later.

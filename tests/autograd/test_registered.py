@@ -195,3 +195,12 @@ def test_forward_mode_turns_the_backward_round() -> None:
     assert rg.func.hessian(total)(x).tolist() == expected
     assert rg.func.jacrev(rg.func.jacfwd(total))(x).tolist() == expected
     assert rg.func.jacfwd(rg.func.jacfwd(total))(x).tolist() == expected
+
+
+def test_a_users_kernel_goes_with_raygrads_own_derivative(undone: Callable[[str], None]) -> None:
+    undone("pow")
+    register_kernel("pow", dtype="float16")(lambda a, b: a**b + 1)
+    x = leaf(2, dtype=rg.float16)
+    y = x**1.0  # the exponent is a number, whose gradient nobody wants
+    y.backward()
+    assert (y.tolist(), x.grad.shape) == ([3], (1,))
