@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -186,6 +187,20 @@ def differentiated(case: Case) -> set[str]:
             found.add(node.op.name)
         waiting.extend(below for below, _ in node.next_functions)
     return found
+
+
+class Noting:
+    """A library that notes which of its functions are asked for, those of its namespaces with a prefix."""
+
+    def __init__(self, module: Any, noted: set[str], prefix: str = "") -> None:
+        self._module, self._noted, self._prefix = module, noted, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        if isinstance(value, ModuleType):
+            return Noting(value, self._noted, f"{self._prefix}{name}.")
+        self._noted.add(self._prefix + name)
+        return value
 
 
 # ---- shape rules against kernels -------------------------------------------------------------------------------------

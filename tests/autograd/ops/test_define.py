@@ -15,7 +15,7 @@ from raygrad.autograd.ops import define
 from raygrad.errors import ShapeError
 
 from .cases import FAMILIES
-from .check import Case, array_of, catalogue, differentiated, leaves, outputs_of, watched
+from .check import Case, Noting, array_of, catalogue, differentiated, leaves, outputs_of, watched
 
 INTERNAL = {
     "full": "the seed of a pass and the constant gradients of a session; no operand to differentiate",
@@ -48,6 +48,21 @@ def test_each_op_has_a_case():
 def test_each_op_with_a_derivative_has_a_case_to_second_order(cases_by_op: dict[str, Case]):
     known = {name for name, op in catalogue().items() if op.sole_rule is not None}
     assert sorted(known - set(cases_by_op) - set(INTERNAL)) == []
+
+
+def test_hundreds_of_functions_are_differentiated_twice():
+    public = {
+        *ops.__all__,
+        *(f"nn.functional.{name}" for name in ops.FUNCTIONAL),
+        *(f"linalg.{name}" for name in ops.LINALG),
+        *(f"fft.{name}" for name in ops.FFT),
+    }
+    noted: set[str] = set()
+    for cases in FAMILIES.values():
+        for case in cases:
+            if case.order >= 2:
+                case.run(Noting(rg, noted), *leaves(rg, case.inputs))
+    assert len(noted & public) >= 350
 
 
 def test_gradcheck_and_gradgradcheck_pass_for_each_op(cases_by_op: dict[str, Case]):

@@ -88,7 +88,7 @@ def gradgradcheck_of_given_and_of_random_gradients(T: Any, log: Log) -> Any:
     )
 
 
-@program("GC-02", "GC-12", "DR-01")
+@program("GC-02", "GC-12")
 def third_derivative_of_a_function_is_checked(T: Any, log: Log) -> Any:
     """A backward whose backward's backward is wrong or lost on the way to a worker."""
     cube = _cube(T)
