@@ -17,7 +17,7 @@ from .derive import Meta
 from .levels import carried
 from .members import MembersOfFunction
 from .modes import state
-from .node import FREED, Edge, Node, stale_message, stale_value
+from .node import FREED, AccumulateGrad, Edge, Node, stale_message, stale_value
 from .packed import UNSHARED as UNSHARED
 from .packed import run_packed
 from .recording import Data, Recorder
@@ -217,7 +217,7 @@ class FunctionNode(MembersOfFunction, Node):
         if slot.value.grad_fn is not None or slot.value._requires_grad:
             return False
         edge = self._edges[slot.position] if slot.position < len(self._edges) else None
-        return edge is not None and edge[0] is not None
+        return edge is not None and edge[0] is not None and not isinstance(edge[0], AccumulateGrad)
 
     def _unpack(self, slot: Saved) -> Tensor:
         kind, position, tensor, counter, version = slot
@@ -234,7 +234,7 @@ class FunctionNode(MembersOfFunction, Node):
             )
         if kind is not OUTPUT:
             return tensor
-        made = Tensor.made(tensor, self, position)
+        made = self._output(position, tensor)
         if self._output_tangents is not None:
             made._tangents = self._output_tangents[position]
         return made
@@ -262,6 +262,12 @@ class FunctionNode(MembersOfFunction, Node):
         from .handles import raw_saved_tensors
 
         return raw_saved_tensors(self)
+
+    def _output(self, position: int, data: Data) -> Tensor:
+        """Return a saved output as a tensor in its place in the graph."""
+        if position in self._barren or data.dtype.kind not in "fc":
+            return Tensor.made(data)
+        return Tensor.made(data, self, position)
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if create_graph or recorder is not None or self._needed is not None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from raygrad.errors import DtypeError
+from raygrad.errors import DtypeError, MissingKernel
 
 from . import dtypes
 from .anomaly import remember as remember_origin
@@ -30,7 +30,7 @@ from .views import NO_GRAD, Stale, remember
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 
-_MISUSE = (ValueError, IndexError, TypeError)
+MISUSE = (ValueError, IndexError, TypeError)
 """What NumPy raises on operands that do not fit; the shape rule then says it better."""
 
 
@@ -76,8 +76,8 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         return _several(op, operands, params, datas, (outs,) if op.outputs == 1 else outs, needed)
     try:
         out = kernel(*datas, *params)
-    except _MISUSE as error:
-        raise _explained(op, params, datas, error) from None
+    except MISUSE as error:
+        raise explained(op, params, datas, error) from None
     if type(out) is not _ARRAY:
         out = np.asarray(out)
     # what is set here is read soon: an attribute of the instance is found in a third of the time of a default
@@ -109,8 +109,8 @@ def call_one(op: Op, operand: Any) -> Any:
         return call(op, (operand,))
     try:
         out = kernel(data)
-    except _MISUSE as error:
-        raise _explained(op, (), (data,), error) from None
+    except MISUSE as error:
+        raise explained(op, (), (data,), error) from None
     if type(out) is not _ARRAY:
         out = np.asarray(out)
     result = _new(Tensor)
@@ -220,8 +220,8 @@ def _on_arrays(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
     kernel = op.sole or _kernel_for_arrays(op, _compute_dtype(datas))
     try:
         out = kernel(*datas, *params)
-    except _MISUSE as error:
-        raise _explained(op, params, datas, error) from None
+    except MISUSE as error:
+        raise explained(op, params, datas, error) from None
     if type(out) is _ARRAY:
         return out
     if op.outputs == 1:
@@ -234,13 +234,17 @@ def _kernel_for_arrays(op: Op, dtype: Any) -> Any:
     return op.builtin_kernel("cpu", dtype) if op.builtin else op.kernel("cpu", dtype)
 
 
-def _explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exception) -> Exception:
-    """Return what the shape rule says of operands on which the kernel failed, else the kernel's own error."""
+def explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exception) -> Exception:
+    """Return what to raise for an error of a kernel: what the shape rule says of the operands, if it refuses them; that
+    there is no kernel for their dtype, if NumPy says so; else the error itself."""
     if op.infer is not None:
         try:
             op.infer(params, *datas)
-        except (RuntimeError, *_MISUSE) as better:
+        except (RuntimeError, *MISUSE) as better:
             return better
+    if isinstance(error, TypeError) and "not supported for the input types" in str(error):
+        names = ", ".join(sorted({str(data.dtype) for data in datas if hasattr(data, "dtype")}))
+        return MissingKernel(f'"{op.name}" not implemented for {names}')
     return error
 
 
@@ -257,7 +261,7 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     data = base._data
     sure = True
     if type(out) is _ARRAY:
-        if out.base is not data and (out.base is None or out.base is not data.base):
+        if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
             return
     elif op.name == "reshape":  # it copies what it cannot view; the layout of a pending value is not known here
         sure = type(data) is _ARRAY and data.flags.c_contiguous
@@ -403,12 +407,18 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
                 )
             numbers.append(operand)
     target = dtypes.promote(dims, zeros, numbers)
+    if op.promotes == "ordered":
+        ops.check_order(op.name, target)
     if op.promotes == "float":
         target = dtypes.floating(target)
     out: list[Any] = []
     for operand in operands:
         if isinstance(operand, Tensor):
-            out.append(operand if operand.dtype == target else ops.to_dtype(operand, target))
+            if operand.dtype != target:
+                converted = ops.to_dtype(operand, target)
+                converted._counter = operand.counter()  # who saves it saves the operand (CX-13)
+                operand = converted
+            out.append(operand)
         elif operand is None:
             out.append(None)
         else:

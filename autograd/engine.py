@@ -22,6 +22,7 @@ from .recording import Pending, Recorder
 from .tensor import Tensor
 from .traversal import Pass
 from .traversal import call_hook as call_hook
+from .views import Stale
 
 Place = Tensor | GradientEdge
 """Where a gradient starts from or is asked for."""
@@ -241,8 +242,11 @@ def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tup
 
     seeds: list[tuple[Edge, Any]] = []
     for index, (root, grad) in enumerate(zip(roots, grads, strict=True)):
-        if isinstance(root, Tensor) and not root._requires_grad:
-            raise AutogradError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+        if isinstance(root, Tensor):
+            if type(root._data) is Stale:
+                root._data.for_use(root._requires_grad)
+            if not root._requires_grad:
+                raise AutogradError(f"element {index} of tensors does not require grad and does not have a grad_fn")
         shape, dtype = _meta_of(root)
         if grad is None:
             if math.prod(shape) != 1:

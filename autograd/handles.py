@@ -38,8 +38,8 @@ class PackedOpNode(OpNode):
         plain.node = self
         return plain._run(grads, create_graph, recorder)
 
-    def keep_old_value(self, old: Data, copy: Callable[[Data], Data]) -> None:
-        super().keep_old_value(old, copy)
+    def keep_old_value(self, old: Data, counter: list[int], copy: Callable[[Data], Data]) -> None:
+        super().keep_old_value(old, counter, copy)
         for held in self.saved or ():
             if isinstance(held, Packed):
                 held.keep_old(old, copy)

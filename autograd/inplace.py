@@ -59,15 +59,13 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
     if flows:
         check_rebase(tensor)
     recorder = _recorder_of(tensor, result)
-    old = tensor._data
     if recorder is None:
         _check_writeable(tensor)
-    if flows and isinstance(result.grad_fn, OpNode):
-        result.grad_fn.keep_old_value(old, _copy if recorder is None else _itself)
+    if flows:
+        _keep_old_value(result.grad_fn, tensor, _copy if recorder is None else _itself)
     _announce(tensor)
     if recorder is None and not flows:
         _write(tensor, result)
-        bump(tensor.counter())
         make_stale(tensor)
         return tensor
     values = _back_to_owner(tensor, result, recorder is not None)
@@ -76,11 +74,13 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
     else:
         owner, value = values[-1]
         recorder.write(owner, "_data", value._data)
-    bump(tensor.counter())
+        bump(tensor.counter())
     if flows:
         root, value = next((t, v) for t, v in values if t._base is None)
         _rebase(root, value)
     _renew_views(tensor, recorder, flows)
+    if flows:
+        _keep_new_value(result, tensor, recorder is None)
     return tensor
 
 
@@ -169,17 +169,28 @@ def _check_leaf(tensor: Tensor) -> None:
     if state.grad and tensor._requires_grad and tensor.grad_fn is None and tensor._made_by is None:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
     base = tensor._base
-    if state.grad and base is not None and tensor._made_by is None and base._requires_grad and base.grad_fn is None:
+    if (
+        state.grad
+        and base is not None
+        and tensor._made_by is None
+        and base.grad_fn is None
+        and (base._requires_grad or tensor._requires_grad)
+    ):
         raise AutogradError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
 def _write(tensor: Tensor, result: Tensor) -> None:
+    """Write a value into the tensor's memory, and count the change."""
+    counter = tensor.counter()
+    before = counter[0]
     if type(tensor._data) is Batched or type(result._data) is Batched:
         from .batching import write
 
         write(tensor, result)
     else:
         np.copyto(tensor._data, result._data, casting="unsafe")
+    if counter[0] == before:  # what is under a batch counts its own change, with the same counter
+        bump(counter)
 
 
 def _itself(value: Any) -> Any:
@@ -222,6 +233,28 @@ def _fitted(tensor: Tensor, result: Tensor) -> Tensor:
     if rank(result.dtype.kind) > rank(dtype.kind) and not (result.dtype.kind in "iu" and dtype.kind in "iu"):
         raise AutogradError(f"result type {result.dtype} can't be cast to the desired output type {dtype}")
     return ops.to_dtype(result, dtype)
+
+
+def _keep_old_value(node: Node | None, tensor: Tensor, copy: Callable[[Any], Any]) -> None:
+    """Let the op of this change keep the value that is about to be replaced."""
+    while isinstance(node, OpNode) and node.op.name == "to_dtype":  # the result was computed in another dtype
+        edge = node._edges[0]
+        node = None if edge is None else edge[0]
+    if isinstance(node, OpNode):
+        node.keep_old_value(tensor._data, tensor.counter(), copy)
+
+
+def _keep_new_value(result: Tensor, tensor: Tensor, copied: bool) -> None:
+    """Let a node that saved its result save the tensor that it was written to: a later change makes that stale."""
+    node = result.grad_fn
+    if isinstance(node, OpNode):
+        for slot, data in enumerate(node.saved or ()):
+            if data is result._data:
+                assert node.saved is not None
+                counter = tensor.counter()
+                node.versions[slot] = (counter, counter[0])
+                if copied:
+                    node.saved[slot] = tensor._data
 
 
 def _copy(data: Any) -> Any:

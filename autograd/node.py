@@ -237,8 +237,10 @@ class OpNode(Node):
         return vjp_arrays(self.op, self.rule, context, grads)
 
     def _release(self) -> None:
-        if self.saved:
-            self.saved = None
+        for data in self.saved or ():
+            if type(data) is not tuple and data is not None:  # of what keeps no value nothing is freed
+                self.saved = None
+                return
 
     def _holds(self) -> bool:
         return bool(self.saved)
@@ -257,16 +259,15 @@ class OpNode(Node):
     def _input_metas(self) -> Sequence[Meta | None]:
         return self.inputs
 
-    def keep_old_value(self, old: Data, copy: Callable[[Data], Data]) -> None:
-        """Keep what `copy` makes of a value that this op saved and that is about to be replaced by its result in place:
-        a copy, or a pending value itself."""
-        saved = self.saved or []
-        kept = None
-        for slot, data in enumerate(saved):
-            if data is old:
-                if kept is None:
-                    kept = copy(old)
-                saved[slot] = kept
+    def keep_old_value(self, old: Data, counter: list[int], copy: Callable[[Data], Data]) -> None:
+        """Keep what `copy` makes of a value that is about to be replaced by this op's result in place (a copy, or a
+        pending value itself), where it was saved as what is changed; as another operand (`x.mul_(x)`) it gets stale."""
+        if self.saved is None or self.rule is None:
+            return
+        for slot, entry in enumerate(self.versions):
+            if entry is not None and entry[0] is counter and self.rule.saves[slot] == 0:
+                if self.saved[slot] is old:
+                    self.saved[slot] = copy(old)
                 self.versions[slot] = None
 
     def _check_versions(self) -> None:
@@ -296,7 +297,8 @@ class OpNode(Node):
                 out.append(None)
                 continue
             if position < 0:
-                out.append(Tensor.made(data, self, -1 - position))
+                carries = data.dtype.kind in "fc"
+                out.append(Tensor.made(data, self, -1 - position) if carries else Tensor.made(data))
                 continue
             edge = self._edges[position]
             if edge is None:
@@ -375,7 +377,12 @@ class AccumulateGrad(Node):
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         (grad,) = grads
         variable = self.variable
-        if grad is not None:
+        if grad is not None and variable.grad_fn is not None:
+            raise AutogradError(
+                f"leaf variable has been moved into the graph interior: a tensor of shape {list(variable.shape)} was a "
+                "leaf when it was used, and was changed in place since; use the out-of-place operation"
+            )
+        if grad is not None and variable._requires_grad:  # the flag may have been cleared since
             recording = create_graph and state.grad
             data = grad._data if create_graph and not recording else grad  # `.grad` carries no tangents then
             accumulate(variable, data, recording, recorder)

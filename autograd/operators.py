@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raygrad.errors import DtypeError
+from raygrad.errors import AutogradError, DtypeError
 
 from .inplace import in_place, set_item
 
@@ -312,8 +312,12 @@ class Operators:
         return in_place(self, ops.neg)
 
     def abs_(self) -> Tensor:
-        """Take the absolute value in place."""
-        return in_place(self, ops.abs)
+        """Take the absolute value in place.
+
+        Raises:
+            RuntimeError: the tensor is complex, its absolute value is not.
+        """
+        return in_place(self, _abs_of_same_dtype)
 
     def sign_(self) -> Tensor:
         """Take the sign in place."""
@@ -432,6 +436,12 @@ class Operators:
         """Take over the elements of `src`, converted and broadcast."""
         set_item(self, Ellipsis, src)
         return self  # type: ignore[return-value]
+
+
+def _abs_of_same_dtype(old: Any) -> Any:
+    if old.dtype.kind == "c":
+        raise AutogradError("In-place abs is not supported for complex tensors.")
+    return ops.abs(old)
 
 
 _UFUNCS = {

@@ -215,7 +215,7 @@ def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode,
         if slot is not None and slot.kind == "input":
             inputs[slot.position] = slot.value
         elif slot is not None and slot.kind == "output":
-            outputs[slot.position] = Tensor.made(slot.value, context, slot.position)
+            outputs[slot.position] = context._output(slot.position, slot.value)
     for name, (kind, position) in context.references().items():
         (inputs if kind == "input" else outputs)[position] = context.__dict__[name]
     items = [*grads, *inputs, *outputs]

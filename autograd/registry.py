@@ -36,7 +36,8 @@ class Op:
         outputs: how many outputs it has.
         infer: the shape rule, or None (then a session learns the result by running).
         promotes: how operands meet before the kernel: None (as they are), "arith" (PyTorch's promotion),
-            "float" (promotion, integers become the default floating dtype).
+            "ordered" (as "arith", but complex numbers are refused: they have no order), "float" (promotion, integers
+            become the default floating dtype).
         view: the output may share the first operand's memory.
         custom: a user has registered an entry: which one serves must be asked for each application.
         applied: the Function classes made of the present entries; see `registered`.

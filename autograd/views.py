@@ -167,7 +167,7 @@ def check_rebase(view: Tensor) -> None:
 def make_stale(changed: Tensor) -> None:
     """Mark the views that Functions made of the memory of `changed`, which was changed in place (OU-12)."""
     for view in views_of(owner_of(changed)):
-        if view._made_by is not None and view._requires_grad and view is not changed and type(view._data) is not Stale:
+        if view._made_by is not None and view._requires_grad and type(view._data) is not Stale:
             view._data = stale(view)
 
 

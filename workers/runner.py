@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from raygrad.autograd.derive import OpContext, vjp_arrays
+from raygrad.autograd.dispatch import MISUSE, explained
 from raygrad.autograd.engine import call_hook
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.registry import get_op
@@ -59,7 +60,10 @@ def _compile_op(step: Step) -> Execute:
                 if a is None:
                     slots[target] = None
                     return
-                out = sole(a, *params)
+                try:
+                    out = sole(a, *params)
+                except MISUSE as error:
+                    raise explained(op, params, (a,), error) from None
                 slots[target] = out if type(out) is _ARRAY else np.asarray(out)
 
             return unary
@@ -70,7 +74,10 @@ def _compile_op(step: Step) -> Execute:
             if a is None or b is None:
                 slots[target] = None
                 return
-            out = sole(a, b, *params)
+            try:
+                out = sole(a, b, *params)
+            except MISUSE as error:
+                raise explained(op, params, (a, b), error) from None
             slots[target] = out if type(out) is _ARRAY else np.asarray(out)
 
         return binary
@@ -83,7 +90,10 @@ def _compile_op(step: Step) -> Execute:
                     slots[target] = None
             return
         dtype: Any = next((o.dtype for o in operands if is_array(o)), None)
-        out = op.builtin_kernel("cpu", dtype)(*operands, *params)
+        try:
+            out = op.builtin_kernel("cpu", dtype)(*operands, *params)
+        except MISUSE as error:
+            raise explained(op, params, operands, error) from None
         for target, value in zip(targets, (out,) if op.outputs == 1 else out, strict=True):
             if target >= 0:
                 slots[target] = value if type(value) is _ARRAY else np.asarray(value)

@@ -56,6 +56,7 @@ from . import (
     unary,
 )
 from .compare import keep as keep
+from .define import check_order as check_order
 from .diagonals import put_diagonal as put_diagonal
 from .gathering import scatter_zeros as scatter_zeros
 from .indexing import put_region as put_region

@@ -215,10 +215,11 @@ def fmod(input: Any, other: Any) -> Any:
 def _pow(a: Any, b: Any) -> Any:
     try:
         return a**b  # the operator, not np.power: it squares and takes roots where the exponent is such a number
-    except ValueError as error:
-        if "negative integer powers" in str(error):
+    except ValueError:
+        if not hasattr(b, "dtype"):
             raise AutogradError("Integers to negative integer powers are not allowed.") from None
-        raise
+        whole = np.where(np.abs(a) == 1, a ** np.abs(b), 0)  # of 1 / a, what is no fraction
+        return np.where(b < 0, whole, a ** np.maximum(b, 0))
 
 
 def _pow_backward(ctx: Any, g: Any) -> Any:
@@ -309,9 +310,13 @@ def _clamp_backward(ctx: Any, g: Any) -> Any:
     return keep(g, inside) if need_a else None, to_low, to_high
 
 
-_MAXIMUM = define("maximum", ("a", "b"), np.maximum, infer_elementwise("maximum"), _maximum_backward, promotes="arith")
-_MINIMUM = define("minimum", ("a", "b"), np.minimum, infer_elementwise("minimum"), _minimum_backward, promotes="arith")
-_CLAMP = define("clamp", ("a", "min", "max"), _clamp, _clamp_infer, _clamp_backward, promotes="arith")
+_MAXIMUM = define(
+    "maximum", ("a", "b"), np.maximum, infer_elementwise("maximum"), _maximum_backward, promotes="ordered"
+)
+_MINIMUM = define(
+    "minimum", ("a", "b"), np.minimum, infer_elementwise("minimum"), _minimum_backward, promotes="ordered"
+)
+_CLAMP = define("clamp", ("a", "min", "max"), _clamp, _clamp_infer, _clamp_backward, promotes="ordered")
 
 
 def maximum(input: Any, other: Any) -> Any:
@@ -347,7 +352,8 @@ def clamp_max(input: Any, max: Any) -> Any:
 def _atan2_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
-    scaled = g / (a * a + b * b)
+    square = a * a + b * b
+    scaled = keep(g / square, square != 0)  # at the origin there is no angle to change
     return scaled * b if need_a else None, scaled * -a if need_b else None
 
 

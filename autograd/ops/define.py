@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import ShapeError
+from raygrad.errors import MissingKernel, ShapeError
 
 from .. import dtypes
 from ..derive import quiet as quiet
@@ -122,6 +122,16 @@ def infer_comparison(name: str) -> InferRule:
         return broadcast_shape(name, shapes_of(operands)), dtypes.bool
 
     return infer
+
+
+def check_order(name: str, dtype: Any) -> None:
+    """Check that an op which compares values is given such that can be compared.
+
+    Raises:
+        NotImplementedError: they are complex.
+    """
+    if dtype.kind == "c":
+        raise MissingKernel(f'"{name}" not implemented for {dtype}: complex numbers have no order')
 
 
 def real_of(dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from raygrad.errors import AutogradError
 from .. import dtypes
 from ..dispatch import call
 from .compare import keep
-from .define import Shape, axis_of, define, xp
+from .define import Shape, axis_of, check_order, define, xp
 from .gathering import gather, scatter_zeros
 from .layouts import to_dtype
 from .reduce import Dims, count_of, reduced_of, restored, static_of, sum
@@ -34,21 +35,29 @@ def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
     """Return the kernel and shape rule of a reduction that has no value for nothing."""
 
     def extreme(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+        if a.dtype.kind == "c":
+            raise TypeError
         return kernel(a, axes, None, None, keepdim)
 
     def infer(params: tuple[Any, ...], a: Any) -> Any:
         axes, keepdim = params
+        check_order(name, a.dtype)
         if not count_of(a.shape, axes):
             if axes is None:
                 raise AutogradError(
                     f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                     "Specify the reduction dim with the 'dim' argument."
                 )
-            empty = next(axis for axis in axes if not a.shape[axis])
-            raise IndexError(f"{name}(): Expected reduction dim {empty} to have non-zero size.")
+            _check_extent(name, a.shape, axes)
         return reduced_of(a.shape, axes, keepdim), a.dtype
 
     return extreme, infer
+
+
+def _check_extent(name: str, shape: Shape, axes: Sequence[int]) -> None:
+    for axis in axes:
+        if not shape[axis]:
+            raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
 
 
 def _extreme_backward(ctx: Any, g: Any) -> Any:
@@ -63,6 +72,8 @@ def _with_places(name: str, search: Any) -> tuple[Any, Any]:
     """Return the kernel and shape rule of a reduction along one axis that also says where."""
 
     def with_places(a: Any, axis: int, keepdim: bool) -> Any:
+        if a.dtype.kind == "c":
+            raise TypeError
         if not a.ndim:
             return a.copy(), np.zeros((), np.int64)
         places = search(a, axis, None, keepdims=True)
@@ -71,8 +82,9 @@ def _with_places(name: str, search: Any) -> tuple[Any, Any]:
 
     def infer(params: tuple[Any, ...], a: Any) -> Any:
         axis, keepdim = params
-        if a.ndim and not a.shape[axis]:
-            raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+        check_order(name, a.dtype)
+        if a.ndim:
+            _check_extent(name, a.shape, (axis,))
         shape = reduced_of(a.shape, (axis,), keepdim) if a.ndim else ()
         return [(shape, a.dtype), (shape, dtypes.int64)]
 
@@ -115,14 +127,26 @@ _ARGMAX = define("argmax", ("a",), *_place("argmax", np.argmax))
 _ARGMIN = define("argmin", ("a",), *_place("argmin", np.argmin))
 
 
+def _named_of(name: str, input: Any, dim: Dims, keepdim: bool) -> tuple[Shape | None, bool]:
+    """Return `static_of`, once no dimension that is named is empty.
+
+    Raises:
+        IndexError: one is.
+    """
+    if dim is not None and not count_of(input.shape, None):
+        axes = (dim,) if isinstance(dim, int) else dim
+        _check_extent(name, input.shape, [axis_of(axis, input.ndim) for axis in axes])
+    return static_of(input, dim, keepdim)
+
+
 def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """Return the greatest element over `dim`; equal ones share the gradient."""
-    return call(_AMAX, (input,), static_of(input, dim, keepdim))
+    return call(_AMAX, (input,), _named_of("amax", input, dim, keepdim))
 
 
 def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """Return the smallest element over `dim`; equal ones share the gradient."""
-    return call(_AMIN, (input,), static_of(input, dim, keepdim))
+    return call(_AMIN, (input,), _named_of("amin", input, dim, keepdim))
 
 
 def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:

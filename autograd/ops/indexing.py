@@ -7,13 +7,14 @@ some axes of that view. PyTorch applies them in this order, too; NumPy treats in
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from raygrad.errors import ShapeError
+from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
 from ..tensor import Tensor
@@ -22,6 +23,7 @@ from .define import Shape, broadcast_shape, define
 from .joining import stack
 from .layouts import to_dtype
 from .shape import expand, reshape, unsqueeze
+from .unary import zeros_as
 
 PUBLIC = "getitem nonzero".split()
 
@@ -169,7 +171,8 @@ def rows_of(advanced: dict[int, Any], shape: Shape) -> tuple[tuple[int, ...], An
 
 
 def _getitem(a: Any, index: Basic) -> Any:
-    return a[_as_index(index)]
+    out = a[_as_index(index)]
+    return out if type(out) is np.ndarray else a[(*_as_index(index), Ellipsis)]  # of one element NumPy gives a copy
 
 
 def _getitem_infer(params: tuple[Any, ...], a: Any, index: Basic) -> Any:
@@ -218,8 +221,14 @@ def _setitem(a: Any, value: Any, index: Basic) -> Any:
 def _setitem_backward(ctx: Any, g: Any) -> Any:
     (index,) = ctx.saved_tensors
     need_a, need_value, _ = ctx.needs_input_grad
-    to_a = call(_SETITEM, (g, 0, index)) if need_a else None
+    to_a = None
+    if need_a:  # nothing of what was overwritten as a whole remains, and so its zeros have no history
+        to_a = _zeros_like(g) if _is_whole(index, ctx.inputs[0][0]) else call(_SETITEM, (g, 0, index))
     return to_a, call(_GETITEM, (g, index)) if need_value else None, None
+
+
+def _zeros_like(g: Any) -> Any:
+    return zeros_as(g.detach() if isinstance(g, Tensor) else g)
 
 
 def _setitem_infer(params: tuple[Any, ...], a: Any, value: Any, index: Basic) -> Any:
@@ -286,6 +295,8 @@ def _index_infer(params: tuple[Any, ...], a: Any, rows: Any) -> Any:
 
 def _indexed_shape(shape: Shape, picked: Shape, axes: Shape) -> Shape:
     """Return the shape of the result: what is picked stands where adjacent axes stood, else in front."""
+    if math.prod(picked) and any(not shape[axis] for axis in axes):
+        raise IndexError("index is out of bounds for dimension with size 0")
     rest = [extent for axis, extent in enumerate(shape) if axis not in axes]
     place = axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
     return (*rest[:place], *picked, *rest[place:])
@@ -364,12 +375,17 @@ def getitem(input: Any, index: Any) -> Any:
 
 
 def with_item(input: Any, index: Any, value: Any) -> Any:
-    """Return a copy of `input` in which `input[index]` is `value`, converted to its dtype."""
+    """Return a copy of `input` in which `input[index]` is `value`, converted to its dtype.
+
+    Raises:
+        RuntimeError: `value` is a tensor of another dtype, and `index` has tensors in it.
+    """
     if not isinstance(value, Tensor | bool | int | float | complex):
-        value = Tensor.made(np.asarray(value))
-    if isinstance(value, Tensor) and value.dtype != input.dtype:
-        value = to_dtype(value, input.dtype)
+        value = to_dtype(Tensor.made(np.asarray(value)), input.dtype)
     basic, advanced = take_apart(index, input.shape)
+    if isinstance(value, Tensor) and value.dtype != input.dtype:
+        _check_same(input, value, advanced)
+        value = to_dtype(value, input.dtype)
     if not advanced:
         return call(_SETITEM, (input, _fitting(value, _getitem_infer((), input, basic)[0]), basic))
     whole = _is_whole(basic, input.shape)
@@ -388,6 +404,14 @@ def with_item(input: Any, index: Any, value: Any) -> Any:
     return put if whole else call(_SETITEM, (input, put, basic))
 
 
+def _check_same(input: Any, value: Any, advanced: dict[int, Any]) -> None:
+    if advanced:
+        raise AutogradError(
+            f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and "
+            f"{value.dtype} for the source: convert it with .to({input.dtype})"
+        )
+
+
 def _fitting(value: Any, region: Shape) -> Any:
     """Return a value without the leading ones that the region has not."""
     if isinstance(value, Tensor):
@@ -401,6 +425,8 @@ def write_item(array: Any, index: Any, value: Any) -> None:
     """Write into an array what `with_item` would put there."""
     basic, advanced = take_apart(index, array.shape)
     if advanced:
+        if isinstance(value, Tensor) and value.dtype != array.dtype:
+            _check_same(array, value, advanced)
         region = array[_as_index(basic)]
         axes, rows = rows_of(advanced, region.shape)
         rows = rows._data

@@ -19,6 +19,11 @@ from .shape import reshape, transpose, unsqueeze
 PUBLIC = "addmm bmm dot matmul mm mv outer trace".split()
 
 
+def _flat(a: Any) -> Any:
+    """Return batches of matrices as one matrix."""
+    return reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
+
+
 def _matmul(a: Any, b: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0:
         raise ValueError
@@ -28,7 +33,7 @@ def _matmul(a: Any, b: Any) -> Any:
         # of it on another worker would not be multiplied by.
         b = b.copy(order="K")
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
-        return np.matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+        return np.matmul(_flat(a), b).reshape(*a.shape[:-1], b.shape[1])
     return np.matmul(a, b)
 
 
@@ -72,14 +77,13 @@ def _matmul_backward(ctx: Any, g: Any) -> Any:
         return to_a, unsqueeze(conj(a), -1) * unsqueeze(g, -2) if need_b else None
     if nb == 1:  # (..., m, k) @ (k) -> (..., m)
         if need_b:
-            shape = ctx.inputs[0][0]
-            to_b = matmul(reshape(g, (-1,)), conj(reshape(a, (-1, shape[-1]))))
+            to_b = matmul(reshape(g, (-1,)), conj(_flat(a)))
         return unsqueeze(g, -1) * conj(b) if need_a else None, to_b
     if need_a:
         to_a = matmul(g, _turned(b))
     if need_b:
         if nb == 2 and na > 2:
-            a, g = reshape(a, (-1, ctx.inputs[0][0][-1])), reshape(g, (-1, ctx.inputs[1][0][-1]))
+            a, g = _flat(a), _flat(g)
         to_b = matmul(_turned(a), g)
     return to_a, to_b
 

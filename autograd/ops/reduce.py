@@ -107,9 +107,11 @@ def _prod(a: Any, axes: Shape | None, keepdim: bool) -> Any:
 
 
 def _prod_backward(ctx: Any, g: Any) -> Any:
-    (a,) = ctx.saved_tensors
+    a, _ = ctx.saved_tensors
     axes, _ = ctx.params
     shape = ctx.inputs[0][0]
+    if not shape:
+        return g
     if axes is None:
         others = reshape(_product_of_others(reshape(a, (-1,))), shape)
     else:
@@ -138,7 +140,8 @@ def _product_of_others(a: Any) -> Any:
 
 _SUM = define("sum", ("a",), quiet(_sum), _sum_infer, lambda ctx, g: _spread(g, ctx), saves="none")
 _MEAN = define("mean", ("a",), quiet(_mean), _mean_infer, _mean_backward, saves="none")
-_PROD = define("prod", ("a",), quiet(_prod), _sum_infer, _prod_backward)
+# The result is not needed, but a change of it is refused, as PyTorch does, whose rule divides by elements.
+_PROD = define("prod", ("a",), quiet(_prod), _sum_infer, _prod_backward, saves=("a", "output"))
 
 
 def _converted(input: Any, dtype: Any) -> Any:

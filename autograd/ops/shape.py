@@ -93,12 +93,14 @@ def view(input: Any, shape: Sequence[int]) -> Any:
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """Return `input` with the dimensions from `start_dim` to `end_dim` made one."""
+    """Return `input` with the dimensions from `start_dim` to `end_dim` made one: itself if that is one already."""
     ndim = input.ndim
     start, end = axis_of(start_dim, ndim), axis_of(end_dim, ndim)
     if start > end:
         raise AutogradError("flatten() has invalid args: start_dim cannot come after end_dim")
     shape = input.shape
+    if start == end and ndim:
+        return input
     return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 

@@ -132,7 +132,9 @@ def _sgn_backward(ctx: Any, g: Any) -> Any:
 
 
 def _relu_backward(ctx: Any, g: Any) -> Any:
-    return keep(g, ctx.saved_tensors[0] > 0)
+    (out,) = ctx.saved_tensors
+    kept = keep(g, out != 0)  # it is positive, or NaN
+    return kept + zeros_as(out) if hasattr(out, "grad_fn") else kept  # a second derivative is zero, not undefined
 
 
 def _sigmoid_backward(ctx: Any, g: Any) -> Any:
@@ -187,7 +189,7 @@ _ASINH = _smooth("asinh", np.arcsinh, _linear(lambda f, a: 1 / f.sqrt(a * a + 1)
 _ACOSH = _smooth("acosh", np.arccosh, _linear(lambda f, a: 1 / f.sqrt(a * a - 1)))
 _ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
 _SIGMOID = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output")
-_RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same)
+_RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same, promotes="ordered")
 
 # ---- rounding with digits --------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
         NoSingleValue                   a number or an array asked of a tensor inside vmap
         LinAlgError                   a matrix that cannot be inverted or taken apart
       GraphError (RuntimeError)         a graph that cannot be recorded or run
+        MissingKernel (NotImplementedError)  an operation that a dtype does not have
         ShapeError (RuntimeError)       operands that do not fit, found while recording
         DtypeError (TypeError)
       ProtocolError (ValueError)        bytes that are not what they must be
@@ -71,6 +72,10 @@ class GraphError(RaygradError, RuntimeError):
 
 class ShapeError(GraphError):
     """Operands whose shapes do not fit each other."""
+
+
+class MissingKernel(GraphError, NotImplementedError):
+    """An operation is not defined for operands of this dtype."""
 
 
 class DtypeError(RaygradError, TypeError):

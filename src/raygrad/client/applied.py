@@ -227,7 +227,7 @@ class RecordedFunction(FunctionNode):
             items.append(None if value is None else _at_edge(value, self._edges[i], self._input_tangents.get(i)))
         for j in range(len(self._metas)):
             value = self._saved_outputs.get(j)
-            items.append(None if value is None else Tensor.made(value, self, j))
+            items.append(None if value is None else self._output(j, value))
             if value is not None and self._output_tangents is not None:
                 items[-1]._tangents = self._output_tangents[j]  # type: ignore[union-attr]
         wanted = self._wanted()

@@ -159,6 +159,7 @@ def _wrapped(
             _pinned=record.pinned,
             _captured=captured,
             _versions={(i, False): _version_of(args[i]) for i in saved_in if inputs[i] is not None},
+            _barren=frozenset(j for j, flows in enumerate(known.differentiable) if not flows),
             _sequence=next_sequence(),
             _input_tangents={i: a._tangents for i, a in enumerate(args) if isinstance(a, Tensor) and a._tangents},
         )

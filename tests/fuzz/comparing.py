@@ -1,0 +1,115 @@
+"""Compares what a random program left under torch and under raygrad.
+
+Rules of this file: a difference is a sentence. Numbers of floating dtype agree to a tolerance, all else exactly; no
+failure is forgiven here, `exclusions` lists what is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .interpreter import Outcome, Seen
+
+
+def builtin_of(error: BaseException) -> type[BaseException]:
+    """Return the builtin exception that an error is an instance of."""
+    return next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
+
+
+def differences(expected: Outcome, got: Outcome, *, steps: bool = True) -> Iterator[str]:
+    """Yield how raygrad's outcome differs from torch's.
+
+    Args:
+        steps: an error must come from the same step; in a session it may surface later.
+    """
+    if expected.error is not None or got.error is not None:
+        yield from _error_differences(expected.error, got.error, steps)
+        return
+    if expected.undefined != got.undefined:
+        yield f"the results of grad() are None: {got.undefined}, not {expected.undefined}"
+        return
+    if len(expected.tensors) != len(got.tensors):
+        yield f"{len(got.tensors)} tensors instead of {len(expected.tensors)}"
+        return
+    rough = _is_rough(expected)
+    for number, (one, other) in enumerate(zip(expected.tensors, got.tensors, strict=True)):
+        for difference in tensor_differences(one, other, rough=rough, part=number in expected.parts):
+            yield f"tensor {number}: {difference}"
+    yield from log_differences(expected, got, rough)
+
+
+def _is_rough(outcome: Outcome) -> bool:
+    """Tell whether single precision took part: it shows in doubles made from it, too."""
+    return any(type(seen) is Seen and seen.value.dtype.name == "float32" for seen in outcome.tensors)
+
+
+def _error_differences(expected: Any, got: Any, steps: bool) -> Iterator[str]:
+    if got is None:
+        yield f"no error; torch raised in step {expected[1]}: {_told(expected[0])}"
+    elif expected is None:
+        yield f"an error in step {got[1]}, none in torch: {_told(got[0])}"
+    elif steps and got[1] != expected[1]:
+        yield f"an error in step {got[1]}: {_told(got[0])}; torch's in step {expected[1]}: {_told(expected[0])}"
+    elif not isinstance(got[0], builtin_of(expected[0])):
+        yield f"another error in step {got[1]}: {_told(got[0])}; torch's: {_told(expected[0])}"
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+def tensor_differences(
+    expected: Seen | Exception, got: Seen | Exception, *, rough: bool = False, part: bool = False
+) -> Iterator[str]:
+    """Yield how two tensors differ; of a part of a tensor (`exclusions`, OU-13) the output number does not count."""
+    if isinstance(expected, Exception):
+        return  # a stale view (OU-12), which raygrad refuses to differentiate through only
+    if isinstance(got, Exception):
+        yield f"cannot be looked at: {got}"
+        return
+    yield from array_differences("value", expected.value, got.value, rough)
+    yield from array_differences("grad", expected.grad, got.grad, rough)
+    for name in ("requires_grad", "is_leaf", "output_nr", "retains_grad", "version", "grad_requires_grad"):
+        one, other = getattr(expected, name), getattr(got, name)
+        if one != other and not (part and name == "output_nr"):
+            yield f"{name} is {other}, not {one}"
+
+
+def array_differences(name: str, expected: Any, got: Any, rough: bool = False) -> Iterator[str]:
+    """Yield how two arrays, either of which may be None, differ."""
+    if expected is None or got is None:
+        if expected is not got:
+            yield f"{name} is {got}, not {expected}"
+    elif (expected.dtype, expected.shape) != (got.dtype, got.shape):
+        yield f"{name} is {got.dtype}{got.shape}, not {expected.dtype}{expected.shape}"
+    elif not close(expected, got, rough):
+        yield f"{name} is {got.tolist()}, not {expected.tolist()}"
+
+
+def close(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], rough: bool) -> bool:
+    """Tell whether two arrays of one shape and dtype are equal up to rounding."""
+    tolerance = (2e-3 if rough else 1e-8) if expected.dtype.kind in "fc" else 0.0
+    # of the greatest number: sums of different order cancel differently
+    finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
+    scale = float(finite.max(initial=1.0))
+    if expected.dtype.kind in "fc":  # infinity or NaN: that hangs on the order of a product
+        lost = ~np.isfinite(expected)
+        if (lost != ~np.isfinite(got)).any():
+            return False
+        expected, got = expected[~lost], got[~lost]
+    return bool(np.allclose(got, expected, rtol=tolerance, atol=tolerance * scale))
+
+
+def log_differences(expected: Outcome, got: Outcome, rough: bool) -> Iterator[str]:
+    """Yield how the logs differ: hooks and Functions are called in one order, with the same gradients."""
+    names, others = [name for name, _ in expected.log], [name for name, _ in got.log]
+    if names != others:
+        yield f"the log is {others}, not {names}"
+        return
+    for position, ((name, one), (_, other)) in enumerate(zip(expected.log, got.log, strict=True)):
+        ones, others_ = (one, other) if isinstance(one, list) else ([one], [other])
+        for a, b in zip(ones, others_, strict=True):
+            yield from array_differences(f"log entry {position} ({name})", a, b, rough)

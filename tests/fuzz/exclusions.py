@@ -1,0 +1,138 @@
+"""What raygrad means to do otherwise than torch: programs that come to it are not compared.
+
+Rules of this file: each predicate names the behaviour that SEMANTICS marks [DIVERGE], and looks at the program and at
+what torch's run went through, never at raygrad's. A difference that no line here foresees is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .interpreter import Outcome
+from .programs import Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """A meant difference.
+
+    Attributes:
+        id: the behaviour of SEMANTICS that it is.
+        why: what raygrad does instead.
+        applies: whether a program comes to it, given torch's outcome.
+    """
+
+    id: str
+    why: str
+    applies: Callable[[Program, Outcome], bool]
+
+
+def _torch_says(words: str) -> Callable[[Program, Outcome], bool]:
+    def says(program: Program, outcome: Outcome) -> bool:
+        errors: list[BaseException] = [t for t in outcome.tensors if isinstance(t, Exception)]
+        if outcome.error is not None:
+            errors.append(outcome.error[0])
+        return any(words in str(error) for error in errors)
+
+    return says
+
+
+def _fact(name: str) -> Callable[[Program, Outcome], bool]:
+    return lambda program, outcome: name in outcome.facts
+
+
+EXCLUSIONS = (
+    Exclusion(
+        id="EN-12",
+        why="the producer of a non-leaf among `inputs` of backward() is not run: no hook of it, no freed buffer",
+        applies=_fact("backward to a non-leaf"),
+    ),
+    Exclusion(
+        id="HK-08",
+        why="grad() returns the value after the hooks of a non-leaf, also when gradient is needed further back",
+        applies=_fact("grad of a non-leaf among others"),
+    ),
+    Exclusion(
+        id="BW-18",
+        why="a gradient that depends on a saved intermediate refuses to be differentiated again",
+        applies=lambda program, outcome: {"create_graph", "intermediate"} <= outcome.facts,
+    ),
+    Exclusion(
+        id="MD-01",
+        why="a view made with recording off, or before its base was made to require grad, requires none; torch's says "
+        "that it does, and gets none",
+        applies=_fact("a leaf that is a view requires grad"),
+    ),
+    Exclusion(
+        id="OU-15",
+        why="only what a custom Function returned may not be changed later; so may views, and gradients, made with "
+        "recording off",
+        applies=_torch_says("modified inplace with grad mode enabled. Given that this use case is ambiguous"),
+    ),
+    Exclusion(
+        id="OU-13",
+        why="chunk, split and unbind are slices, each with a node of its own, and may be changed in place",
+        applies=_torch_says("function that returns multiple views"),
+    ),
+    Exclusion(
+        id="HK-11",
+        why="hooks on a view whose memory is changed later stay on the old version and fire; torch drops them",
+        applies=_fact("a hooked view changed"),
+    ),
+    Exclusion(
+        id="BW-15",
+        why="an expanded tensor is read-only; torch lets it be filled",
+        applies=_fact("an expanded tensor changed"),
+    ),
+    Exclusion(
+        id="CX-14",
+        why="a node keeps the array that it saved; torch's sees what `.data` is exchanged for, and computes with that",
+        applies=_fact("the data of a used tensor exchanged"),
+    ),
+    Exclusion(
+        id="CX-32",
+        why="an op keeps the array of what was detached in place since, and needs no more; torch refuses",
+        applies=_torch_says("a saved tensor that has been detached in-place"),
+    ),
+    Exclusion(
+        id="BW-08",
+        why="a gradient that is complex is made real for a real operand; torch's where() and others assert instead",
+        applies=_torch_says("input_is_complex == grad_is_complex"),
+    ),
+    Exclusion(
+        id="HK-10",
+        why="retain_grad follows a tensor also where its node has several outputs; torch fails an assertion of its own",
+        applies=_torch_says("INTERNAL ASSERT FAILED"),
+    ),
+    Exclusion(
+        id="EN-30",
+        why="a change in place is computed before it is written, so that operands may overlap what is changed",
+        applies=_torch_says("refer to a single memory location"),
+    ),
+)
+
+
+def excluded(program: Program, outcome: Outcome) -> str | None:
+    """Return the id of the first meant difference that a program comes to, None if there is none."""
+    return next((e.id for e in EXCLUSIONS if e.applies(program, outcome)), None)
+
+
+IN_SESSION: tuple[Exclusion, ...] = (
+    Exclusion(
+        id="DR-06",
+        why="hooks of a create_graph pass run at the client, and what they emit there is lost",
+        applies=lambda program, outcome: {"create_graph", "hooks"} <= outcome.facts,
+    ),
+    Exclusion(
+        id="H1",
+        why="whether reshape() of a value that is not there yet copies is not known: what may share its memory is not "
+        "changed in place",
+        applies=lambda program, outcome: {"reshaped", "changed"} <= outcome.facts,
+    ),
+)
+
+
+def excluded_in_session(program: Program, outcome: Outcome) -> str | None:
+    """Return the id of the first difference that holds in a session only, None if there is none."""
+    return next((e.id for e in IN_SESSION if e.applies(program, outcome)), None)

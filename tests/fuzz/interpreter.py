@@ -1,0 +1,403 @@
+"""Runs a random program with one library, and writes down all that can be seen of it.
+
+Rules of this file: what is left of a run is plain data. The program stops at its first error. `facts` say what a run
+went through that `exclusions` asks about; they are learned from the library's tensors, never from a comparison.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .functions import make_functions
+from .programs import Program, Step, values
+
+Log = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What can be seen of a tensor after the program."""
+
+    value: np.ndarray[Any, Any]
+    requires_grad: bool
+    is_leaf: bool
+    output_nr: int
+    retains_grad: bool
+    version: int
+    grad: np.ndarray[Any, Any] | None
+    grad_requires_grad: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a run left.
+
+    Attributes:
+        tensors: every tensor of the program, in order; an error where a tensor cannot be looked at.
+        log: what hooks and Functions were given: name, value.
+        undefined: for each call of grad(), which of its results were None.
+        parts: the numbers of the tensors that chunk, split and unbind gave.
+        error: what ended it, and in which step; None if nothing did.
+        facts: what it went through.
+    """
+
+    tensors: list[Seen | Exception] = field(default_factory=list)
+    log: list[tuple[str, Any]] = field(default_factory=list)
+    undefined: list[list[bool]] = field(default_factory=list)
+    parts: set[int] = field(default_factory=set)
+    error: tuple[BaseException, int] | None = None
+    facts: set[str] = field(default_factory=set)
+
+
+def array_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """Return a tensor's value as an array of its own."""
+    return np.array(tensor.detach().resolve_conj().numpy() if _is_torch(tensor) else tensor.detach().numpy())
+
+
+def _is_leaf(tensor: Any) -> bool:
+    try:
+        return tensor.is_leaf
+    except RuntimeError:  # a view whose base was changed
+        return False
+
+
+def _root(tensor: Any) -> Any:
+    return tensor if tensor._base is None else tensor._base
+
+
+def plain(value: Any) -> Any:
+    """Return a logged value as plain data of its own."""
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if value is None else array_of(value)
+
+
+def _is_torch(tensor: Any) -> bool:
+    return type(tensor).__module__.startswith("torch")
+
+
+def seen(tensor: Any, first_version: int) -> Seen:
+    """Return what can be seen of a tensor; in a session, waits for it."""
+    grad = tensor.grad
+    return Seen(
+        value=array_of(tensor),
+        requires_grad=tensor.requires_grad,
+        is_leaf=tensor.is_leaf,
+        output_nr=tensor.output_nr,
+        retains_grad=tensor.retains_grad,
+        version=tensor._version - first_version,
+        grad=None if grad is None else array_of(grad),
+        grad_requires_grad=grad is not None and grad.requires_grad,
+    )
+
+
+def _seen_or_error(tensor: Any, first_version: int) -> Seen | Exception:
+    try:
+        return seen(tensor, first_version)
+    except Exception as error:  # a view whose base was changed says so when it is next used
+        return error
+
+
+def run(
+    program: Program,
+    T: Any,
+    *,
+    log: Log | None = None,
+    logged: Callable[[], list[tuple[str, Any]]] | None = None,
+    stop_after: int | None = None,
+) -> Outcome:
+    """Run a program with the library `T` (torch or raygrad), up to its first error.
+
+    Args:
+        log: where hooks and Functions report to; by default the outcome's own log.
+        logged: waits for all that the program started, and returns what was reported.
+        stop_after: the number of the last step to run.
+    """
+    outcome = Outcome()
+    machine = Machine(T, log or (lambda name, value: outcome.log.append((name, plain(value)))), outcome.facts)
+    machine.stop_after = stop_after
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # gradients of non-leaves are read, graphs of gradients are stored
+        before = T.is_grad_enabled()
+        try:
+            machine.start(program)
+            machine.do(program.steps)
+            if logged is not None:
+                outcome.log = logged()
+        except Exception as error:  # the outcome that is to be compared
+            outcome.error = (error, machine.count)
+        finally:
+            T.set_grad_enabled(before)
+        outcome.undefined = machine.undefined
+        if outcome.error is None:
+            pairs = zip(machine.tensors, machine.first_versions, strict=True)
+            outcome.tensors = [_seen_or_error(tensor, first) for tensor, first in pairs]
+            outcome.parts = machine.parts
+            unread = [tensor for tensor in outcome.tensors if isinstance(tensor, Exception)]
+            if stop_after is not None and unread:  # in a session, what nobody reads does not run
+                outcome.error = (unread[0], machine.count)
+    return outcome
+
+
+class Machine:
+    """The tensors of a running program, and how each kind of step changes them."""
+
+    def __init__(self, T: Any, log: Log, facts: set[str]) -> None:
+        self.T = T
+        self.log = log
+        self.facts = facts
+        self.tensors: list[Any] = []
+        self.functions = make_functions(T, log)
+        self.count = -1
+        self.stop_after: int | None = None
+        self.undefined: list[list[bool]] = []
+        self.hooked: set[int] = set()
+        """The bases of views that have hooks."""
+        self.used: set[int] = set()
+        """The numbers of tensors that a step has used."""
+        self.parts: set[int] = set()
+        """The numbers of what chunk, split and unbind gave."""
+        self.first_versions: list[int] = []
+        """The version that each tensor had when it was made: how often an op wrote to it before is its own affair."""
+
+    def start(self, program: Program) -> None:
+        for leaf in program.leaves:
+            array = leaf.values()
+            self.tensors.append(self.T.tensor(array, requires_grad=leaf.requires_grad and array.dtype.kind in "fc"))
+            self.first_versions.append(0)
+
+    def do(self, steps: Iterable[Step]) -> None:
+        for kind, *args in steps:
+            self.count += 1
+            if self.stop_after is not None and self.count > self.stop_after:
+                return
+            made = getattr(self, "do_" + kind)(*args)
+            if made is not None:
+                new = list(made) if isinstance(made, list | tuple) else [made]
+                if kind == "views":
+                    self.parts.update(range(len(self.tensors), len(self.tensors) + len(new)))
+                self.first_versions += [tensor._version for tensor in new]
+                self.tensors += new
+            self._note_views()
+
+    def _note_views(self) -> None:
+        """Note views that torch says require grad, although nothing flows through them."""
+        if self.T.__name__ == "torch":
+            for tensor in self.tensors:
+                if tensor.requires_grad and tensor._base is not None and _is_leaf(tensor):
+                    self.facts.add("a leaf that is a view requires grad")
+
+    def __getitem__(self, number: Any) -> Any:
+        """Return the tensor of that number, or the number that ("number", x) is."""
+        if isinstance(number, tuple):
+            return number[1]
+        number %= len(self.tensors)
+        self.used.add(number)
+        return self.tensors[number]
+
+    # ---- ops ---------------------------------------------------------------------------------------------------------
+
+    def do_unary(self, name: str, t: int) -> Any:
+        return getattr(self.T, name)(self[t])
+
+    def do_binary(self, name: str, t: int, u: Any) -> Any:
+        return getattr(self.T, name)(self[t], self[u])
+
+    def do_reduce(self, name: str, t: int, dim: Any, keepdim: bool) -> Any:
+        operation = getattr(self.T, name)
+        if dim is None and not keepdim:
+            return operation(self[t])
+        return operation(self[t], dim, keepdim=keepdim)
+
+    def do_along(self, name: str, t: int, dim: int) -> Any:
+        return getattr(self.T, name)(self[t], dim)
+
+    def do_matmul(self, t: int, u: int) -> Any:
+        return self.T.matmul(self[t], self[u])
+
+    def do_join(self, name: str, ts: tuple[int, ...], dim: int) -> Any:
+        return getattr(self.T, name)([self[t] for t in ts], dim)
+
+    def do_where(self, t: int, limit: float, u: Any, v: Any) -> Any:
+        return self.T.where(self[t] > limit, self[u], self[v])
+
+    def do_getitem(self, t: int, index: Any) -> Any:
+        return self[t][self.index(index, self[t])]
+
+    def index(self, spec: Any, tensor: Any) -> Any:
+        """Return an index as the library takes it."""
+        items = [self._index_item(item, tensor) for item in spec]
+        return items[0] if len(items) == 1 else tuple(items)
+
+    def _index_item(self, item: Any, tensor: Any) -> Any:
+        if item == "...":
+            return Ellipsis
+        if not isinstance(item, tuple):
+            return item
+        name, *args = item
+        if name == "slice":
+            return slice(*args)
+        if name == "mask":
+            return tensor.detach() > args[0]
+        return self.T.tensor(np.array(args[0], dtype="int64"))
+
+    # ---- views and changes in place ----------------------------------------------------------------------------------
+
+    def do_view(self, name: str, t: int, args: tuple[Any, ...]) -> Any:
+        if name in ("reshape", "flatten"):
+            self.facts.add("reshaped")
+        member = getattr(self[t], name)
+        return member(*args) if callable(member) else member
+
+    do_views = do_view
+
+    def do_inplace(self, name: str, t: int, args: tuple[Any, ...]) -> None:
+        tensor = self[t]
+        self._note_change(tensor)
+        getattr(tensor, name)(*[self[arg[1]] if isinstance(arg, tuple) else arg for arg in args])
+
+    def do_masked_fill_(self, t: int, limit: float, x: float) -> None:
+        tensor = self[t]
+        self._note_change(tensor)
+        tensor.masked_fill_(tensor.detach() > limit, x)
+
+    def do_setitem(self, t: int, index: Any, u: Any) -> None:
+        tensor = self[t]
+        self._note_change(tensor)
+        tensor[self.index(index, tensor)] = self[u]
+
+    def do_detach_(self, t: int) -> None:
+        self[t].detach_()
+
+    def do_data(self, t: int, u: int) -> None:
+        if t % len(self.tensors) in self.used:
+            self.facts.add("the data of a used tensor exchanged")
+        self[t].data = self[u].data
+
+    def _note_change(self, tensor: Any) -> None:
+        self.facts.add("changed")
+        if id(_root(tensor)) in self.hooked:
+            self.facts.add("a hooked view changed")
+        if self.T.__name__ == "torch" and tensor.numel():
+            if 0 in [step for step, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1]:
+                self.facts.add("an expanded tensor changed")
+
+    # ---- Functions and hooks -----------------------------------------------------------------------------------------
+
+    def do_apply(self, name: str, ts: tuple[int, ...]) -> Any:
+        self.facts.add(name)
+        return self.functions[name](*[self[t] for t in ts])
+
+    def do_hook(self, kind: str, t: int) -> None:
+        self._note_hook(self[t])
+        log, name = self.log, f"hook {self.count}"
+        if kind == "double":
+            self[t].register_hook(lambda g: None if g is None else g * 2)
+        elif kind == "clone":
+            self[t].register_hook(lambda g: None if g is None else g.clone())
+        else:
+
+            def report(g: Any) -> None:
+                log(name, g)
+
+            self[t].register_hook(report)
+
+    def _note_hook(self, tensor: Any) -> None:
+        self.facts.add("hooks")
+        if tensor._base is not None:
+            self.hooked.add(id(_root(tensor)))
+
+    def do_node_hook(self, kind: str, t: int) -> None:
+        node = self[t].grad_fn
+        if node is None or t % len(self.tensors) in self.parts:  # torch has one node for all the parts
+            return
+        self._note_hook(self[t])
+        log, name = self.log, f"{kind} {self.count}"
+
+        def pre(gradients: Any) -> Any:
+            log(name, list(gradients))
+            return tuple(None if g is None else g * 2 for g in gradients) if kind == "pre_double" else None
+
+        def post(inputs: Any, outputs: Any) -> Any:
+            log(name, list(outputs))
+            return tuple(None if g is None else g * 2 for g in inputs) if kind == "post_double" else None
+
+        if kind.startswith("pre"):
+            node.register_prehook(pre)
+        else:
+            node.register_hook(post)
+
+    def do_post_accumulate(self, t: int) -> None:
+        log, name = self.log, f"accumulated {self.count}"
+
+        def report(leaf: Any) -> None:
+            log(name, leaf.grad)
+
+        self[t].register_post_accumulate_grad_hook(report)
+
+    def do_retain_grad(self, t: int) -> None:
+        self[t].retain_grad()
+
+    def do_requires_grad_(self, t: int, flag: bool) -> None:
+        self[t].requires_grad_(flag)
+
+    # ---- modes -------------------------------------------------------------------------------------------------------
+
+    def do_no_grad(self, steps: tuple[Step, ...]) -> None:
+        with self.T.no_grad():
+            self.do(steps)
+
+    def do_enable_grad(self, steps: tuple[Step, ...]) -> None:
+        with self.T.enable_grad():
+            self.do(steps)
+
+    def do_set_grad_enabled(self, flag: bool) -> None:
+        self.T.set_grad_enabled(flag)
+
+    # ---- passes ------------------------------------------------------------------------------------------------------
+
+    def seed_of(self, root: Any) -> Any:
+        """Return the gradient that a pass starts with at a root: None where it may be left out."""
+        if not root.shape:
+            return None
+        dtype = str(root.dtype).removeprefix("torch.")
+        return self.T.tensor(values(tuple(root.shape), dtype, len(root.shape)))
+
+    def do_backward(self, ts: tuple[int, ...], options: dict[str, Any]) -> None:
+        roots, named = [self[t] for t in ts], dict(options)
+        if "inputs" in named:
+            named["inputs"] = [self[u] for u in named["inputs"]]
+            if any(not u.is_leaf for u in named["inputs"]):
+                self.facts.add("backward to a non-leaf")
+        if named.get("create_graph"):
+            self.facts.add("create_graph")
+        self.T.autograd.backward(roots, [self.seed_of(root) for root in roots], **named)
+
+    def do_grad(self, ts: tuple[int, ...], us: tuple[int, ...], options: dict[str, Any]) -> list[Any]:
+        roots, wanted = [self[t] for t in ts], [self[u] for u in us]
+        if len(wanted) > 1 and any(not u.is_leaf for u in wanted):
+            self.facts.add("grad of a non-leaf among others")
+        if options.get("create_graph"):
+            self.facts.add("create_graph")
+        found = self.T.autograd.grad(roots, wanted, [self.seed_of(root) for root in roots], **options)
+        self.undefined.append([gradient is None for gradient in found])
+        return [self.or_zeros(gradient, tensor) for gradient, tensor in zip(found, wanted, strict=True)]
+
+    def or_zeros(self, gradient: Any, tensor: Any) -> Any:
+        return self.T.zeros_like(tensor.detach()) if gradient is None else gradient
+
+    def do_clear(self, t: int) -> None:
+        self[t].grad = None
+
+    def do_zero_grad(self, t: int) -> None:
+        gradient = self[t].grad
+        if gradient is not None:
+            gradient.zero_()
+
+    def do_take_grad(self, t: int) -> Any:
+        return self.or_zeros(self[t].grad, self[t])

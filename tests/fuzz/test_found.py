@@ -1,0 +1,144 @@
+"""Programs under which raygrad once differed from torch, made small: each must agree now, eagerly and in a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import raygrad as rg
+
+from .checking import check_eagerly, check_in_session
+from .programs import Leaf, Program
+
+pytestmark = pytest.mark.oracle
+
+ONE = Leaf((1,), "float64", True, 45)
+TWO = Leaf((2, 3), "float64", True, 42)
+SMALL = Leaf((), "float64", True, 19)
+
+FOUND: dict[str, Program] = {
+    "an_op_that_saves_nothing_runs_twice": Program(
+        (TWO,), (("binary", "add", 0, 0), ("backward", (1,), {}), ("backward", (1,), {}))
+    ),
+    "a_number_that_was_saved_is_freed_too": Program(
+        (SMALL,), (("binary", "mul", 0, ("number", 2.0)), ("grad", (1,), (0,), {}), ("backward", (1,), {}))
+    ),
+    "a_leaf_whose_flag_was_cleared_gets_no_gradient": Program(
+        (TWO,), (("binary", "mul", 0, 0), ("requires_grad_", 0, False), ("backward", (1,), {}))
+    ),
+    "a_leaf_that_became_a_result_gets_no_gradient": Program(
+        (Leaf((2, 3), "float64", True, 30), Leaf((2, 3), "float64", True, 31)),
+        (
+            ("unary", "cos", 0),
+            ("requires_grad_", 0, False),
+            ("inplace", "mul_", 0, (("tensor", 1),)),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "an_element_is_a_view": Program(
+        (Leaf((3,), "float64", False, 45),), (("getitem", 0, (1,)), ("inplace", "zero_", 0, ()))
+    ),
+    "squeezing_nothing_gives_a_view_too": Program((SMALL,), (("view", "squeeze", 0, ()), ("inplace", "neg_", 1, ()))),
+    "flattening_a_vector_gives_the_vector": Program((Leaf((3,), "float64", True, 5),), (("view", "flatten", 0, ()),)),
+    "what_was_saved_in_another_dtype_is_stale_after_a_change": Program(
+        (Leaf((2, 1), "float32", True, 24), Leaf((2, 1), "float64", True, 25)),
+        (
+            ("binary", "mul", 0, ("number", 3.0)),
+            ("binary", "maximum", 2, 1),
+            ("no_grad", (("inplace", "square_", 2, ()),)),
+            ("backward", (3,), {}),
+        ),
+    ),
+    "a_result_written_in_place_is_stale_after_the_next_change": Program(
+        (ONE, Leaf((1,), "float64", True, 3)),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("inplace", "sigmoid_", 2, ()),
+            ("inplace", "div_", 2, (("tensor", 1),)),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "what_is_multiplied_by_itself_in_place_is_stale": Program(
+        (SMALL,),
+        (("binary", "mul", 0, ("number", 2.0)), ("inplace", "mul_", 1, (("tensor", 1),)), ("backward", (1,), {})),
+    ),
+    "a_view_of_a_base_that_was_detached_in_place_is_a_view_of_a_leaf": Program(
+        (ONE,),
+        (
+            ("binary", "mul", 0, 0),
+            ("getitem", 1, (("slice", 0, None, None),)),
+            ("detach_", 1),
+            ("inplace", "tanh_", 2, ()),
+        ),
+    ),
+    "zeros_left_by_a_fill_have_no_history": Program(
+        (Leaf((2, 2), "float64", True, 31),),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("inplace", "fill_", 1, (2.0,)),
+            ("apply", "mix", (1, 1)),
+            ("backward", (2,), {"create_graph": True}),
+        ),
+    ),
+    "indices_that_were_saved_require_no_grad": Program(
+        (Leaf((2, 2, 3), "float64", True, 49),),
+        (("reduce", "min", 0, 0, True), ("backward", (1,), {"create_graph": True})),
+    ),
+    "an_output_marked_non_differentiable_and_saved_requires_no_grad": Program(
+        (TWO,), (("apply", "sign", (0,)), ("backward", (1,), {"create_graph": True}))
+    ),
+    "at_the_origin_atan2_has_gradient_zero": Program(
+        (Leaf((2, 3), "float64", True, 44),),
+        (("binary", "sub", 0, 0), ("binary", "atan2", 1, 1), ("backward", (2,), {})),
+    ),
+    "a_gradient_passes_where_relu_met_nan": Program(
+        (Leaf((2, 3), "float64", True, 44),),
+        (("binary", "div", 0, 0), ("unary", "relu", 1), ("backward", (2,), {})),
+    ),
+    "a_product_that_was_changed_is_stale": Program(
+        (TWO,), (("reduce", "prod", 0, 0, False), ("inplace", "exp_", 1, ()), ("backward", (1,), {}))
+    ),
+    "the_product_of_one_number_has_no_second_derivative": Program(
+        (SMALL,), (("reduce", "prod", 0, 0, True), ("backward", (1,), {"create_graph": True}))
+    ),
+    "a_negative_power_of_an_integer_is_cut_to_one": Program(
+        (Leaf((3,), "int64", False, 34),), (("binary", "pow", 0, 0),)
+    ),
+    "complex_numbers_have_no_order": Program((Leaf((2, 1), "complex128", False, 9),), (("where", 0, 0.3, 0, 0),)),
+    "relu_takes_no_complex_numbers": Program((Leaf((2, 1), "complex128", False, 9),), (("unary", "relu", 0),)),
+    "an_op_without_a_kernel_for_a_dtype_is_not_implemented": Program(
+        (Leaf((2, 1), "complex128", False, 9),), (("unary", "floor", 0),)
+    ),
+    "abs_of_complex_numbers_does_not_fit_in_place": Program(
+        (Leaf((2, 1), "complex128", False, 9),), (("inplace", "abs_", 0, ()),)
+    ),
+    "a_named_dimension_that_is_empty_has_no_least_element": Program(
+        (Leaf((0,), "float64", False, 9),), (("reduce", "amin", 0, (0,), False),)
+    ),
+    "no_index_is_within_an_empty_dimension": Program(
+        (Leaf((0, 2), "float64", False, 47), Leaf((3,), "float64", False, 1)), (("setitem", 0, (("list", (0, 1)),), 1),)
+    ),
+    "matrices_without_elements_are_multiplied": Program(
+        (Leaf((3, 0), "float64", True, 31), Leaf((0,), "float64", True, 4)),
+        (("matmul", 0, 1), ("backward", (2,), {})),
+    ),
+}
+"""By what is now so."""
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    module = pytest.importorskip("torch")
+    module.set_num_threads(1)
+    return module
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found_program_agrees_eagerly(torch: Any, name: str) -> None:
+    assert check_eagerly(FOUND[name], torch, rg) is None
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found_program_agrees_in_a_session(torch: Any, name: str) -> None:
+    assert check_in_session(FOUND[name], torch, rg) is None
