@@ -26,6 +26,7 @@ from .user_backward import arrays_through, densified, run_backward, shown
 
 if TYPE_CHECKING:
     from .function import Function
+    from .plan import Plan
 
 INPUT, OUTPUT, VALUE = "input", "output", "value"
 PACKED = "packed"
@@ -41,6 +42,10 @@ class Saved(NamedTuple):
     """The tensor; for an output its data (holding the tensor would make a reference cycle)."""
     counter: list[int]
     version: int
+
+
+class GivenAway(list[Any]):
+    """Saved slots that whoever reads them first takes away (CX-25)."""
 
 
 class Refused(Sequence[Any]):
@@ -77,6 +82,7 @@ class FunctionNode(MembersOfFunction, Node):
     """
 
     _function: type[Function]
+    _plan: Plan
     needs_input_grad: tuple[bool, ...] = ()
     to_save: tuple[Any, ...] | None = None
     saved_for_forward: tuple[Any, ...] | None = None
@@ -195,7 +201,7 @@ class FunctionNode(MembersOfFunction, Node):
             if slot[0] is not INPUT or slot[3][0] != slot[4] or (tensor.grad_fn is None and self._was_detached(slot)):
                 tensor = self._unpack(slot)
             saved.append(tensor)
-        if self._function._plan.read_once and slots:
+        if type(slots) is GivenAway:
             self._saved = TAKEN
         return tuple(saved)
 
@@ -307,13 +313,13 @@ class FunctionNode(MembersOfFunction, Node):
         for slot in self._saved or ():
             if slot is not None:
                 self._unpack(slot)  # raises when something saved was changed in place
-        if not state.grad or self._any_carried(grads):
-            return run_backward(self, dense_grads, state.grad)
+        if not state.here.grad or self._any_carried(grads):
+            return run_backward(self, dense_grads, state.here.grad)
         return run_packed(self, dense_grads, lambda node, leaves: run_backward(node, leaves, True))
 
     def _any_carried(self, grads: Sequence[Any]) -> bool:
         """Tell whether a gradient or a saved value carries a tangent: then there is no local tape, which has none."""
-        if not state.forward:
+        if not state.here.forward:
             return False
         saved = [self._unpack(slot) for slot in self._saved or () if slot is not None]
         return any(carried(tensor) for tensor in (*grads, *saved) if tensor is not None)
@@ -357,6 +363,10 @@ class FunctionNode(MembersOfFunction, Node):
             self._references = references
         return self._references
 
+    def keep_slots(self, slots: list[Saved | None]) -> None:
+        """Keep what was saved, for as many reads as the Function allows."""
+        self._saved = GivenAway(slots) if slots and self._function._plan.read_once else slots
+
     def replay(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None]) -> FunctionNode:
         """Return a copy of this context in which saved inputs and outputs, also those kept as plain attributes, are
         the given tensors (H7): what a worker runs backward on."""
@@ -364,12 +374,14 @@ class FunctionNode(MembersOfFunction, Node):
         copy.__dict__.update(self.__dict__)
         given = {INPUT: inputs, OUTPUT: outputs}
         if self.readable:
-            copy._saved = [
-                slot
-                if slot is None or slot.kind is VALUE
-                else Saved(VALUE, -1, given[slot.kind][slot.position], UNSHARED, 0)
-                for slot in self._saved or ()
-            ]
+            copy.keep_slots(
+                [
+                    slot
+                    if slot is None or slot.kind is VALUE
+                    else Saved(VALUE, -1, given[slot.kind][slot.position], UNSHARED, 0)
+                    for slot in self._saved or ()
+                ]
+            )
         for name, (kind, position) in self.references().items():
             if given[kind][position] is not None:
                 setattr(copy, name, given[kind][position])

@@ -24,6 +24,10 @@ from .tensor import Tensor
 # ---- from data -------------------------------------------------------------------------------------------------------
 
 
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
+
+
 def _checked_device(device: Any) -> None:
     if device is not None and str(device) != "cpu":
         raise AutogradError(f"device '{device}' is not available here; known: cpu")
@@ -123,7 +127,9 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor that shares the array's memory."""
     if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    made = Tensor.made(np.asarray(_checked_dtype(ndarray)))
+    if ndarray.dtype is not _FLOAT64:
+        _checked_dtype(ndarray)
+    made = Tensor.made(ndarray if type(ndarray) is _ARRAY else np.asarray(ndarray))
     made._shares_memory = True
     return marked(made) if state.here.inference else made
 

@@ -135,7 +135,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Apply `op` in any case: recording, operands that must be converted, values of a closed session."""
     if op.custom and (results := _as_function(op, operands, params)) is not None:
         return results
-    recorder = state.recorder
+    recorder = state.here.recorder
     needed = tensors = batched = False
     for operand in operands:
         if isinstance(operand, Tensor):
@@ -143,7 +143,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
             if operand._requires_grad:
                 needed = True
             if type(operand._data) is Stale:
-                operand._data.for_use(state.grad and operand._requires_grad)
+                operand._data.for_use(state.here.grad and operand._requires_grad)
             if type(operand._data) is Pending:
                 owner = operand._data.record.recorder
                 if owner.closed:
@@ -162,7 +162,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
         from .batching import batched_call
 
         made = batched_call(op, operands, params, needed)
-        if state.forward:
+        if state.here.forward:
             propagate(op, operands, params, made)
         return made
     if recorder is None:
@@ -173,9 +173,9 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
         out = recorder.op(op, datas, params)
     outs = (out,) if recorder is None and op.outputs == 1 else out
     result = _several(op, operands, params, datas, outs, needed)
-    if state.forward:
+    if state.here.forward:
         propagate(op, operands, params, result)
-    if state.inference:
+    if state.here.inference:
         for made in (result,) if op.outputs == 1 else result:
             if made._base is None:
                 marked(made)
@@ -190,7 +190,7 @@ def _several(
     if op.view:
         for result in results:
             _share(result, op, operands, params)
-    if needed and state.grad:
+    if needed and state.here.grad:
         _attach(op, operands, params, datas, results)
     return results[0] if op.outputs == 1 else results
 
@@ -268,7 +268,7 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     result.share_counter(base)
     result._base = base._base if base._base is not None else base
     result._shares_memory = base._shares_memory
-    if not state.grad and type(out) is _ARRAY:
+    if not state.here.grad and type(out) is _ARRAY:
         result._made_by = NO_GRAD
     remember(result, op, operands, params, sure)
 

@@ -49,9 +49,9 @@ def backward(
     Raises:
         RuntimeError: a root that does not require grad, a gradient of the wrong shape, freed buffers.
     """
-    if state.transforms:
+    if state.here.transforms:
         raise AutogradError(
-            f"backward() called inside a function that {state.transforms[-1]} transforms. This is not supported: "
+            f"backward() called inside a function that {state.here.transforms[-1]} transforms. This is not supported: "
             "use raygrad.func.grad or vjp, or autograd.grad, or call backward() outside of the transform"
         )
     if grad_variables is not None:
@@ -174,7 +174,7 @@ def _known(captured: Any) -> Tensor | None:
 
 
 def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
-    if state.batches:
+    if state.here.batches:
         from .batching.passes import OnTensors
 
         return OnTensors()
@@ -185,7 +185,7 @@ def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
                 return owner
         elif type(root._data) is Pending:
             return root._data.record.recorder
-    return state.recorder
+    return state.here.recorder
 
 
 def _edge_of(place: Place) -> Edge:

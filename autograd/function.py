@@ -60,7 +60,7 @@ class FunctionMeta(type):
         super().__init__(name, bases, namespace)
         members = {"_function": cls, "__module__": cls.__module__}
         type.__setattr__(cls, "_backward_cls", type(name + "Backward", (cls._context_type,), members))
-        type.__setattr__(cls, "_plan", Plan(cast("type[Function]", cls)))
+        _plan_anew(cls)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -73,7 +73,8 @@ class FunctionMeta(type):
 
 def _plan_anew(cls: Any) -> None:
     """Make the plan of a class that was patched anew, and those of the classes that inherit from it."""
-    type.__setattr__(cls, "_plan", Plan(cls))
+    cls._backward_cls._plan = plan = Plan(cls)
+    type.__setattr__(cls, "_plan", plan)
     for below in type.__subclasses__(cls):
         _plan_anew(below)
 
@@ -277,6 +278,8 @@ def _forward(
         check_unmarked(node, args, since)
     if recorded:
         keep(node, args, raw)
+        if plan.read_once:
+            node.keep_slots(list(node._saved or ()))
         if here.anomaly is not None:
             remember_origin(node)
         if here.saving:

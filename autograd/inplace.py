@@ -49,13 +49,13 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
         RuntimeError: it is a leaf that requires grad (or a view of one) and gradients are recorded; the result has
             another shape, or a dtype that cannot be cast to the tensor's; its memory is read-only.
     """
-    if state.forward:
+    if state.here.forward:
         from . import tangents_in_place
 
         return tangents_in_place.in_place(tensor, compute)
     _check_leaf(tensor)
     result = _fitted(tensor, compute(tensor))
-    flows = state.grad and result._requires_grad
+    flows = state.here.grad and result._requires_grad
     if flows:
         check_rebase(tensor)
     recorder = _recorder_of(tensor, result)
@@ -88,7 +88,7 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
     """Do `tensor[index] = value`: eagerly and without gradient only the elements meant are touched."""
     from . import ops
 
-    if state.forward or (state.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False))):
+    if state.here.forward or (state.here.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False))):
         in_place(tensor, lambda old: ops.with_item(old, index, value))
     elif state.special or _recorder_of(tensor, value) is not None:
         in_place(tensor, lambda old: ops.with_item(old, index, value))
@@ -149,8 +149,8 @@ def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
     """Return the recorder that the change is told to, if any; fetch a value of a closed session."""
     if type(tensor._data) is Batched:
         return None  # the tensor of all examples is changed, and that is told
-    if state.recorder is not None:
-        return state.recorder
+    if state.here.recorder is not None:
+        return state.here.recorder
     for held in (tensor, value):
         data = getattr(held, "_data", None)
         if type(data) is Pending:
@@ -166,11 +166,11 @@ def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
 def _check_leaf(tensor: Tensor) -> None:
     """Check that a tensor's place in the graph may be taken by a changed value."""
     check_change(tensor)
-    if state.grad and tensor._requires_grad and tensor.grad_fn is None and tensor._made_by is None:
+    if state.here.grad and tensor._requires_grad and tensor.grad_fn is None and tensor._made_by is None:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
     base = tensor._base
     if (
-        state.grad
+        state.here.grad
         and base is not None
         and tensor._made_by is None
         and base.grad_fn is None
@@ -305,7 +305,7 @@ def _warn_of_hooks(view: Tensor) -> None:
 def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
     root = changed if changed._base is None else changed._base
-    before = state.grad
+    before = state.here.grad
     if recorder is None:
         make_stale(changed)
     for view in views_of(owner_of(changed)):
@@ -320,11 +320,11 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
             continue
         if not recipe[5]:
             raise AutogradError(unsure_message(view))
-        state.grad = related
+        state.here.grad = related
         try:
             renewed = again(view, parent)
         finally:
-            state.grad = before
+            state.here.grad = before
         if recorder is not None:
             of_function = view._made_by is not None and view._requires_grad and view is not changed
             recorder.write(view, "_data", stale(view, renewed._data) if of_function else renewed._data)

@@ -143,7 +143,7 @@ state = ThreadState()
 
 def is_grad_enabled() -> bool:
     """Tell whether operations on this thread are recorded for differentiation."""
-    return state.grad
+    return state.here.grad
 
 
 class GradMode:
@@ -158,11 +158,11 @@ class GradMode:
         return GradMode(self._mode)
 
     def __enter__(self) -> None:
-        self._before.append(state.grad)
-        state.grad = self._mode and not state.inference
+        self._before.append(state.here.grad)
+        state.here.grad = self._mode and not state.inference
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        state.grad = self._before.pop()
+        state.here.grad = self._before.pop()
 
     def __call__(self, fn: F) -> F:
         again = self.again
@@ -268,13 +268,13 @@ class set_grad_enabled(GradMode):
 
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
-        self._at_call = state.grad
-        state.grad = bool(mode) and not state.inference
+        self._at_call = state.here.grad
+        state.here.grad = bool(mode) and not state.inference
 
     def __enter__(self) -> None:
         self._before.append(self._at_call)
-        state.grad = self._mode and not state.inference
+        state.here.grad = self._mode and not state.inference
 
     def __call__(self, fn: F) -> F:
-        state.grad = self._at_call
+        state.here.grad = self._at_call
         return super().__call__(fn)

@@ -159,7 +159,7 @@ def hook_for(hook: Callable[..., Any], kind: str, owner: Node | None) -> Callabl
     """Return `hook` as the ambient recorder wants to keep it (checked early that it can travel), or as it is."""
     if not callable(hook):
         raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
-    recorder = state.recorder
+    recorder = state.here.recorder
     return hook if recorder is None else recorder.check_hook(kind, hook)
 
 
@@ -343,11 +343,11 @@ def call_node(node: Node, grads: Sequence[Tensor | None]) -> Any:
     for grad in grads:
         if grad is not None and not isinstance(grad, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"expected tensors or None as gradients, got {type(grad).__name__}")
-    recorder = state.recorder or node._recorder_of()
+    recorder = state.here.recorder or node._recorder_of()
     datas: list[Any] = [
-        g if g is None or state.grad else g._data if recorder is None else recorder.leaf(g) for g in grads
+        g if g is None or state.here.grad else g._data if recorder is None else recorder.leaf(g) for g in grads
     ]
-    results = over_tensors(node, node._run(datas, state.grad, recorder))
+    results = over_tensors(node, node._run(datas, state.here.grad, recorder))
     tensors = [Tensor.made(r) if r is not None and not isinstance(r, Tensor) else r for r in results]
     return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
@@ -383,7 +383,7 @@ class AccumulateGrad(Node):
                 "leaf when it was used, and was changed in place since; use the out-of-place operation"
             )
         if grad is not None and variable._requires_grad:  # the flag may have been cleared since
-            recording = create_graph and state.grad
+            recording = create_graph and state.here.grad
             data = grad._data if create_graph and not recording else grad  # `.grad` carries no tangents then
             accumulate(variable, data, recording, recorder)
         if variable._after_accumulation is not None:

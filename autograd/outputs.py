@@ -144,7 +144,7 @@ def _flowing(output: Any, marked: Args) -> bool:
 def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, several: bool) -> Tensor:
     """Return an argument that forward returned as it is: an alias, whose base it is (OU-09)."""
     alias = source.alias()
-    if state.grad:
+    if state.here.grad:
         alias._base = source if source._base is None else source._base
         alias._made_by = SEVERAL if several else FUNCTION
         remember_output(alias, source)
@@ -179,7 +179,7 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
     base = output._base
     if base is not None:
         twin._base = base
-        twin._made_by = (SEVERAL if several else FUNCTION) if state.grad else NO_GRAD
+        twin._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
         if output._recipe is not None:
             remember_output(twin, output)
     if flows:

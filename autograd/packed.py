@@ -65,7 +65,7 @@ def on_tape(context: FunctionNode, inputs: Items, outputs: Items) -> tuple[Funct
             tagged.append((number, leaf))
             saved[number] = slot._replace(value=leaf, counter=UNSHARED, version=0)
     if node._saved is not None:
-        node._saved = saved
+        node.keep_slots(saved)
     return node, Intermediate(context.name(), tagged)
 
 
@@ -149,9 +149,9 @@ class PackedBackward(Node):
 
     def _with_tangents(self, grads: list[Data | None], recorder: Recorder | None) -> Sequence[Data | None]:
         """Return the gradients with their tangents: what is kept here carries none, and the rest is linear."""
-        levels = state.forward
+        levels = state.here.forward
         with only(()):
-            if state.grad:
+            if state.here.grad:
                 found = self._run(list(grads), True, recorder)
             else:
                 found = self._run([None if g is None else g._data for g in grads], False, recorder)
@@ -160,7 +160,7 @@ class PackedBackward(Node):
             tangents = [None if g is None else level.of(g) for g in grads]
             if any(tangent is not None for tangent in tangents):
                 with only(levels[:depth]):
-                    if levels[:depth] or state.grad:
+                    if levels[:depth] or state.here.grad:
                         moved = self._run(tangents, True, recorder)
                     else:
                         moved = self._run([None if t is None else t._data for t in tangents], False, recorder)
@@ -180,7 +180,7 @@ class PackedBackward(Node):
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if self._freed:
             raise AutogradError(FREED)
-        if create_graph and state.forward:
+        if create_graph and state.here.forward:
             return self._with_tangents(grads, recorder)
         if not create_graph:
             wrapped = [None if g is None else Tensor.made(g) for g in grads]

@@ -160,7 +160,7 @@ class Tensor(TensorMethods):
     def requires_grad(self, value: bool) -> None:
         if value and not dtypes.is_differentiable(self.dtype):
             raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
-        if value and self._inference is not None and not state.inference:
+        if value and self._inference is not None and not state.here.inference:
             raise AutogradError(
                 f"Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: {REMEDY}"
             )
@@ -280,8 +280,8 @@ class Tensor(TensorMethods):
                 raise AutogradError(
                     f"assigned grad has data of a different type: got {value.dtype}, expected {self.dtype}"
                 )
-        if state.recorder is not None:
-            state.recorder.write(self, "_grad", value)
+        if state.here.recorder is not None:
+            state.here.recorder.write(self, "_grad", value)
         else:
             self._grad = value
 
@@ -367,11 +367,11 @@ class Tensor(TensorMethods):
         self.grad_fn._retained[self.output_nr] = weakref.ref(self)
 
     def _refuse_in_transform(self, method: str) -> None:
-        if state.transforms:
+        if state.here.transforms:
             raise AutogradError(
                 f"You are attempting to call Tensor.{method}() inside of a function being transformed by "
-                f"{state.transforms[-1]}. This is unsupported: use the transforms (e.g. grad, vjp, jacrev, jacfwd, "
-                f"hessian), or call {method}() outside of the function"
+                f"{state.here.transforms[-1]}. This is unsupported: use the transforms (e.g. grad, vjp, jacrev, "
+                f"jacfwd, hessian), or call {method}() outside of the function"
             )
 
     @property
@@ -397,7 +397,7 @@ class Tensor(TensorMethods):
         if type(self._data) is Batched:
             batched = self._data
             other._data = Batched(batched.value.detach(), batched.dim, batched.level)
-        elif state.recorder is not None or type(self._data) is Pending:
+        elif state.here.recorder is not None or type(self._data) is Pending:
             remember_alias(other, self)
         return other
 
@@ -419,14 +419,14 @@ class Tensor(TensorMethods):
     def data(self) -> Tensor:
         """A tensor of the same memory, with a version counter of its own."""
         other = Tensor.made(self._data)
-        if state.recorder is not None or type(self._data) is Pending:
+        if state.here.recorder is not None or type(self._data) is Pending:
             remember_alias(other, self)
         return other
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        if state.recorder is not None or type(self._data) is Pending:
-            recorder = state.recorder or self._data.record.recorder
+        if state.here.recorder is not None or type(self._data) is Pending:
+            recorder = state.here.recorder or self._data.record.recorder
             recorder.write(self, "_data", value._data)
         else:
             self._data = value._data
@@ -463,12 +463,14 @@ class Tensor(TensorMethods):
         Raises:
             RuntimeError: the tensor requires grad (EN-33); use `.detach().numpy()`.
         """
-        if self._requires_grad and state.grad and not force:
+        if self._requires_grad and not force and state.here.grad:
             raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         self._shares_memory = True
-        if type(self._data) is Batched:
-            return self._beneath("numpy()").numpy(force=force)
-        array = self.read()
+        array = self._data
+        if type(array) is not np.ndarray:
+            if type(array) is Batched:
+                return self._beneath("numpy()").numpy(force=force)
+            array = self.read()
         if self._frozen and array.flags.writeable:
             array = array.view()
             array.flags.writeable = False
@@ -556,8 +558,8 @@ class Tensor(TensorMethods):
             body += f", grad_fn=<{self.grad_fn._title()}>"
         elif self._requires_grad:
             body += ", requires_grad=True"
-        if state.forward:
-            for level in state.forward:
+        if state.here.forward:
+            for level in state.here.forward:
                 tangent = level.of(self)
                 if tangent is not None:
                     body += f", tangent={tangent!r}"

@@ -42,7 +42,7 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
         tensor._requires_grad = False
         tensor._frozen = True
         wrapped.append(tensor)
-    plan = node._function._plan
+    plan = node._plan
     result = plan.backward(node, wrapped) if plan.boxed else plan.backward(node, *wrapped)
     inputs = node._inputs
     if len(inputs) == 1:  # a single gradient that fits: nearly always
@@ -65,15 +65,15 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
     """
     given = _materialised(node, grads)
     plan = node._function._plan
-    before, ambient = state.grad, state.recorder
-    state.grad = create_graph
+    before, ambient = state.here.grad, state.here.recorder
+    state.here.grad = create_graph
     if not create_graph and ambient is not None:
         state.recorder = None
     try:
         result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
     finally:
-        state.grad = before
-        if state.recorder is not ambient:
+        state.here.grad = before
+        if state.here.recorder is not ambient:
             state.recorder = ambient
     return _checked(node, result, create_graph)
 

@@ -145,9 +145,9 @@ def results(quick: bool) -> list[Result]:
                 "raygrad, NumPy inside",
                 per_unit(lambda: custom_chain(rg, SinArrays), LENGTH),
                 "torch",
-                "<= 1.0 x torch",
+                "<= 0.7 x torch",
             ),
-            Subject("raygrad", per_unit(lambda: custom_chain(rg, SinTensors), LENGTH), "torch"),
+            Subject("raygrad", per_unit(lambda: custom_chain(rg, SinTensors), LENGTH), "torch", "<= 0.7 x torch"),
         ]
         builtin = [
             Subject("torch", per_unit(lambda: builtin_chain(torch), LENGTH)),

@@ -172,7 +172,9 @@ UNWANTED = (None, 0)
 def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     node = cls._backward_cls()
     refused = packed["refused"]
-    node._saved = Refused(refused) if refused else [_unpack_slot(slot) for slot in packed["saved"]]
+    node.keep_slots([_unpack_slot(slot) for slot in packed["saved"]])
+    if refused:
+        node._saved = Refused(refused)
     if packed["notes"] is not None:
         node._notes = _unpack_attribute(packed["notes"])
     for name, value in packed["attributes"].items():

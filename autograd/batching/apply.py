@@ -61,7 +61,7 @@ def batched_call(op: Op, operands: Sequence[Any], params: tuple[Any, ...], neede
     results = tuple([batched(out, dim, level) for out in outs])
     if op.view:
         _share(results[0], op, operands, params, level)
-    if needed and state.grad:
+    if needed and state.here.grad:
         _attach(op, operands, params, [o._data if isinstance(o, Tensor) else o for o in operands], results)
     return results[0] if op.outputs == 1 else results
 
