@@ -201,7 +201,7 @@ class FunctionNode(MembersOfFunction, Node):
             if slot[0] is not INPUT or slot[3][0] != slot[4] or (tensor.grad_fn is None and self._was_detached(slot)):
                 tensor = self._unpack(slot)
             saved.append(tensor)
-        if type(slots) is GivenAway:
+        if type(slots) is not list and slots and self._function._plan.read_once:
             self._saved = TAKEN
         return tuple(saved)
 
