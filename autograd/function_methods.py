@@ -97,6 +97,7 @@ class FunctionMethods:
     logit: Method
     masked_scatter: Method
     masked_select: Method
+    matrix_exp: Method
     matrix_power: Method
     median: Method
     moveaxis: Method

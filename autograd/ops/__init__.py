@@ -25,6 +25,7 @@ from . import (
     diagonals,
     einsum,
     error_function,
+    exponential,
     extremes,
     factorizations,
     fourier,
@@ -83,6 +84,7 @@ TOP = (
     diagonals,
     einsum,
     error_function,
+    exponential,
     extremes,
     gathering,
     indexing,
@@ -149,6 +151,7 @@ LINALG = {
         name: getattr(family, name)
         for family, names in (
             (aliases, "matrix_transpose"),
+            (exponential, "matrix_exp"),
             (factorizations, "cholesky eigh eigvalsh qr svd svdvals"),
             (linear, "matmul outer trace"),
             (norms, "cond matrix_norm norm vector_norm"),

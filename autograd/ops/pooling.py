@@ -21,8 +21,8 @@ from .shape import flatten, permute, reshape, unsqueeze
 from .windows import windows, windows_together
 
 PUBLIC = """
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d avg_pool1d avg_pool2d fold
-    lp_pool1d lp_pool2d max_pool1d max_pool2d unfold
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d avg_pool1d
+    avg_pool2d avg_pool3d fold lp_pool1d lp_pool2d max_pool1d max_pool2d max_pool3d unfold
 """.split()
 
 
@@ -151,6 +151,19 @@ def max_pool2d(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+def max_pool3d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the greatest element of each window over three dimensions; see `max_pool1d`."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
 def _avg_pool(
     dims: int, input: Any, kernel: Any, stride: Any, padding: Any, ceil: bool, include: bool, divisor: int | None
 ) -> Any:
@@ -188,6 +201,19 @@ def avg_pool2d(
 ) -> Any:
     """Return the mean of each window over two dimensions, or the sum divided by `divisor_override`."""
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """Return the mean of each window over three dimensions; see `avg_pool2d`."""
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def _lp_pool(dims: int, input: Any, p: float, kernel: Any, stride: Any, ceil: bool) -> Any:
@@ -229,6 +255,11 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """Return the means over as many parts of the last two dimensions as are wanted; None keeps an extent."""
     return _adaptive_avg(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+    """Return the means over as many parts of the last three dimensions as are wanted; None keeps an extent."""
+    return _adaptive_avg(3, input, output_size)
 
 
 def _adaptive_max(dims: int, input: Any, size: Any) -> Any:
