@@ -259,6 +259,7 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     captured = step.node.inputs[first + len(assigned) :]
     flagged: Any = frozenset(requires)  # type: ignore[arg-type]
     chosen: Any = wanted
+    task = Pass(None, bool(retain), bool(differentiate))
 
     def vjp(slots: Slots) -> None:
         cls = host.code(step.node.fn, [slots[s] for s in captured])
@@ -271,7 +272,7 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             None if slot == UNDEFINED or slots[slot] is None else given(slots[slot], position in flagged)
             for position, slot in enumerate(items)
         ]
-        level = _Levels(live, arguments, outputs, bool(retain))  # type: ignore[arg-type]
+        level = _Levels(live, arguments, outputs, task)  # type: ignore[arg-type]
         if depth == 1:
             results = level.first(tensors, bool(differentiate), chosen)
             if left_slot >= 0:
@@ -318,8 +319,9 @@ class _Levels:
     Level 1 runs the user's backward on the tape; level k differentiates level k-1 by a local engine.
     """
 
-    def __init__(self, context: FunctionNode, arguments: int, outputs: int, retain: bool) -> None:
-        self._retain = retain
+    def __init__(self, context: FunctionNode, arguments: int, outputs: int, task: Pass) -> None:
+        self._task = task
+        """What backward may ask of its pass."""
         self._context = context
         self._arguments = arguments
         self._outputs = outputs
@@ -348,12 +350,12 @@ class _Levels:
         for hook in (node._pre_hooks or none).values():  # those that forward registered on its ctx (ND-13)
             grads = call_hook("pre", hook, grads)
         beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
-        outer, state.task = state.task, Pass(None, self._retain, create_graph)  # what backward may ask of its pass
-        state.task.node = node
+        here, task = state.here, self._task
+        outer, here.task, task.node = here.task, task, node
         try:
             results = run_backward(node, grads, create_graph)
         finally:
-            state.task = outer
+            here.task, task.node = outer, None
         if not node._post_hooks:
             return results
         shown = over_tensors(node, results)
@@ -365,13 +367,13 @@ class _Levels:
         """Return the context as level 1 left it: with what backward set on it, and without what it saved unless the
         pass keeps that."""
         left = left_behind(self._context, self._before, self._ran)
-        return left if self._retain else left.freed()
+        return left if self._task.retain else left.freed()
 
     @property
     def conduct(self) -> int:
         """What level 1 did with the context."""
         read = self._watched is not None and self._watched.read
-        if not self._retain:  # what was saved goes anyway
+        if not self._task.retain:  # what was saved goes anyway
             self._before["_saved"] = self._ran._saved
         return CHANGES * has_changed(self._before, self._ran) + READS * read
 

@@ -195,7 +195,7 @@ class RecordedFunction(FunctionNode):
             if self._reads():
                 raise AutogradError(refusal)
         if create_graph:
-            return self._differentiably(grads)
+            return self._differentiably(grads, refusal)
         items: list[Data | None] = [*grads]
         items.extend(self._saved_inputs.get(i) for i in range(len(self._inputs)))
         items.extend(self._saved_outputs.get(j) for j in range(len(self._metas)))
@@ -204,7 +204,7 @@ class RecordedFunction(FunctionNode):
         shift = len(self._metas)
         requires = [shift + i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         requires += [shift + len(self._inputs) + j for j in self._saved_outputs]
-        results, _ = record_vjp(self, self._claim(), 1, items, requires, wanted, metas, False)
+        results, _ = record_vjp(self, self._claim(refusal), 1, items, requires, wanted, metas, False)
         out: list[Data | None] = [None] * len(self._edges)
         for position, value in zip(wanted, results, strict=True):
             out[position] = value
@@ -219,7 +219,7 @@ class RecordedFunction(FunctionNode):
             if edge is not None and edge[0] is not None and (needed is None or needed[i])
         ]
 
-    def _differentiably(self, grads: Sequence[Any]) -> list[Any]:
+    def _differentiably(self, grads: Sequence[Any], refusal: str) -> list[Any]:
         """Record the vjp as a node that can itself be differentiated; gradients are tensors here (H7)."""
         items: list[Tensor | None] = [*grads]
         for i in range(len(self._inputs)):
@@ -232,16 +232,18 @@ class RecordedFunction(FunctionNode):
                 items[-1]._tangents = self._output_tangents[j]  # type: ignore[union-attr]
         wanted = self._wanted()
         metas = [self._inputs[i] for i in wanted]
-        claim = self._claim()
+        claim = self._claim(refusal)
 
         def run(items: list[Tensor | None]) -> list[Any]:
             return RecordedVjp.run(self, claim, 1, items, wanted, metas, len(self._edges))
 
         return through(items, run) if state.forward else run(items)
 
-    def _claim(self) -> Claim:
+    def _claim(self, refusal: str) -> Claim:
         """Return what a backward recorded now needs of the context, with what the client set on it as it is (H17)."""
         assert self._context is not None
+        if not (self._assigned or self._notes):  # nearly always
+            return Claim(self._context, (), refusal)
         recorder = self._recorder
         assigned = [
             (name, 1, recorder.source(recorder.leaf(value)))
@@ -252,7 +254,7 @@ class RecordedFunction(FunctionNode):
         notes = {name: value for name, value in (self._notes or {}).items() if name not in (STACK, PARENT)}
         if notes:
             assigned.append(("_notes", 0, snapshot(notes)[0]))
-        return Claim(self._context, assigned, self._refusal())
+        return Claim(self._context, assigned, refusal)
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""
