@@ -238,7 +238,8 @@ def _pow_base(a: Any, b: Any, g: Any) -> Any:
 
 def _pow_exponent(a: Any, b: Any, out: Any, g: Any) -> Any:
     if hasattr(a, "shape"):
-        return keep(g * conj(out * log(a)), (a != 0) | (b < 0)) if a.dtype.kind != "c" else g * conj(out * log(a))
+        slope = conj(out * log(a))
+        return g * (keep(slope, (a != 0) | (b < 0)) if a.dtype.kind != "c" else slope)
     if isinstance(a, complex) or out.dtype.kind == "c":
         return g * conj(out * complex(np.log(complex(a))))
     if a == 0:
@@ -353,8 +354,8 @@ def _atan2_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
     square = a * a + b * b
-    scaled = keep(g / square, square != 0)  # at the origin there is no angle to change
-    return scaled * b if need_a else None, scaled * -a if need_b else None
+    scale = keep(1 / square, square != 0)  # at the origin there is no angle to change
+    return g * b * scale if need_a else None, g * -a * scale if need_b else None
 
 
 def _logaddexp_backward(ctx: Any, g: Any) -> Any:

@@ -67,8 +67,8 @@ def _cat_backward(ctx: Any, g: Any) -> Any:
     start = 0
     counts = _counts([meta[0] for meta in ctx.inputs])
     for meta, need, counting in zip(ctx.inputs, ctx.needs_input_grad, counts, strict=True):
-        if not counting:
-            grads.append(reshape(g, (-1,))[:0] if need else None)
+        if not counting or meta[0] == (0,):  # nothing of it is in the result
+            grads.append(reshape(g.detach() if hasattr(g, "detach") else g, (-1,))[:0] if need else None)
             continue
         stop = start + meta[0][axis]
         grads.append(g[_along(axis, slice(start, stop))] if need else None)

@@ -72,6 +72,8 @@ def _infer_sign(params: tuple[Any, ...], a: Any) -> Any:
 
 
 def _sign(a: Any) -> Any:
+    if a.dtype.kind == "f":  # NaN has none, as in PyTorch
+        return np.subtract(a > 0, a < 0, dtype=a.dtype)
     return a.copy() if a.dtype.kind == "b" else np.sign(a)
 
 

@@ -42,6 +42,7 @@ class Outcome:
         log: what hooks and Functions were given: name, value.
         undefined: for each call of grad(), which of its results were None.
         parts: the numbers of the tensors that chunk, split and unbind gave.
+        gradients: the numbers of those that are gradients.
         error: what ended it, and in which step; None if nothing did.
         facts: what it went through.
     """
@@ -50,6 +51,7 @@ class Outcome:
     log: list[tuple[str, Any]] = field(default_factory=list)
     undefined: list[list[bool]] = field(default_factory=list)
     parts: set[int] = field(default_factory=set)
+    gradients: set[int] = field(default_factory=set)
     error: tuple[BaseException, int] | None = None
     facts: set[str] = field(default_factory=set)
 
@@ -137,7 +139,7 @@ def run(
         if outcome.error is None:
             pairs = zip(machine.tensors, machine.first_versions, strict=True)
             outcome.tensors = [_seen_or_error(tensor, first) for tensor, first in pairs]
-            outcome.parts = machine.parts
+            outcome.parts, outcome.gradients = machine.parts, machine.gradients
             unread = [tensor for tensor in outcome.tensors if isinstance(tensor, Exception)]
             if stop_after is not None and unread:  # in a session, what nobody reads does not run
                 outcome.error = (unread[0], machine.count)
@@ -160,6 +162,7 @@ class Machine:
         """The bases of views that have hooks."""
         self.used: set[int] = set()
         """The numbers of tensors that a step has used."""
+        self.gradients: set[int] = set()
         self.parts: set[int] = set()
         """The numbers of what chunk, split and unbind gave."""
         self.first_versions: list[int] = []
@@ -179,6 +182,8 @@ class Machine:
             made = getattr(self, "do_" + kind)(*args)
             if made is not None:
                 new = list(made) if isinstance(made, list | tuple) else [made]
+                if kind in ("grad", "take_grad"):
+                    self.gradients.update(range(len(self.tensors), len(self.tensors) + len(new)))
                 if kind == "views":
                     self.parts.update(range(len(self.tensors), len(self.tensors) + len(new)))
                 self.first_versions += [tensor._version for tensor in new]
@@ -249,7 +254,7 @@ class Machine:
     # ---- views and changes in place ----------------------------------------------------------------------------------
 
     def do_view(self, name: str, t: int, args: tuple[Any, ...]) -> Any:
-        if name in ("reshape", "flatten"):
+        if name in ("reshape", "flatten", "expand"):
             self.facts.add("reshaped")
         member = getattr(self[t], name)
         return member(*args) if callable(member) else member

@@ -155,6 +155,8 @@ def _binary(world: World) -> Step:
         )
     )
     other = world.tensors[u]
+    if name == "pow" and "c" in (source.dtype[0], other.dtype[0]):  # torch's 0 ** 0 is no complex number
+        raise NoneFits
     world.like(_broadcast(source.shape, other.shape) or (), source, other)
     return ("binary", name, t, u)
 
@@ -377,6 +379,8 @@ def _changed(world: World, t: int, *sources: Sketch) -> None:
 
 def _inplace(world: World) -> Step:
     t, name = _changeable(world), world.one(IN_PLACE)
+    if name == "pow_" and world.tensors[t].dtype[0] == "c":  # torch's 0 ** 0 is no complex number
+        raise NoneFits
     target = world.tensors[t]
     args: tuple[Any, ...] = ()
     if name in TAKES_OTHER and world.below(4):
