@@ -239,7 +239,7 @@ def exceptions_of_packing(T: Any, log: Log) -> Any:
         with raises(LookupError, "on purpose"):
             square(T).apply(x)
         with raises(LookupError, "on purpose"):
-            x * x
+            _ = x * x
     with hooks(lambda t: t.detach(), refuse):
         y = square(T).apply(x)
     with raises(LookupError, "on purpose"):

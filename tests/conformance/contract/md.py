@@ -94,7 +94,7 @@ def inference_tensors(T: Any, log: Log) -> Any:
     with raises(RuntimeError, "outside InferenceMode"):
         made.requires_grad_()
     with raises(RuntimeError, "cannot be saved for backward"):
-        x * made
+        _ = x * made
     total = x + made + x * made.clone()
     total.sum().backward()
     return [flags, made, plain, x.grad, made.detach().is_inference(), (made * 2).is_inference()]
