@@ -94,6 +94,8 @@ class FunctionNode(MembersOfFunction, Node):
     """The outputs marked as non-differentiable."""
     _saved: Sequence[Saved | None] | None = ()
     """What was saved: () while forward runs and where nothing is recorded, None once it was freed."""
+    _kept: bool | None = None
+    """On a worker: whether the pass that this backward belongs to keeps what was saved."""
     _output_tangents: Sequence[Any] | None = None
     """Per output, the tangents that apply returned it with."""
     _suffix: str = "Backward"
@@ -210,6 +212,13 @@ class FunctionNode(MembersOfFunction, Node):
         """The old name of `saved_tensors` (CX-19)."""
         warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors
+
+    def maybe_clear_saved_tensors(self) -> None:
+        """In a backward: let go of what was saved now, unless the pass keeps it for another one (CX-24)."""
+        task = state.task
+        keeps = self._kept if task is None or self._kept is not None else task.retain
+        if keeps is False:
+            self._saved = None
 
     def apply(self, *grads: Any) -> Any:
         """Run the user's backward on gradients of the outputs and return what it returns (ND-08)."""
@@ -397,7 +406,7 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
-    "_materialize_non_diff_grads _barren _output_tangents _saved _inputs _references _edges _metas _sequence _suffix "
+    "_materialize_non_diff_grads _barren _kept _output_tangents _saved _inputs _references _edges _metas _sequence _suffix "
     "_pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
 )
 """What is no attribute of the user's."""

@@ -8,6 +8,7 @@ Rules of this file: apply and forward. Arguments are bound in `binding`, outputs
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
@@ -46,6 +47,7 @@ from .views import Stale
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
+_numbers = itertools.count()
 
 
 class FunctionMeta(type):
@@ -58,7 +60,12 @@ class FunctionMeta(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        members = {"_function": cls, "__module__": cls.__module__}
+        members = {
+            "_function": cls,
+            "_forward_cls": cls,  # its name in PyTorch
+            "_autograd_function_id": next(_numbers),
+            "__module__": cls.__module__,
+        }
         type.__setattr__(cls, "_backward_cls", type(name + "Backward", (cls._context_type,), members))
         _plan_anew(cls)
 
