@@ -406,8 +406,8 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
-    "_materialize_non_diff_grads _barren _kept _output_tangents _saved _inputs _references _edges _metas _sequence _suffix "
-    "_pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
+    "_materialize_non_diff_grads _barren _kept _output_tangents _saved _inputs _references _edges _metas _sequence "
+    "_suffix _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
 )
 """What is no attribute of the user's."""
 

@@ -1,189 +1,452 @@
-"""CX: the context object: programs that show each id."""
+"""CX: the context object, what it keeps and checks: programs that show each id up to CX-17; the others are in
+`cx_flags`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..programs.registry import Log, leaf, program, raises, settle, warns
+from ..programs.registry import Log, constant, leaf, program, raises
+from .making import function, once
+
+FREED = "Specify retain_graph=True", "after they have already been freed"
+CHANGED = "modified by an inplace operation"
 
 
-def _saving(T: Any, backward: Any, **flags: Any) -> Any:
-    """A Function that saves its argument and the double that it returns, with this backward."""
+def saver(T: Any, choose: Any, **members: Any) -> Any:
+    """A Function x -> 2x that saves `choose(x, middle, y)` and reads it in backward."""
 
-    class Saving(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            y = x * 2.0
-            ctx.save_for_backward(x, y)
-            return y
-
-    Saving.backward = staticmethod(backward)
-    for name, value in flags.items():
-        setattr(Saving, name, value)
-    return Saving
-
-
-@program("CX-11", "CX-12", "DR-04")
-def freed_is_checked_on_read(T: Any, log: Log) -> Any:
-    """A second backward that is refused although it reads nothing, or allowed although it does."""
-    Careless = _saving(T, lambda ctx, g: g * 2.0)
-
-    def reads(ctx, g):
-        x, _ = ctx.saved_tensors
-        return g * x
-
-    Careful = _saving(T, reads)
-    x = leaf(T, 3)
-    for _ in range(2):
-        y = Careless.apply(x)
-        y.sum().backward()
-        y.sum().backward()
-        z = Careful.apply(x)
-        z.sum().backward()
-        with raises(RuntimeError, "Specify retain_graph=True"):
-            z.sum().backward()
-    return x.grad
-
-
-@program("CX-20", "OU-03")
-def materialisation_changed_in_backward(T: Any, log: Log) -> Any:
-    """A switch that acts on the execution that made it, or is forgotten by the next."""
-
-    class Two(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2.0, x * 3.0
-
-        @staticmethod
-        def backward(ctx, a, b):
-            log("undefined", [a is None, b is None])
-            ctx.set_materialize_grads(False)
-            return a * 2.0
-
-    x = leaf(T, 3)
-    first, _ = Two.apply(x)
-    first.sum().backward(retain_graph=True)
-    first.sum().backward()
-    return x.grad
-
-
-@program("CX-21", "OU-25")
-def slots_without_derivative_unmaterialised(T: Any, log: Log) -> Any:
-    """Zeros for an output that was marked as having no derivative."""
-
-    class Marks(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx._materialize_non_diff_grads = False
-            y = x * 3.0
-            ctx.mark_non_differentiable(y)
-            return x * 2.0, y, x * 4.0
-
-        @staticmethod
-        def backward(ctx, a, b, c):
-            log("undefined", [a is None, b is None, c is None])
-            return a * 2.0
-
-    x = leaf(T, 3)
-    for _ in range(2):
-        first, _, _ = Marks.apply(x)
-        first.sum().backward()
-    return x.grad
-
-
-@program("CX-24")
-def saved_tensors_cleared_in_backward(T: Any, log: Log) -> Any:
-    """A clearing that is ignored, or that destroys what a retained graph needs."""
+    def forward(ctx, x):
+        middle = x + 1
+        y = x * 2
+        ctx.save_for_backward(*choose(x, middle, y))
+        return y
 
     def backward(ctx, g):
-        x, _ = ctx.saved_tensors
-        result = g * x
-        log("cleared", ctx.maybe_clear_saved_tensors())
-        try:
-            ctx.saved_tensors  # noqa: B018
-            log("readable", True)
-        except RuntimeError:
-            log("readable", False)
-        return result
+        assert len(ctx.saved_tensors) >= 0
+        return g * 2
+
+    return function(T, forward, backward, name="Saver", **members)
+
+
+def saved_input(x, middle, y):
+    return (x,)
+
+
+def saved_output(x, middle, y):
+    return (y,)
+
+
+@program("CX-01")
+def ctx_is_a_node(T: Any, log: Log) -> Any:
+    """A context that becomes a node after forward only, or another one at each read."""
+
+    def forward(ctx, x):
+        log("forward", [isinstance(ctx, T.autograd.graph.Node), ctx.name(), len(ctx.next_functions)])
+        ctx.mark = "set in forward"
+        return x * 2
+
+    def backward(ctx, g):
+        log("backward", [isinstance(ctx, T.autograd.graph.Node), ctx.name(), ctx.mark])
+        return g * 2
 
     x = leaf(T, 3)
-    y = _saving(T, backward).apply(x)
-    y.sum().backward(retain_graph=True)
-    settle()
+    y = function(T, forward, backward).apply(x)
+    result = [y.grad_fn is y.grad_fn, y.grad_fn.mark, y.grad_fn.name(), len(y.grad_fn.next_functions)]
     y.sum().backward()
-    return x.grad
+    return [*result, x.grad]
 
 
-@program("CX-25")
-def saved_tensors_that_can_be_read_once(T: Any, log: Log) -> Any:
-    """A second read that works, in the same backward, the next or from outside."""
+@program("CX-02", "DR-05")
+def attributes_last_as_long_as_the_node(T: Any, log: Log) -> Any:
+    """An attribute that is lost between passes, or with the buffers, or that backward cannot change."""
 
-    def twice(ctx, g):
-        x, _ = ctx.saved_tensors
-        try:
-            ctx.saved_tensors  # noqa: B018
-        except RuntimeError as error:
-            log("second read", "only be accessed once" in str(error))
-        return g * x
+    def forward(ctx, x):
+        ctx.count = 0
+        ctx.save_for_backward(x)
+        return x * 2
 
-    def once(ctx, g):
-        x, _ = ctx.saved_tensors
-        return g * x
+    def backward(ctx, g):
+        ctx.count += 1
+        log("count", [ctx.count, ctx.outside])
+        return g * 2
 
     x = leaf(T, 3)
-    _saving(T, twice, clear_saved_tensors_on_access=True).apply(x).sum().backward()
-    y = _saving(T, once, clear_saved_tensors_on_access=True).apply(x)
+    y = function(T, forward, backward).apply(x)
+    y.grad_fn.outside = "set from outside"
     y.sum().backward(retain_graph=True)
-    with raises(RuntimeError, "only be accessed once"):
+    y.sum().backward(retain_graph=True)
+    seen = [y.grad_fn.count]
+    y.sum().backward()
+    return [seen, y.grad_fn.count, y.grad_fn.outside, x.grad]
+
+
+@program("CX-03")
+def tensors_as_plain_attributes(T: Any, log: Log) -> Any:
+    """A plain attribute that is freed, or seen by saved-tensor hooks."""
+
+    def forward(ctx, x):
+        ctx.x = x
+        ctx.middle = x + 1
+        return x * 2
+
+    def backward(ctx, g):
+        log("kept", [ctx.x, ctx.middle])
+        return g * ctx.x
+
+    def pack(tensor):
+        raise AssertionError
+
+    x = leaf(T, 3)
+    with T.autograd.graph.saved_tensors_hooks(pack, pack):
+        y = function(T, forward, backward).apply(x)
+    y.sum().backward()
+    (g,) = T.autograd.grad(y.sum(), x)  # a second pass
+    return [g, x.grad, y.grad_fn.middle]
+
+
+@program("CX-04")
+def an_output_as_a_plain_attribute(T: Any, log: Log) -> Any:
+    """An output kept as an attribute that is another value in backward, or a constant."""
+
+    def forward(ctx, x):
+        ctx.y = x.tanh()
+        return ctx.y
+
+    def backward(ctx, g):
+        log("y", [ctx.y, ctx.y.requires_grad])
+        return g * (1 - ctx.y * ctx.y)
+
+    x = leaf(T, 3)
+    y = function(T, forward, backward).apply(x)
+    (g,) = T.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = T.autograd.grad(g.sum(), x)
+    return [y, g, second]
+
+
+@program("CX-05", "CX-06", "CX-31")
+def order_and_number_of_saved_slots(T: Any, log: Log) -> Any:
+    """Saved slots in another order, merged, or kept from an earlier call."""
+
+    def twice(ctx, x, y):
+        ctx.save_for_backward(y)
+        ctx.save_for_backward(y, None, x, x, x * y)
+        return x * y
+
+    def nothing(ctx, x, y):
+        ctx.save_for_backward()
+        return x * y
+
+    def nones(ctx, x, y):
+        ctx.save_for_backward(None, None)
+        return x * y
+
+    def backward(ctx, g):
+        log("saved", list(ctx.saved_tensors))
+        return g, g
+
+    x, y = leaf(T, 3), leaf(T, 3, seed=1)
+    for forward in (twice, nothing, nones):
+        function(T, forward, backward).apply(x, y).sum().backward()
+    return [x.grad, y.grad]
+
+
+@program("CX-07")
+def saving_what_cannot_be_saved(T: Any, log: Log) -> Any:
+    """A number or a list that is saved, or refused although nothing is recorded."""
+
+    def forward(ctx, x, what):
+        ctx.save_for_backward(x, what)
+        return x * 2
+
+    x = leaf(T, 3)
+    cls = function(T, forward, once)
+    for what in (3, [1.0], "text"):
+        with raises(TypeError, "save_for_backward can only save variables", "1", type(what).__name__):
+            cls.apply(x, what)
+    return [cls.apply(x.detach(), 3)]
+
+
+@program("CX-08")
+def saved_tensors_while_forward_runs(T: Any, log: Log) -> Any:
+    """Saved tensors that can be read before forward has ended."""
+
+    def forward(ctx, x):
+        before = len(ctx.saved_tensors)
+        ctx.save_for_backward(x, None)
+        log("during", [before, len(ctx.saved_tensors), len(ctx.to_save), ctx.to_save[1] is None])
+        return x * 2
+
+    def backward(ctx, g):
+        log("after", [len(ctx.saved_tensors), ctx.to_save is None])
+        return g
+
+    x = leaf(T, 3)
+    y = function(T, forward, backward).apply(x)
+    done = y.grad_fn.to_save is None
+    y.sum().backward()
+    return [done, x.grad]
+
+
+@program("CX-09")
+def what_comes_back_from_the_saved(T: Any, log: Log) -> Any:
+    """A saved tensor that lost its place in the graph, or an intermediate that has one."""
+
+    def forward(ctx, x):
+        middle = x + 1
+        y = middle * 2
+        ctx.save_for_backward(x, y, middle)
+        return y
+
+    def backward(ctx, g):
+        x, y, middle = ctx.saved_tensors
+        log("flags", [x.requires_grad, y.requires_grad, middle.requires_grad, middle.grad_fn is None])
+        log("values", [x, y, middle])
+        return g * 2
+
+    x = leaf(T, 3)
+    out = function(T, forward, backward, name="Outer").apply(x)
+    saved_x, saved_y, middle = out.grad_fn.saved_tensors
+    result = [
+        saved_x is x,
+        saved_y is out,
+        saved_y is out.grad_fn.saved_tensors[1],
+        saved_y.grad_fn is out.grad_fn,
+        middle.grad_fn is None,
+        middle.requires_grad,
+    ]
+    out.sum().backward()
+    return [*result, x.grad]
+
+
+@program("CX-10", "CX-30")
+def freed_buffers(T: Any, log: Log) -> Any:
+    """Saved values that are there after the pass that freed them."""
+    x = leaf(T, 3)
+    y = saver(T, saved_input).apply(x)
+    before = y.grad_fn.saved_tensors[0]
+    y.sum().backward()
+    with raises(RuntimeError, *FREED):
+        _ = y.grad_fn.saved_tensors
+    with raises(RuntimeError, *FREED):
         y.sum().backward()
-    z = _saving(T, once, clear_saved_tensors_on_access=True).apply(x)
-    first = z.grad_fn.saved_tensors[0]
-    with raises(RuntimeError, "only be accessed once"):
-        z.grad_fn.saved_tensors  # noqa: B018
-    return [x.grad, first]
+    with raises(RuntimeError, *FREED):
+        T.autograd.grad(y.sum(), x)
+    return [before, x.grad]
 
 
-@program("CX-26")
-def gradients_in_one_list(T: Any, log: Log) -> Any:
-    """Gradients that arrive one by one although the class asks for a list."""
+@program("CX-11")
+def freed_is_found_by_reading(T: Any, log: Log) -> Any:
+    """A second pass that fails though nothing is read, or does not though something is."""
 
-    def backward(ctx, grads):
-        log("kind", [isinstance(grads, list), len(grads)])
-        g = grads.pop()
-        return g * 2.0
+    def forward(ctx, x, save):
+        if save:
+            ctx.save_for_backward(x)
+        return x * 2
 
-    x = leaf(T, 3)
-    _saving(T, backward, boxed_grads_call=True).apply(x).sum().backward()
-    return x.grad
+    def unread(ctx, g):
+        return g * 2, None
 
-
-@program("CX-19", "CX-30")
-def the_old_name_of_saved_tensors(T: Any, log: Log) -> Any:
-    """An old name that does not warn, or shows something else."""
-    y = _saving(T, lambda ctx, g: g).apply(leaf(T, 3))
-    with warns(DeprecationWarning, "saved_variables", "deprecated"):
-        saved = y.grad_fn.saved_variables
-    return [saved[0].detach(), saved[1].detach()]
-
-
-@program("ND-05", "CX-28")
-def metadata_of_a_node(T: Any, log: Log) -> Any:
-    """Notes that forward or the caller leaves on a node, and the other cannot see."""
-
-    class Notes(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.metadata["forward"] = 1
-            return x * 2.0
-
-        @staticmethod
-        def backward(ctx, g):
-            log("seen", sorted(ctx.metadata))
-            ctx.metadata["backward"] = 3
-            return g * 2.0
+    def read(ctx, g):
+        return g * (2 + len(ctx.saved_tensors)), None
 
     x = leaf(T, 3)
-    y = Notes.apply(x)
-    y.grad_fn.metadata["caller"] = 2
+    y = function(T, forward, unread).apply(x, True)
     y.sum().backward()
-    return [sorted(y.grad_fn.metadata.items()), x.grad]
+    y.sum().backward()
+    result = [x.grad]
+    for save in (False, True):
+        z = function(T, forward, read).apply(x, save)
+        z.sum().backward()
+        with raises(RuntimeError, *FREED):
+            z.sum().backward()
+    nothing = function(
+        T, lambda ctx, x: (ctx.save_for_backward(None), x * 2)[1], lambda ctx, g: (ctx.saved_tensors, g)[1]
+    )
+    w = nothing.apply(x)
+    w.sum().backward()
+    with raises(RuntimeError, *FREED):
+        w.sum().backward()
+    return result
+
+
+@program("CX-12")
+def three_passes_over_a_retained_graph(T: Any, log: Log) -> Any:
+    """Saved values that change from pass to pass."""
+    x = leaf(T, 3)
+
+    def forward(ctx, x):
+        ctx.save_for_backward(x, x + 1, x * 2)
+        return x * x
+
+    def backward(ctx, g):
+        log("saved", list(ctx.saved_tensors))
+        return g * 2 * ctx.saved_tensors[0]
+
+    y = function(T, forward, backward).apply(x)
+    for retain in (True, True, False):
+        y.sum().backward(retain_graph=retain)
+    return [x.grad]
+
+
+@program("CX-13")
+def saved_and_changed_in_place(T: Any, log: Log) -> Any:
+    """A backward that uses a value which is not what was saved."""
+    x = leaf(T, 2, 3)
+    for choose, which in ((saved_input, 0), (saved_output, 1)):
+        source = x * 1
+        y = saver(T, choose).apply(source)
+        (source, y)[which].mul_(3)  # no error here
+        with raises(RuntimeError, CHANGED, "[2, 3]", "version 1", "expected version 0", "anomaly"):
+            y.sum().backward()
+    source = x * 1
+    y = saver(T, saved_output).apply(source)
+    source.mul_(3)  # was not saved
+    y.sum().backward()
+    unread = function(T, lambda ctx, x: (ctx.save_for_backward(x), x * 2)[1], once)
+    source = x * 1
+    z = unread.apply(source)
+    source.mul_(3)  # is never read
+    z.sum().backward()
+    return [x.grad]
+
+
+@program("CX-13")
+def what_was_changed_is_named(T: Any, log: Log) -> Any:
+    """A message that does not say which output of which operation was changed."""
+    x = leaf(T, 2)
+    y = saver(T, saved_output).apply(x)
+    y.add_(1)
+    with raises(RuntimeError, CHANGED, "output 0 of Saver"):
+        y.sum().backward()
+    source = x.exp()
+    z = saver(T, saved_input).apply(source)
+    source.add_(1)
+    with raises(RuntimeError, CHANGED, "output 0 of"):
+        z.sum().backward()
+    free = constant(T, 2)
+    product = function(
+        T,
+        lambda ctx, x, c: (ctx.save_for_backward(c), x * c)[1],
+        lambda ctx, g: (g * ctx.saved_tensors[0], None),
+    ).apply(x, free)
+    free.add_(1)
+    with raises(RuntimeError, CHANGED) as caught:
+        product.sum().backward()
+    return ["output 0" in str(caught[0])]
+
+
+@program("CX-14")
+def what_shares_a_version(T: Any, log: Log) -> Any:
+    """A change through a view, a detached alias or the base that is not counted; one through `.data` that is."""
+    x = leaf(T, 4)
+    cls = saver(T, saved_input)
+
+    def view(t):
+        return t[:2]
+
+    def other_view(t):
+        return t[2:]
+
+    for through in (view, lambda t: t.detach(), lambda t: t):
+        source = x * 1
+        y = cls.apply(source)
+        with T.no_grad():
+            through(source).mul_(2)
+        with raises(RuntimeError, CHANGED):
+            y.sum().backward()
+    for through in (other_view, lambda t: t):
+        source = x * 1
+        y = cls.apply(source[:2])
+        with T.no_grad():
+            through(source).mul_(2)
+        with raises(RuntimeError, CHANGED):
+            y.sum().backward()
+    source = x * 1
+    y = cls.apply(source)
+    source.data.mul_(2)
+    y.sum().backward()
+    return [x.grad]
+
+
+@program("CX-15")
+def versions_that_are_counted_by_hand(T: Any, log: Log) -> Any:
+    """A write that was declared and is not found."""
+    increment = T.autograd.graph.increment_version
+    x = leaf(T, 3)
+    cls = saver(T, saved_input)
+    first, second = x * 1, x * 1
+    y, z = cls.apply(first), cls.apply(second)
+    versions = [first._version]
+    increment(first)
+    increment(first)
+    versions.append(first._version)
+    increment([second, first])
+    with raises(RuntimeError, CHANGED):
+        y.sum().backward()
+    with raises(RuntimeError, CHANGED):
+        z.sum().backward()
+    with T.inference_mode():
+        increment(constant(T, 3))
+    return versions
+
+
+@program("CX-16")
+def a_saved_input_that_is_dirty(T: Any, log: Log) -> Any:
+    """A saved dirty input that is refused as changed, or read as it was before."""
+
+    def forward(ctx, x):
+        x.mul_(3)
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        return x
+
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        log("saved", [y, y.requires_grad])
+        return g * y
+
+    x = leaf(T, 3)
+    z = x * 1
+    y = function(T, forward, backward).apply(z)
+    y.sum().backward()
+    return [y is z, y, x.grad]
+
+
+@program("CX-17")
+def a_saved_input_that_is_returned(T: Any, log: Log) -> Any:
+    """A saved input that is returned as it is, in the style where saving cannot tell it from the output."""
+
+    def combined(ctx, x):
+        ctx.save_for_backward(x)
+        return x
+
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        log("saved", x)
+        return g * x
+
+    def separate(x):
+        return x
+
+    def saves(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    def saves_for_forward(ctx, inputs, output):
+        ctx.save_for_forward(*inputs)
+
+    def changes(x):
+        return x.mul_(2)
+
+    def marks(ctx, inputs, output):
+        ctx.mark_dirty(*inputs)
+        ctx.save_for_backward(*inputs)
+
+    x = leaf(T, 3)
+    function(T, combined, backward).apply(x).sum().backward()
+    for setup in (saves, saves_for_forward):
+        with raises(RuntimeError, "returned as-is"):
+            function(T, separate, backward, setup_context=staticmethod(setup)).apply(x)
+    y = function(T, changes, backward, setup_context=staticmethod(marks)).apply(x * 1)
+    y.sum().backward()
+    return [x.grad, y]
