@@ -94,8 +94,6 @@ class FunctionNode(MembersOfFunction, Node):
     """The outputs marked as non-differentiable."""
     _saved: Sequence[Saved | None] | None = ()
     """What was saved: () while forward runs and where nothing is recorded, None once it was freed."""
-    _kept: bool | None = None
-    """On a worker: whether the pass that this backward belongs to keeps what was saved."""
     _output_tangents: Sequence[Any] | None = None
     """Per output, the tangents that apply returned it with."""
     _suffix: str = "Backward"
@@ -213,13 +211,6 @@ class FunctionNode(MembersOfFunction, Node):
         warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors
 
-    def maybe_clear_saved_tensors(self) -> None:
-        """In a backward: let go of what was saved now, unless the pass keeps it for another one (CX-24)."""
-        task = state.task
-        keeps = self._kept if task is None or self._kept is not None else task.retain
-        if keeps is False:
-            self._saved = None
-
     def apply(self, *grads: Any) -> Any:
         """Run the user's backward on gradients of the outputs and return what it returns (ND-08)."""
         plan = self._function._plan
@@ -234,6 +225,12 @@ class FunctionNode(MembersOfFunction, Node):
         edge = self._edges[slot.position] if slot.position < len(self._edges) else None
         return edge is not None and edge[0] is not None and not isinstance(edge[0], AccumulateGrad)
 
+    def _detached_message(self, position: int) -> str:
+        return (
+            f"input {position} of {self._title()} was detached in place after it was saved: its gradient would be "
+            "lost silently. Use the out-of-place detach() instead"
+        )
+
     def _unpack(self, slot: Saved) -> Tensor:
         kind, position, tensor, counter, version = slot
         if kind is PACKED:
@@ -243,10 +240,7 @@ class FunctionNode(MembersOfFunction, Node):
             what = stale_value(tensor, made_by, self)
             raise AutogradError(stale_message(what, counter[0], version))
         if kind is INPUT and self._was_detached(slot):
-            raise AutogradError(
-                f"input {position} of {self._title()} was detached in place after it was saved: its gradient would be "
-                "lost silently. Use the out-of-place detach() instead"
-            )
+            raise AutogradError(self._detached_message(position))
         if kind is not OUTPUT:
             return tensor
         made = self._output(position, tensor)
@@ -406,7 +400,7 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
-    "_materialize_non_diff_grads _barren _kept _output_tangents _saved _inputs _references _edges _metas _sequence "
+    "_materialize_non_diff_grads _barren _output_tangents _saved _inputs _references _edges _metas _sequence "
     "_suffix _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
 )
 """What is no attribute of the user's."""

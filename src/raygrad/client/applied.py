@@ -14,7 +14,7 @@ from raygrad.autograd.context import OWN, TAKEN, Refused
 from raygrad.autograd.function import OUTPUT, Function, FunctionNode
 from raygrad.autograd.levels import Tangents
 from raygrad.autograd.modes import state
-from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, stale_message
+from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, stale_message, stale_value
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
@@ -260,7 +260,7 @@ class RecordedFunction(FunctionNode):
         """Take note of a recorded backward: where its context is from now on (DR-05)."""
         retain = self._recorder.retaining
         made.pinned = self._pinned or not retain
-        if self._assigned or self._notes or self._changes():
+        if self._assigned or self._notes or self._changes() or (retain and self._function._plan.read_once):
             left = made.output(0)
             self._assigned = {}
             if retain or not self._saves:
@@ -287,12 +287,13 @@ class RecordedFunction(FunctionNode):
             return TAKEN.message
         for (position, is_output), (counter, version) in self._versions.items():
             if counter[0] != version:
-                meta = (self._metas if is_output else self._inputs)[position]
-                shape, dtype = meta if meta is not None else ((), "?")
-                what = f"[{dtype} {list(shape)}], "
-                if is_output:
-                    what += f"which is output {position} of {self._title()}, "
-                return stale_message(what + f"saved by {self._title()},", counter[0], version)
+                value: Any = (self._saved_outputs if is_output else self._tensors)[position]
+                made_by: Edge = (self, position) if is_output else (value.grad_fn, value.output_nr)
+                return stale_message(stale_value(value, made_by, self), counter[0], version)
+        for position, tensor in self._tensors.items():
+            edge = self._edges[position]
+            if edge is not None and edge[0] is not None and tensor.grad_fn is None and not tensor._requires_grad:
+                return self._detached_message(position)
         return ""
 
 
