@@ -169,12 +169,7 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
     if output._requires_grad and (
         output.grad_fn is None or (node._edges and output.grad_fn._sequence < node._sequence)
     ):
-        warnings.warn(
-            f"{node._function.__name__} returned a tensor that it captured and that requires grad: what is returned is "
-            "an alias, and no gradient flows to the captured tensor. Pass it as an argument instead",
-            UserWarning,
-            stacklevel=5,
-        )
+        warn_of_captured(node._function)
     twin = output.alias()
     base = output._base
     if base is not None:
@@ -185,6 +180,16 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
     if flows:
         _place(twin, node, number)
     return twin
+
+
+def warn_of_captured(function: type) -> None:
+    """Say that a Function returned a tensor that it captured and that requires grad (OU-27)."""
+    warnings.warn(
+        f"{function.__name__} returned a tensor that it captured and that requires grad: what is returned is an alias, "
+        "and no gradient flows to the captured tensor. Pass it as an argument instead",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 def _place(tensor: Tensor, node: FunctionNode, number: int) -> None:

@@ -210,6 +210,9 @@ def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any],
 SAME, DIRTY, VIEW = "same", "dirty", "view"
 """What an output is to an argument, whose position follows: itself unchanged, itself changed in place, a view of it."""
 
+CAPTURED: Final = "captured"
+"""The output is a tensor that requires grad and that the Function captured (OU-27)."""
+
 
 def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> tuple[Any, ...]:
     """Return where an output comes from: () if forward made it, else what it is to which argument, -1 for something
@@ -217,6 +220,8 @@ def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> tuple
     for position, arg in enumerate(args):
         if output is arg:
             return (DIRTY if is_among(arg, context.dirty_tensors or ()) else SAME, position)
+    if output._requires_grad:  # nothing that forward makes does
+        return (CAPTURED, -1)
     base = output._base
     if base is None:
         return ()

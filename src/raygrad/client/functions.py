@@ -169,7 +169,7 @@ def _wrapped(
             node._suffix = "GeneratedBackward"
         for held in (*node._saved_inputs.values(), *node._saved_outputs.values()):
             held.record.claimed(held.index)
-    return wrap_outputs(recorder, record, known, args, inputs, values, node)
+    return wrap_outputs(recorder, cls, record, known, args, inputs, values, node)
 
 
 def _version_of(tensor: Tensor) -> tuple[list[int], int]:

@@ -12,22 +12,26 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.inference import marked
 from raygrad.autograd.inplace import changed_by_function
 from raygrad.autograd.modes import state
+from raygrad.autograd.outputs import warn_of_captured
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import FUNCTION, NO_GRAD, SEVERAL, remember_output, remember_view_of
 from raygrad.proto.graph import KIND_OBJECT
-from raygrad.workers.functions import DIRTY, SAME
+from raygrad.workers.functions import CAPTURED, DIRTY, SAME
 
 from .learned import Known
 from .records import NodeRecord
 
 if TYPE_CHECKING:
+    from raygrad.autograd.function import Function
+
     from .applied import RecordedFunction
     from .recorder import SessionRecorder
 
 
 def wrap_outputs(
     recorder: SessionRecorder,
+    cls: type[Function],
     record: NodeRecord,
     known: Known,
     args: tuple[Any, ...],
@@ -39,6 +43,7 @@ def wrap_outputs(
 
     Args:
         recorder: the session's.
+        cls: the Function.
         record: the recorded application.
         known: what runs showed of the Function.
         args: what apply was given.
@@ -73,7 +78,9 @@ def wrap_outputs(
             results.append(_placed(alias, node if flows else None, number))
         else:
             made = Tensor.made(value)
-            if kind:
+            if kind == CAPTURED:
+                warn_of_captured(cls)
+            elif kind:
                 source = args[position] if position >= 0 else None
                 if source is not None:
                     made._counter = source.counter()
