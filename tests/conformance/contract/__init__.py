@@ -1,5 +1,51 @@
-"""The contract, id by id: one module for each section of the behaviours of autograd Functions."""
+"""The contract, id by id: one module, or a few, for each section of the behaviours of autograd Functions."""
 
-from . import ac, bw, cx, dr, dr_outputs, dr_runs, en, fn, ft, fw, gc, gr, hk, lg, md, nd, ou, vm
+from . import (
+    ac,
+    bw,
+    cx,
+    cx_flags,
+    cx_passes,
+    dr,
+    dr_outputs,
+    dr_runs,
+    en,
+    fn,
+    fn_classes,
+    ft,
+    fw,
+    gc,
+    gr,
+    hk,
+    lg,
+    md,
+    nd,
+    ou,
+    ou_changed,
+    vm,
+)
 
-SECTIONS = (fn, cx, ou, bw, nd, lg, en, hk, gr, md, fw, vm, ft, gc, ac, dr, dr_outputs, dr_runs)
+SECTIONS = (
+    fn,
+    fn_classes,
+    cx,
+    cx_flags,
+    cx_passes,
+    ou,
+    ou_changed,
+    bw,
+    nd,
+    lg,
+    en,
+    hk,
+    gr,
+    md,
+    fw,
+    vm,
+    ft,
+    gc,
+    ac,
+    dr,
+    dr_outputs,
+    dr_runs,
+)
