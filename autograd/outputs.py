@@ -166,9 +166,7 @@ def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, fl
 
 def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several: bool) -> Tensor:
     """Return an output of forward's own making, or a view that it made (OU-11)."""
-    if output._requires_grad and (
-        output.grad_fn is None or (node._edges and output.grad_fn._sequence < node._sequence)
-    ):
+    if is_captured(node, output):
         warn_of_captured(node._function)
     twin = output.alias()
     base = output._base
@@ -180,6 +178,14 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
     if flows:
         _place(twin, node, number)
     return twin
+
+
+def is_captured(node: FunctionNode, output: Tensor) -> bool:
+    """Tell whether an output that requires grad was there before forward ran: nothing that forward makes does, unless
+    it records by itself (FN-11)."""
+    if not output._requires_grad:
+        return False
+    return output.grad_fn is None or (bool(node._edges) and output.grad_fn._sequence < node._sequence)
 
 
 def warn_of_captured(function: type) -> None:

@@ -21,7 +21,7 @@ from raygrad.autograd.layout import dense
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import in_slots, over_tensors
 from raygrad.autograd.once import refused
-from raygrad.autograd.outputs import is_among
+from raygrad.autograd.outputs import is_among, is_captured
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
@@ -220,7 +220,7 @@ def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> tuple
     for position, arg in enumerate(args):
         if output is arg:
             return (DIRTY if is_among(arg, context.dirty_tensors or ()) else SAME, position)
-    if output._requires_grad:  # nothing that forward makes does
+    if is_captured(context, output):
         return (CAPTURED, -1)
     base = output._base
     if base is None:
