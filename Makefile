@@ -1,9 +1,10 @@
-# Six verbs. Each makes the environment that it needs in .venv, and installs again only when pyproject.toml changed.
+# Seven verbs. Each makes the environment that it needs in .venv, and installs again only when pyproject.toml changed.
 #
 #   make demo              train on the handwritten digits, in process          make demo ON=ray     on a local Ray
 #   make test              every test that needs no torch                       make test ORACLE=1   and those that do
 #   make lint              style, types, import table, a test file for each source file
 #   make bench             raygrad beside torch, HIPS autograd and bare Ray, in one run
+#   make docs              docs/compatibility.md, written from the test suite
 #   make clean             what the tools left in the tree (`rm -rf .venv` also starts the environment afresh)
 #
 # PYTHON picks the interpreter (3.11 or later); ARGS is passed on: make test ARGS="tests/proto -k golden"
@@ -28,7 +29,7 @@ BENCH_ENV := .venv/installed+bench+demo+oracle+ray
 RUN_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 RAY_USAGE_STATS_ENABLED=0 \
 	RAY_AUTH_MODE=disabled RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(DEMO_ENV)
@@ -46,6 +47,9 @@ lint: $(LINT_ENV)
 
 bench: $(BENCH_ENV)
 	$(RUN_ENV) $(BIN)/python benchmarks/run.py $(ARGS)
+
+docs: $(TEST_ENV)
+	RAYGRAD_WRITE_DOCS=1 $(BIN)/pytest -q tests/conformance/test_compatibility.py -m "not oracle"
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info

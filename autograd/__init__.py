@@ -17,6 +17,7 @@ from . import ops as ops  # first: the catalogue fills the registry and gives te
 # isort: split
 from . import forward_ad as forward_ad
 from . import functional as functional
+from . import grad_mode as grad_mode
 from . import graph as graph
 from .anomaly import detect_anomaly as detect_anomaly
 from .anomaly import set_detect_anomaly as set_detect_anomaly
@@ -32,6 +33,7 @@ from .legacy import variable as variable
 from .modes import enable_grad as enable_grad
 from .modes import no_grad as no_grad
 from .modes import set_grad_enabled as set_grad_enabled
+from .nested import NestedIOFunction as NestedIOFunction
 from .passes import ExecutionEngine
 from .passes import is_multithreading_enabled as is_multithreading_enabled
 from .passes import set_multithreading_enabled as set_multithreading_enabled
@@ -46,6 +48,7 @@ from .tensor import Tensor as Variable  # the old name (LG-13)
 __all__ = [
     "AutogradConfig",
     "Function",
+    "NestedIOFunction",
     "Node",
     "Variable",
     "apply_op",
@@ -56,6 +59,7 @@ __all__ = [
     "forward_ad",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",
