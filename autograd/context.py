@@ -234,7 +234,10 @@ class FunctionNode(MembersOfFunction, Node):
     def _unpack(self, slot: Saved) -> Tensor:
         kind, position, tensor, counter, version = slot
         if kind is PACKED:
-            return tensor[1].tensor(self._edge_of(tensor[0], position))
+            unpacked: Tensor = tensor[1].tensor(self._edge_of(tensor[0], position))
+            if tensor[0] is OUTPUT and self._output_tangents is not None:
+                unpacked._tangents = self._output_tangents[position]
+            return unpacked
         if counter[0] != version:
             made_by: Edge = (self, position) if kind is OUTPUT else (tensor.grad_fn, tensor.output_nr)
             what = stale_value(tensor, made_by, self)

@@ -57,6 +57,9 @@ class _Unpacked(OpNode):
 
     def _saved_tensors(self, saved: list[Data]) -> list[Any]:
         others = OpNode._saved_tensors(self.node, saved)  # whose outputs are that node's
+        for slot, tensor in enumerate(self.tensors):
+            if tensor is not None and self.tangents is not None:
+                tensor._tangents = self.tangents[slot]
         return [other if tensor is None else tensor for tensor, other in zip(self.tensors, others, strict=True)]
 
 
@@ -99,6 +102,8 @@ def pack_function_slot(node: FunctionNode, index: int, hooks: Hooks) -> None:
     slot: Saved = slots[index]
     data = slot.value if slot.kind is OUTPUT else slot.value._data
     packed = Packed(hooks, data, node._edges[slot.position] if slot.kind is INPUT else None, slot.counter)
+    if slot.kind is not OUTPUT:
+        packed.tangents = slot.value._tangents
     slots[index] = Saved(PACKED, slot.position, (slot.kind, packed), slot.counter, slot.version)
 
 

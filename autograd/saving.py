@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from raygrad.errors import AutogradError
 
 from .derive import Meta
+from .levels import Tangents
 from .modes import state
 from .node import AccumulateGrad, Edge, stale_message
 from .recording import Data
@@ -36,10 +37,12 @@ class Packed:
     What `pack` returned as it was shown, or as an alias of it, is still checked for changes in place (GR-05).
     """
 
-    __slots__ = ("_counter", "_meta", "_unpack", "_value", "_version")
+    __slots__ = ("_counter", "_meta", "_unpack", "_value", "_version", "tangents")
 
     def __init__(self, hooks: Hooks, data: Data, edge: Edge | None, counter: list[int]) -> None:
         self._unpack = hooks.unpack
+        self.tangents: Tangents | None = None
+        """What the saved tensor carried in forward mode: hooks see and replace values only."""
         self._meta: Meta = (data.shape, data.dtype)
         shown = in_place_of(data, edge)
         shown._counter = counter
@@ -89,6 +92,7 @@ class Packed:
             )
         made = in_place_of(value._data, edge)
         made.share_counter(value)
+        made._tangents = self.tangents
         return made
 
 

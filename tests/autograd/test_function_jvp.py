@@ -195,3 +195,32 @@ def test_an_error_in_jvp_comes_out_as_it_is() -> None:  # FW-15
         with pytest.raises(KeyError, match="mine"):
             made(lambda ctx, x: x * 1, jvp).apply(dual(1.0))
         assert fw.unpack_dual(dual(1.0)).tangent is not None
+
+
+@pytest.mark.parametrize("pack", [lambda t: t, lambda t: t.numpy(force=True)], ids=["as it is", "as an array"])
+def test_saved_tensor_hooks_leave_tangents_where_they_are(pack: Made) -> None:  # FW-13, GR
+    def forward(ctx: Any, x: Any) -> Any:
+        out = x.exp()
+        ctx.save_for_backward(x, out)
+        ctx.save_for_forward(out)
+        return out
+
+    def jvp(ctx: Any, t: Any) -> Any:
+        return ctx.saved_tensors[0] * t
+
+    def backward(ctx: Any, g: Any) -> Any:
+        x, out = ctx.saved_tensors
+        return out * g + x * 0
+
+    def unpack(kept: Any) -> Any:
+        return kept if isinstance(kept, rg.Tensor) else rg.tensor(kept)
+
+    cls = made(forward, jvp, backward=backward)
+    x = rg.tensor([0.5, 1.5], requires_grad=True)
+    with fw.dual_level():
+        with rg.autograd.graph.saved_tensors_hooks(pack, unpack):
+            given = fw.make_dual(x, rg.ones(2))
+            outs = [cls.apply(given), given**3]
+        found = [fw.unpack_dual(rg.autograd.grad(out.sum(), x)[0]).tangent for out in outs]
+    np.testing.assert_allclose(found[0].numpy(), np.exp([0.5, 1.5]), rtol=1e-6)
+    np.testing.assert_allclose(found[1].numpy(), [3.0, 9.0], rtol=1e-6)

@@ -126,3 +126,11 @@ def test_a_registered_backward_gives_forward_mode_too(unregistered: Op, written_
         else:
             with pytest.raises(NotImplementedError, match="does not support it"):
                 apply_op(unregistered.name, dual)
+
+
+def test_the_tables_name_ops_that_there_are() -> None:
+    from raygrad.autograd import tangents
+    from raygrad.autograd.registry import get_op
+
+    for name in (*tangents._LINEAR, *tangents._PRODUCTS, *tangents._ELEMENTWISE):
+        assert get_op(name).name == name
