@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from .modes import state
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ def bind(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     named = {name: value for name, value in bound.kwargs.items() if name in kwargs}
     for name, value in named.items():
         if isinstance(value, Tensor):
+            if state.here.batches:
+                raise NotImplementedError(
+                    f"{cls.__name__}.apply: vmap does not support kwarg-only Tensor args; '{name}' is one: make it a "
+                    "positional parameter of forward"
+                )
             raise TypeError(
                 f"{cls.__name__}.apply: the keyword-only argument '{name}' is a tensor; keyword-only tensors are no "
                 "differentiable inputs: make it a positional parameter of forward"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from raygrad.errors import AutogradError
 
+from .backward_vmap import backward_batched
 from .derive import Meta
 from .levels import carried
 from .members import MembersOfFunction
@@ -319,6 +320,8 @@ class FunctionNode(MembersOfFunction, Node):
         for slot in self._saved or ():
             if slot is not None:
                 self._unpack(slot)  # raises when something saved was changed in place
+        if state.here.batches:  # no local tape: its leaves would lose the history that values have outside of vmap
+            return backward_batched(self, dense_grads, state.here.grad)
         if not state.here.grad or self._any_carried(grads):
             return run_backward(self, dense_grads, state.here.grad)
         return run_packed(self, dense_grads, lambda node, leaves: run_backward(node, leaves, True))

@@ -15,7 +15,7 @@ from raygrad.errors import DtypeError, MissingKernel
 
 from . import dtypes
 from .anomaly import remember as remember_origin
-from .batched import Batched, living
+from .batched import Batched, innermost, living
 from .handles import pack_op
 from .inference import marked, refuse_saving
 from .modes import state
@@ -70,7 +70,7 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         return _general(op, operands, params)
     kernel = op.sole
     if kernel is None or op.outputs != 1:
-        if op.custom and (results := _as_function(op, operands, params)) is not None:
+        if op.custom and innermost(operands) is None and (results := _as_function(op, operands, params)) is not None:
             return results
         outs = _on_arrays(op, datas, params)
         return _several(op, operands, params, datas, (outs,) if op.outputs == 1 else outs, needed)

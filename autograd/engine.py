@@ -90,9 +90,13 @@ def grad(
     create_graph: bool = False,
     only_inputs: bool = True,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
     """Return the gradients of `outputs` with respect to `inputs`, leaving every `.grad` as it is.
+
+    With `is_grads_batched` the first dimension of each of `grad_outputs` is a batch, and so is that of each result
+    (EN-17): the whole pass runs inside vmap.
 
     Returns:
         A tuple aligned with `inputs`, or a dict with the same keys if `inputs` is a dict.
@@ -113,6 +117,16 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     roots = _as_tuple(outputs)
+    if is_grads_batched:
+        from .batched_grads import grads_of_batch
+
+        def for_one(grads: list[Any]) -> Any:
+            return grad(
+                roots, inputs, grads, retain_graph, create_graph,
+                allow_unused=allow_unused, materialize_grads=materialize_grads,
+            )  # fmt: skip
+
+        return grads_of_batch(roots, _grads_of(grad_outputs, len(roots)), for_one)
     wanted = _wanted(inputs, "grad")
     task = Pass(_recorder_of(roots), retain_graph, create_graph)
     edges = [_edge_of(place) for place in wanted]

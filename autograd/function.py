@@ -17,6 +17,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .anomaly import remember as remember_origin
+from .batched import innermost, living
 from .binding import bind
 from .context import INPUT as INPUT
 from .context import OUTPUT as OUTPUT
@@ -40,6 +41,7 @@ from .plan import Plan, unwritten, unwritten_forward, unwritten_setup
 from .recording import Pending
 from .saving import in_force
 from .tensor import Tensor
+from .trees import flatten
 from .user_backward import densified
 from .user_backward import run_backward as run_backward
 from .versions import CLOCK
@@ -149,6 +151,11 @@ class Function(Members, metaclass=FunctionMeta):
 
 def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Apply a Function while a rare mode is on, or to values that are not at hand."""
+    args = tuple([living(arg) if isinstance(arg, Tensor) else arg for arg in args])
+    if here.batches and (level := innermost(flatten(args)[0])) is not None:
+        from .function_vmap import apply_batched
+
+        return apply_batched(cls, args, named, level)
     recorder = here.recorder
     for arg in args:
         if not isinstance(arg, Tensor):

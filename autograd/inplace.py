@@ -55,6 +55,8 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
         return tangents_in_place.in_place(tensor, compute)
     _check_leaf(tensor)
     result = _fitted(tensor, compute(tensor))
+    if type(result._data) is Batched and type(tensor._data) is not Batched:
+        _write(tensor, result)  # which says why not
     flows = state.here.grad and result._requires_grad
     if flows:
         check_rebase(tensor)

@@ -77,8 +77,9 @@ def _inputs(args: tuple[Any, ...], in_dims: Any, name: str) -> tuple[list[Any], 
     call = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if type(in_dims) is not int and not isinstance(in_dims, tuple):
         raise ValueError(
-            f"{call}: expected in_dims to be int or a (potentially nested) tuple matching the structure of inputs, "
-            f"got: {type(in_dims)}."
+            f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+            f"got: {type(in_dims)} (of sequences, only for tuples is it clear what they mean: expected in_dims to be "
+            "int or tuple)"
         )
     if not args:
         raise ValueError(

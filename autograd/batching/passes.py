@@ -19,7 +19,6 @@ from ..modes import state
 from ..recording import Data, Pending, Recorder
 from ..tensor import Tensor
 from ..traversal import call_hook
-from ..user_backward import run_backward
 
 if TYPE_CHECKING:
     from ..function import Function
@@ -59,7 +58,9 @@ class OnTensors(Recorder):
 
     def function_vjp(self, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
         """Run the backward of a Function."""
-        return [_data(grad) for grad in run_backward(node, [_tensor(grad) for grad in grads], False)]
+        from ..backward_vmap import backward_batched
+
+        return [_data(grad) for grad in backward_batched(node, [_tensor(grad) for grad in grads], False)]
 
     def hook(
         self,

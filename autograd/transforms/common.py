@@ -130,7 +130,7 @@ class Aliases:
         node = Alias(tensor)
         self._nodes.append(node)
         data = tensor._data
-        if state.recorder is not None and type(data) is not Pending:
+        if state.recorder is not None and type(data) is not Pending and type(data) is not Batched:
             data = state.recorder.leaf(tensor)  # sent once, not for each alias
         alias = Tensor.made(data)
         alias.share_counter(tensor)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.autograd.anomaly import PARENT, STACK
+from raygrad.autograd.backward_vmap import each_example
 from raygrad.autograd.context import OWN, TAKEN, Refused
 from raygrad.autograd.function import OUTPUT, Function, FunctionNode
 from raygrad.autograd.levels import Tangents
@@ -183,6 +184,10 @@ class RecordedFunction(FunctionNode):
             self._saved_inputs, self._saved_outputs, self._tensors = {}, {}, {}
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if state.here.batches:
+            made = each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
+            if made is not None:
+                return made
         if self._context is None:
             raise AutogradError(FREED)
         if self._recorder.closed:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.autograd.anomaly import story_of
+from raygrad.autograd.backward_vmap import each_example
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode
 from raygrad.autograd.modes import state
@@ -109,6 +110,10 @@ class RecordedVjp(Node):
         self._items = []
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if state.here.batches:
+            made = each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
+            if made is not None:
+                return made
         if self._claim is None:
             raise AutogradError(FREED)
         owner = self._base._recorder
