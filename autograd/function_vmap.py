@@ -14,7 +14,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, NoSingleValue
 
-from .batched import Level, beneath, bottom, split
+from .batched import Level, beneath, bottom, refused, split
 from .batching import along, batched
 from .context import FunctionNode, keep
 from .function_jvp import propagate
@@ -47,8 +47,8 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
         RuntimeError: the Function has no setup_context, no way to be vmapped, or two; its rule returned what does not
             fit.
     """
-    if issubclass(cls, Jointly):  # how a session applies a Function in forward mode: each example is applied so
-        return _by_rule(cls, args, named, level)
+    if issubclass(cls, Jointly):  # how a session applies a Function in forward mode
+        raise refused(f"forward mode through {cls.__name__} in a session")
     if cls._plan.setup is None:
         raise AutogradError(
             f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "

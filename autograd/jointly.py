@@ -30,8 +30,6 @@ ONE_IN_A_TUPLE = "one output, in a tuple"
 class Jointly(Function):
     """The base of the derived classes: `apply(request, *args, *tangents)` returns the outputs, then their tangents."""
 
-    generate_vmap_rule = True
-
     _of: type[Function]
 
     @classmethod
