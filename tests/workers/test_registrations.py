@@ -24,6 +24,8 @@ class Uses(Function):
 
 @pytest.fixture(autouse=True)
 def undone() -> Iterator[None]:
+    for op in customised():  # what other tests of this process registered
+        op.withdraw()
     yield
     use_registrations(b"")
     get_op("asinh").withdraw()
