@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Generator
-from copy import deepcopy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,8 +16,9 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import dtypes
-from .batched import Batched, living, refused
+from .batched import Batched
 from .derive import quiet
+from .exports import Exports
 from .hooks import HookDict, RemovableHandle
 from .inference import REMEDY, refuse_saving
 from .methods import TensorMethods
@@ -43,7 +43,7 @@ def _add_to(data: Any, grad: Any) -> None:
     np.add(data, grad, out=data)
 
 
-class Tensor(TensorMethods):
+class Tensor(Exports, TensorMethods):
     """An array with gradient: `raygrad.tensor(data, requires_grad=True)` makes one.
 
     Attributes:
@@ -432,172 +432,6 @@ class Tensor(TensorMethods):
             self._data = value._data
             self._snapshot = None
 
-    # ---- ways out: sync points in a session -----------------------------------------------------------------------
-
-    def read(self) -> np.ndarray[Any, Any]:
-        """Return the data as an array, waiting for it in a session."""
-        data = self._data
-        if type(data) is Pending:
-            array = data.record.recorder.read(data)
-            if array is None:
-                raise AutogradError("this gradient is undefined: no gradient arrived")
-            return array
-        if type(data) is Stale:
-            return Tensor.made(data.for_use(False)).read()
-        return self._beneath("read()").read() if type(data) is Batched else data
-
-    def _beneath(self, how: str) -> Tensor:
-        """Return the tensor of all examples that a batched one held, once its level is closed.
-
-        Raises:
-            NoSingleValue: it is open.
-        """
-        tensor = living(self)
-        if type(tensor._data) is Batched:
-            raise refused(how)
-        return tensor
-
-    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """Return the data as an array sharing its memory; in a session, waits for it (read-only then).
-
-        Raises:
-            RuntimeError: the tensor requires grad (EN-33); use `.detach().numpy()`.
-        """
-        if self._requires_grad and not force and state.here.grad:
-            raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        self._shares_memory = True
-        array = self._data
-        if type(array) is not np.ndarray:
-            if type(array) is Batched:
-                return self._beneath("numpy()").numpy(force=force)
-            array = self.read()
-        if self._frozen and array.flags.writeable:
-            array = array.view()
-            array.flags.writeable = False
-        return array
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return np.array(self.numpy(), dtype=dtype, copy=copy)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        if self._requires_grad:
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        array = self.read()
-        return (array if array.flags.writeable else array.copy()).__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[Any, int]:
-        return (1, 0)
-
-    def item(self) -> Any:
-        """Return the one element as a Python number.
-
-        Raises:
-            RuntimeError: there is not exactly one element.
-        """
-        if type(self._data) is Batched:
-            return self._beneath("item").item()
-        if self._data.size != 1:
-            raise AutogradError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
-        return self.read().item()
-
-    def tolist(self) -> Any:
-        """Return the data as nested lists of Python numbers."""
-        if type(self._data) is Batched:
-            return self._beneath("item").tolist()
-        return self.read().tolist()
-
-    def __bool__(self) -> bool:
-        if type(self._data) is Batched:
-            return bool(self._beneath("branch"))
-        if self._data.size != 1:
-            raise AutogradError("Boolean value of Tensor with more than one value is ambiguous")
-        return bool(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        if self.dtype.kind not in "iub":
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of a 0-d tensor")
-        return self.shape[0]
-
-    def __await__(self) -> Generator[Any, None, Tensor]:
-        return self._ready().__await__()
-
-    async def _ready(self) -> Tensor:
-        """Wait for the value without blocking the event loop; return the tensor itself."""
-        if type(self._data) is Pending:
-            import asyncio
-
-            await asyncio.get_running_loop().run_in_executor(None, self.read)
-        return self
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __repr__(self) -> str:
-        if type(self._data) is Pending or type(self._data) is Batched:
-            kind = "pending" if type(self._data) is Pending else "batched"
-            body = f"{kind}, shape={self.shape}, dtype={self.dtype}"
-        else:
-            body = np.array2string(self._data, separator=", ", precision=4, prefix="tensor(")
-            if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
-                body += f", dtype={self.dtype}"
-        if self.grad_fn is not None:
-            body += f", grad_fn=<{self.grad_fn._title()}>"
-        elif self._requires_grad:
-            body += ", requires_grad=True"
-        if state.here.forward:
-            for level in state.here.forward:
-                tangent = level.of(self)
-                if tangent is not None:
-                    body += f", tangent={tangent!r}"
-        return f"tensor({body})"
-
-    def __str__(self) -> str:
-        if type(self._data) is Pending:
-            self_now = Tensor.made(self.read())
-            self_now._requires_grad, self_now.grad_fn = self._requires_grad, self.grad_fn
-            self_now._tangents = self._tangents
-            return repr(self_now)
-        return repr(self)
-
-    def __format__(self, spec: str) -> str:
-        if not self.shape and spec:
-            return format(self.item(), spec)
-        return format(str(self), spec)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if self.grad_fn is not None:
-            raise AutogradError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-                "moment; detach() it first"
-            )
-        copy = Tensor.made(self.read().copy(order="K"))
-        copy._requires_grad = self._requires_grad
-        memo[id(self)] = copy
-        if self._grad is not None:
-            copy._grad = deepcopy(self._grad, memo)
-        return copy
-
-    def __reduce__(self) -> Any:
-        if self.grad_fn is not None:
-            raise AutogradError(
-                "a tensor with history cannot be pickled: its graph would be lost silently; pickle tensor.detach()"
-            )
-        return _rebuilt, (self.read(), self._requires_grad)
-
     # ---- in place -------------------------------------------------------------------------------------------------
 
     def add_in_place(self, grad: np.ndarray[Any, Any]) -> None:
@@ -608,9 +442,3 @@ class Tensor(TensorMethods):
         else:  # what a session handed out, or an expansion: not ours to write to
             self._data = np.asarray(_add(data, grad))
         bump(self.counter())
-
-
-def _rebuilt(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
-    tensor = Tensor.made(array)
-    tensor._requires_grad = requires_grad
-    return tensor
