@@ -42,6 +42,10 @@ def _fact(name: str) -> Callable[[Program, Outcome], bool]:
     return lambda program, outcome: name in outcome.facts
 
 
+_STALE = _torch_says("its base or another view of its base has been modified inplace")
+
+_FREED = _torch_says("Trying to backward through the graph a second time")
+
 EXCLUSIONS = (
     Exclusion(
         id="EN-12",
@@ -106,6 +110,16 @@ EXCLUSIONS = (
         applies=_torch_says("INTERNAL ASSERT FAILED"),
     ),
     Exclusion(
+        id="OU-12",
+        why="a change through a detached alias of its base is not yet known to make a returned view stale",
+        applies=lambda program, outcome: "detached" in outcome.facts and _STALE(program, outcome),
+    ),
+    Exclusion(
+        id="CX-10",
+        why="a change of a part in place keeps no value that a pass would free, and can be passed again; torch refuses",
+        applies=lambda program, outcome: "a part changed" in outcome.facts and _FREED(program, outcome),
+    ),
+    Exclusion(
         id="EN-30",
         why="a change in place is computed before it is written, so that operands may overlap what is changed",
         applies=_torch_says("refer to a single memory location"),
@@ -127,7 +141,7 @@ IN_SESSION: tuple[Exclusion, ...] = (
     Exclusion(
         id="OU-12",
         why="a returned view whose memory is changed with recording off is not yet known to be stale",
-        applies=_torch_says("its base or another view of its base has been modified inplace"),
+        applies=_STALE,
     ),
     Exclusion(
         id="H1",

@@ -254,6 +254,8 @@ class Machine:
     # ---- views and changes in place ----------------------------------------------------------------------------------
 
     def do_view(self, name: str, t: int, args: tuple[Any, ...]) -> Any:
+        if name in ("detach", "data"):
+            self.facts.add("detached")
         if name in ("reshape", "flatten", "expand"):
             self.facts.add("reshaped")
         member = getattr(self[t], name)
@@ -274,6 +276,7 @@ class Machine:
     def do_setitem(self, t: int, index: Any, u: Any) -> None:
         tensor = self[t]
         self._note_change(tensor)
+        self.facts.add("a part changed")
         tensor[self.index(index, tensor)] = self[u]
 
     def do_detach_(self, t: int) -> None:
@@ -286,6 +289,8 @@ class Machine:
 
     def _note_change(self, tensor: Any) -> None:
         self.facts.add("changed")
+        if tensor._base is not None:
+            self.facts.add("a part changed")
         if id(_root(tensor)) in self.hooked:
             self.facts.add("a hooked view changed")
         if self.T.__name__ == "torch" and tensor.numel():

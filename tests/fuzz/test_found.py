@@ -109,6 +109,9 @@ FOUND: dict[str, Program] = {
     "values_put_at_indices_are_of_one_dtype": Program(
         (Leaf((2, 3), "float32", False, 41), Leaf((), "float64", False, 38)), (("setitem", 0, (("list", (1, 0)),), 1),)
     ),
+    "a_mask_is_filled_with_a_value_of_any_dtype": Program(
+        (Leaf((2, 3), "float32", False, 41), Leaf((), "float64", False, 38)), (("setitem", 0, (("mask", 0.3),), 1),)
+    ),
     "complex_numbers_have_no_least_element": Program(
         (Leaf((2,), "complex128", False, 42),), (("reduce", "amin", 0, 0, False),)
     ),
