@@ -11,6 +11,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ..tensor import Tensor
+from .define import xp
 from .gathering import index_select
 from .linear import matmul
 from .shape import movedim
@@ -73,10 +74,10 @@ def _cubic(extent: int, count: int, scale: float, corners: bool) -> Any:
     out = np.zeros((count, extent))
     slope = -0.75
     for offset in (-1, 0, 1, 2):
-        far = np.abs(at - below - offset)
+        far: Any = np.abs(at - below - offset)
         inner = ((slope + 2) * far - (slope + 3)) * far * far + 1
         outer = ((slope * far - 5 * slope) * far + 8 * slope) * far - 4 * slope
-        np.add.at(out, (np.arange(count), np.clip(below + offset, 0, extent - 1)), np.where(far <= 1, inner, outer))
+        np.add.at(out, (np.arange(count), np.clip(below + offset, 0, extent - 1)), xp.where(far <= 1, inner, outer))
     return out
 
 

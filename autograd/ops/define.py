@@ -176,3 +176,9 @@ def sizes_of(sizes: Sequence[Any]) -> Shape:
     if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer) and not hasattr(sizes[0], "_data"):
         sizes = sizes[0]
     return tuple([int(size) for size in sizes])
+
+
+def like_operand(array: Any, operand: Any) -> Any:
+    """Return an array as what an operand of a rule is: an array, or a tensor."""
+    made: Any = getattr(operand, "made", None)
+    return array if made is None else made(array)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import call
-from .define import define, quiet
+from .define import define, quiet, xp
 from .factorizations import expect_matrices, turned
 from .joining import cat
 
@@ -38,9 +38,9 @@ def _exponential(a: Any) -> Any:
         even = even + power * _PADE[n]
         odd = odd + power * _PADE[n + 1]
     odd = np.matmul(x, odd)
-    out = np.linalg.solve(even - odd, even + odd)
+    out = xp.linalg.solve(even - odd, even + odd)
     for _ in range(halvings):
-        out = np.matmul(out, out)
+        out = xp.matmul(out, out)
     return out.astype(a.dtype, copy=False)
 
 

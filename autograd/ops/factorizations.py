@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError, LinAlgError, ShapeError
 from ..dispatch import call
 from ..layout import dense
 from .compare import where
-from .define import conj, define, real_of
+from .define import conj, define, like_operand, real_of
 from .diagonals import diagonal, tril
 from .joining import cat
 from .linear import matmul
@@ -201,7 +201,7 @@ def _differences(values: Any, like: Any) -> Any:
     """Return `values[j] - values[i]` in row i and column j, ones on the diagonal."""
     gaps = unsqueeze(values, -2) - unsqueeze(values, -1)
     ones: Any = np.eye(values.shape[-1], dtype=bool)
-    return where(ones if type(values) is np.ndarray else type(values).made(ones), 1.0, gaps)
+    return where(like_operand(ones, values), 1.0, gaps)
 
 
 def _eigh_backward(ctx: Any, grads: Any) -> Any:

@@ -68,8 +68,8 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     """Return the norm of all elements; with `ord`, of the matrix or the vector that `dim` says or that `A` is."""
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    dims = dim if dim is not None else tuple(range(A.ndim))
-    pair = isinstance(dims, tuple | list) and len(dims) == 2
+    dims: Any = dim if dim is not None else tuple(range(A.ndim))
+    pair = type(dims) in (tuple, list) and len(dims) == 2
     if isinstance(ord, str) or pair:
         if not pair:
             raise AutogradError(f"linalg.norm: order {ord!r} is for matrices; give two dimensions")

@@ -13,7 +13,7 @@ from ..dispatch import call
 from ..tensor import Tensor
 from .arithmetic import sub
 from .compare import isnan, where
-from .define import axis_of, define
+from .define import axis_of, define, xp
 from .extremes import ValuesIndices, amax, amin, argsort, sort
 from .gathering import gather
 from .layouts import to_dtype
@@ -180,7 +180,7 @@ def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation:
 def _searchsorted(a: Any, v: Any, right: bool) -> Any:
     side: Any = "right" if right else "left"
     if a.ndim == 1:
-        return np.searchsorted(a, v, side)
+        return xp.searchsorted(a, v, side)
     out = np.empty(v.shape, np.int64)
     for index in np.ndindex(a.shape[:-1]):
         out[index] = np.searchsorted(a[index], v[index], side)

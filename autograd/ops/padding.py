@@ -49,8 +49,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
             )
         places = xp.arange(-low, extent + high)
         if mode == "reflect":
-            places = np.abs(places)
-            places = np.where(places >= extent, 2 * (extent - 1) - places, places)
+            places = xp.abs(places)
+            places = xp.where(places >= extent, 2 * (extent - 1) - places, places)
         elif mode == "replicate":
             places = np.clip(places, 0, extent - 1)
         else:

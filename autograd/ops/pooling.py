@@ -264,7 +264,7 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 
 def _adaptive_max(dims: int, input: Any, size: Any) -> Any:
     counts = _wanted(size, input, dims)
-    edges = [parts(n, count) for n, count in zip(input.shape[-dims:], counts, strict=True)]
+    edges: Any = [parts(n, count) for n, count in zip(input.shape[-dims:], counts, strict=True)]
     cells: list[Any] = []
     for place in np.ndindex(*counts):
         region = [slice(*edges[axis][i]) for axis, i in enumerate(place)]

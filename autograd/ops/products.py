@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 
 def chain_matmul(*matrices: Any) -> Any:
     """Return the product of matrices, in the order that takes the fewest multiplications."""
-    given: Sequence[Any] = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], list | tuple) else matrices
+    given: Any = matrices[0] if len(matrices) == 1 and type(matrices[0]) in (list, tuple) else matrices
     if len(given) == 1:
         return given[0]
     extents = [m.shape[0] for m in given] + [given[-1].shape[1]]

@@ -22,7 +22,7 @@ PUBLIC = """
 
 
 def _heaviside(a: Any, b: Any) -> Any:
-    return xp.heaviside(a, b) if a.dtype.kind == "f" else np.where(a == 0, b, a > 0).astype(a.dtype)
+    return xp.heaviside(a, b) if a.dtype.kind == "f" else xp.where(a == 0, b, a > 0).astype(a.dtype)
 
 
 _LEFT_SHIFT = define(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def ravel(input: Any) -> Any:
 # ---- more dimensions -------------------------------------------------------------------------------------------------
 
 
-def _each(of: Any, tensors: tuple[Any, ...]) -> Any:
+def _each(of: Callable[[Any], Any], tensors: tuple[Any, ...]) -> Any:
     if len(tensors) == 1 and hasattr(tensors[0], "shape"):
         return of(tensors[0])
     return tuple([of(t) for t in (tensors[0] if len(tensors) == 1 else tensors)])
@@ -182,7 +182,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     Raises:
         RuntimeError: another indexing, or a tensor of more than one dimension.
     """
-    given: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    given: Any = tensors[0] if len(tensors) == 1 and type(tensors[0]) in (list, tuple) else tensors
     if indexing not in ("ij", "xy"):
         raise AutogradError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for t in given:

@@ -12,7 +12,7 @@ from .. import dtypes
 from ..dispatch import call
 from ..layout import dense
 from .compare import keep
-from .define import axis_of, conj, define, infer_same, quiet, xp
+from .define import axis_of, conj, define, infer_same, like_operand, quiet, xp
 from .extremes import ValuesIndices
 from .gathering import scatter_zeros
 from .joining import cat, narrow
@@ -51,14 +51,9 @@ def _cumprod_backward(ctx: Any, g: Any) -> Any:
     last = movedim(a, axis, -1)
     ones = np.eye(extent, dtype=bool)
     rows = expand(unsqueeze(last, -2), (*last.shape[:-1], extent, extent))
-    without = cumprod(keep(rows, ~_like(ones, a)) + to_dtype(_like(ones, a), a.dtype), -1)
-    kept = keep(without, _like(np.triu(np.ones((extent, extent), bool)), a))
+    without = cumprod(keep(rows, ~like_operand(ones, a)) + to_dtype(like_operand(ones, a), a.dtype), -1)
+    kept = keep(without, like_operand(np.triu(np.ones((extent, extent), bool)), a))
     return movedim(sum(unsqueeze(movedim(g, axis, -1), -2) * conj(kept), -1), -1, axis)
-
-
-def _like(array: Any, value: Any) -> Any:
-    """Return an array as what `value` is: itself, or a tensor."""
-    return array if type(value) is np.ndarray else type(value).made(array)
 
 
 def _from_behind(g: Any, axis: int) -> Any:

@@ -308,7 +308,7 @@ broadcast_to = expand
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """Return the tensors expanded to the shape that they broadcast to."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    given: Any = tensors[0] if len(tensors) == 1 and type(tensors[0]) in (list, tuple) else tensors
     shape = broadcast_shape("broadcast_tensors", [tensor.shape for tensor in given]) if given else ()
     return tuple([expand(tensor, shape) for tensor in given])
 

@@ -39,7 +39,11 @@ def _infer_square(params: tuple[Any, ...], a: Any) -> Any:
     return a.shape, a.dtype
 
 
-_INV = define("inv", ("a",), told("inv", lambda a: _linalg.inv(dense(a))), _infer_square, _inv_backward, saves="output")
+def _inverse(a: Any) -> Any:
+    return _linalg.inv(dense(a))
+
+
+_INV = define("inv", ("a",), told("inv", _inverse), _infer_square, _inv_backward, saves="output")
 
 
 def inv(A: Any) -> Any:

@@ -63,12 +63,16 @@ def _together_infer(params: tuple[Any, ...], g: Any) -> Any:
     return params[4], g.dtype
 
 
+def _windows_backward(ctx: Any, g: Any) -> Any:
+    return call(_TOGETHER, (g,), (*ctx.params, tuple(ctx.inputs[0][0])))
+
+
 _WINDOWS = define(
     "windows",
     ("a",),
     _windows,
     _windows_infer,
-    lambda ctx, g: call(_TOGETHER, (g,), (*ctx.params, tuple(ctx.inputs[0][0]))),
+    _windows_backward,
     saves="none",
 )
 _TOGETHER = define(

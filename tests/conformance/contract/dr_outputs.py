@@ -196,7 +196,7 @@ def views_of_inputs_that_a_function_returned(T: Any, log: Log) -> Any:
     view = Tail.apply(base)
     base.mul_(2.0)
     with raises(RuntimeError, "its base or another view of its base"):
-        view + 1.0
+        _ = view + 1.0
     one, _ = Halves.apply(x * 1.0)
     with raises(RuntimeError, "function that returns multiple views"):
         one.mul_(2.0)
@@ -225,7 +225,7 @@ def an_alias_follows_its_input(T: Any, log: Log) -> Any:
     other = Same.apply(base)
     base.mul_(2.0)
     with raises(RuntimeError, "its base or another view of its base"):
-        other * 1.0
+        _ = other * 1.0
     return [x, alias]
 
 

@@ -52,7 +52,7 @@ def many_branches_give_one_sum(T: Any, log: Log) -> Any:
     """A sum whose order, and so whose last bits, depends on which worker was first."""
     Square = _square(T)
     x = leaf(T, 16)
-    total = sum((Square.apply(x * (0.1 * k + 1.0 / 3.0)) for k in range(9)), start=T.zeros(16, dtype=T.float64))
+    total: Any = sum((Square.apply(x * (0.1 * k + 1.0 / 3.0)) for k in range(9)), start=T.zeros(16, dtype=T.float64))
     x.register_hook(lambda g: log("sum", g))
     total.sum().backward()
     return [total, x.grad]
@@ -206,7 +206,7 @@ def an_exception_with_attributes(T: Any, log: Log) -> Any:
 
         @staticmethod
         def backward(ctx, g):
-            error = OSError(28, "no space", "field.npy")
+            error: Any = OSError(28, "no space", "field.npy")
             error.attempts = 3
             raise error
 

@@ -141,7 +141,8 @@ def keywords_that_do_not_fit(T: Any, log: Log) -> Any:
         with raises(TypeError, "missing"):
             cls.apply(y=y)
         outputs.append(cls.apply(y=y, factor=2.0, x=x))
-    sum(outputs).sum().backward()
+    total: Any = sum(outputs)
+    total.sum().backward()
     return [*outputs, x.grad, y.grad]
 
 

@@ -83,18 +83,19 @@ def methods_of_each_kind(T: Any, log: Log) -> Any:
             return g * cls.factor * ctx.factor
 
     class Plain(T.autograd.Function):
-        def forward(x):
+        def forward(x):  # pyright: ignore[reportSelfClsParameterName]
             return x * 3.0
 
-        def setup_context(ctx, inputs, output):
+        def setup_context(ctx, inputs, output):  # pyright: ignore[reportSelfClsParameterName]
             ctx.factor = 3.0
 
-        def backward(ctx, g):
+        def backward(ctx, g):  # pyright: ignore[reportSelfClsParameterName]
             return g * ctx.factor
 
     x = leaf(T, 3)
     outputs = [OfClass.apply(x), Plain.apply(x)]
-    sum(outputs).sum().backward()
+    total: Any = sum(outputs)
+    total.sum().backward()
     return [*outputs, x.grad]
 
 
@@ -182,7 +183,7 @@ def flags_of_a_class(T: Any, log: Log) -> Any:
     defaults = [Function.generate_vmap_rule, Function.clear_saved_tensors_on_access, Function.boxed_grads_call]
     for flag in ("clear_saved_tensors_on_access", "boxed_grads_call"):
         with raises(RuntimeError, flag, "must be a bool", "int"):
-            function(T, doubled, once, **{flag: 1}).apply(leaf(T, 3))
+            function(T, doubled, once, **{flag: 1}).apply(leaf(T, 3))  # pyright: ignore[reportArgumentType]
     return defaults
 
 
