@@ -115,6 +115,7 @@ def _fill(T: Any, x: Any) -> Any:
 add("put numbers", _fill, real(3, 4))
 
 add = family("gathering")
+add("gather-squared", lambda T, x, i: x.gather(1, i) ** 2, real(2, 3), ints(3, 2, 2))
 add("gather", lambda T, x, i: (x.gather(1, i), T.gather(x, 0, i)), real(3, 3), ints(3, 3, 3))
 add("gather-smaller", lambda T, x, i: (x.gather(0, i), x.gather(-1, i)), real(3, 4), ints(3, 2, 3))
 add("gather-scalar", lambda T, x, i: T.gather(x, 0, i), real(), np.array(0))
