@@ -6,13 +6,14 @@ that the page can be made where it is not installed; a test compares them with t
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .contract import SECTIONS as SECTIONS  # whose programs are registered so
-from .ids import DIFFERS, IDS
+from .ids import DIFFERS, IDS, NOT_BUILT
 from .programs import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +21,7 @@ PAGE = ROOT / "docs" / "compatibility.md"
 ID = re.compile(r"(?<![a-z0-9])([a-z]{2}[-_]\d\d)(?!\d)", re.IGNORECASE)
 
 
-NAMES: dict[str, list[str]] = {
+NAMES: Mapping[str, Sequence[str]] = {
     "autograd": (
         "Function Variable backward detect_anomaly enable_grad enforce_grad_layout_policy forward_ad function "
         "functional grad grad_mode gradcheck gradgradcheck graph inference_mode NestedIOFunction no_grad "
@@ -97,7 +98,7 @@ def eager_only() -> dict[str, str]:
 
 def page() -> str:
     """Return the text of docs/compatibility.md."""
-    return "\n".join([*_head(), *_names(), *_behaviours(), ""])
+    return "\n".join([*_head(), *_names(), *_behaviours(), *_found(), ""])
 
 
 def _head() -> Iterator[str]:
@@ -127,6 +128,7 @@ def _names() -> Iterator[str]:
 
 def _behaviours() -> Iterator[str]:
     named, alone = named_in_tests(), eager_only()
+    partly = {name: program.eager_only for program in PROGRAMS.values() if program.eager_only for name in program.ids}
     yield "## Behaviours"
     yield ""
     yield f"{len(IDS)} behaviours; {sum(bool(f) for f in named.values())} have a test that names them, "
@@ -135,6 +137,24 @@ def _behaviours() -> Iterator[str]:
     yield "| id | behaviour | eagerly | in a session | differs from PyTorch |"
     yield "|---|---|---|---|---|"
     for name, title in IDS.items():
-        eagerly = "yes" if named[name] else "no test"
-        session = f"no: {alone[name]}" if name in alone else eagerly
+        eagerly = "no: " + NOT_BUILT[name] if name in NOT_BUILT else "yes" if named[name] else "no test"
+        session = f"no: {alone[name]}" if name in alone else "no" if name in NOT_BUILT else eagerly
+        if name in partly and name not in alone:
+            session += f"; in part eagerly alone: {partly[name]}"
         yield f"| {name} | {title} | {eagerly} | {session} | {DIFFERS.get(name, '')} |"
+
+
+def _found() -> Iterator[str]:
+    """The differences that random programs have shown and that the fuzzer leaves out of its comparison."""
+    yield ""
+    yield "## Differences that random programs have shown"
+    yield ""
+    yield "The differential fuzzer (`tests/fuzz`) compares random programs with PyTorch and leaves these differences out."
+    yield ""
+    yield "| id | what raygrad does instead |"
+    yield "|---|---|"
+    tree = ast.parse((ROOT / "tests" / "fuzz" / "exclusions.py").read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Exclusion":
+            said = {word.arg: word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
+            yield f"| {said['id']} | {said['why']} |"

@@ -307,3 +307,44 @@ IDS: dict[str, str] = {
     "DR-16": "Threads",
     "DR-17": "Undefined gradients",
 }
+
+DIFFERS: dict[str, str] = {
+    "FN-05": "The true signature of forward is used: keyword-only arguments that are no tensors are passed on, skipped "
+    "defaults are filled in, and a decorated forward shows its own signature.",
+    "CX-07": "The error is raised where save_for_backward is called, not at the end of apply.",
+    "CX-18": "In a pass that names inputs, needs_input_grad is False where nobody needs the gradient.",
+    "CX-20": "ctx.materialize_grads can be read.",
+    "CX-32": "An input that was detached in place after it was saved raises where it is read.",
+    "OU-23": "An input that was changed in place and not marked as dirty raises, and the message says what to do.",
+    "OU-27": "A captured tensor that is returned keeps its own history: apply returns an alias, and warns.",
+    "BW-06": "Arrays are accepted as gradients, as tensors are.",
+    "BW-08": "A complex gradient for a real input is refused with a plain message.",
+    "BW-15": "The gradient that backward is given cannot be written to.",
+    "BW-18": "A derivative that would lack the terms through a saved intermediate value raises, and names the slot.",
+    "LG-03": "What a once-differentiable backward returns always raises when it is differentiated.",
+    "LG-05": "NestedIOFunction works, through apply and by calling an instance.",
+    "LG-11": "Named tuples and dictionaries are rebuilt in nested outputs.",
+    "EN-04": "More gradients than roots are an error too.",
+    "EN-12": "The producer of a non-leaf among the inputs is not run for nothing.",
+    "EN-22": "In a session a failed pass leaves every .grad as it was.",
+    "EN-34": "Pickling a tensor that has a history raises, instead of dropping the history silently.",
+    "HK-03": "A hook cannot write into the gradient that it is given.",
+    "HK-08": "grad() always returns what the hooks of a tensor made of its gradient.",
+    "HK-11": "A hook on a view whose base was changed attaches to the renewed history, and dropped hooks are told of.",
+    "HK-20": "A tensor that requires no grad is refused with a RuntimeError, and grad() with captured leaves works.",
+    "GR-05": "What an unpack hook returns must have the shape and dtype of what was packed.",
+    "MD-06": "The stack of the forward call is also a note on the exception itself.",
+    "FW-10": "A jvp may return None for an output: it then carries no tangent.",
+    "VM-01": "The combined style works under grad, vjp and jvp; vmap needs a setup_context.",
+    "VM-05": "The out_dim of an input that a rule returns is checked.",
+    "VM-06": "The size of the batch dimension, and the type of out_dims, are checked.",
+    "VM-10": "A forward that reads raw arrays runs example by example under a generated rule.",
+    "FT-05": "Forward mode nested in forward mode is right through a custom jvp.",
+    "FT-06": "Nested derivatives through a once-differentiable backward raise.",
+}
+"""Where raygrad does something else than PyTorch 2.13 on purpose, and what."""
+
+NOT_BUILT: dict[str, str] = {
+    "LG-14": "there is no automatic casting that these decorators could switch",
+}
+"""Behaviours that raygrad has not, and why."""
