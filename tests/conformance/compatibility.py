@@ -149,7 +149,7 @@ def _found() -> Iterator[str]:
     yield ""
     yield "## Differences that random programs have shown"
     yield ""
-    yield "The differential fuzzer (`tests/fuzz`) compares random programs with PyTorch and leaves these differences out."
+    yield "The differential fuzzer (`tests/fuzz`) compares random programs with PyTorch, and leaves these out."
     yield ""
     yield "| id | what raygrad does instead |"
     yield "|---|---|"
