@@ -143,6 +143,7 @@ def test_h13_saved_tensors_leave_the_store_after_the_last_vjp(recording: Any) ->
             return grad * ctx.saved_tensors[0]
 
     x: Any = rg.tensor(data, requires_grad=True)
+    float(Keeps.apply(x).sum().detach())  # shows that its context pickles: until then it stays on its worker (H10)
     loss = Keeps.apply(x).sum()
     assert float(loss.detach()) == data.size
     assert recording.saved_bytes >= data.nbytes

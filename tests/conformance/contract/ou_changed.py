@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..programs.registry import Log, constant, leaf, program, raises, warns
@@ -103,7 +104,7 @@ def dirty_and_not_returned(T: Any, log: Log) -> Any:
 
 @program("OU-20")
 def dirty_and_no_input(T: Any, log: Log) -> Any:
-    """Something else than an input that is marked without a warning, or a list that is taken for a tensor."""
+    """Something else than an input that is marked and stops the run, or a list that is taken for a tensor."""
 
     def other(ctx, x):
         y = x * 2
@@ -117,11 +118,26 @@ def dirty_and_no_input(T: Any, log: Log) -> Any:
     x = leaf(T, 3)
     with raises(RuntimeError, "mark_dirty can only accept"):
         function(T, listed, lambda ctx, g: g).apply(x * 1)
-    with warns(UserWarning, "input"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         y = function(T, other, lambda ctx, g: g * 2).apply(x)
         shape = list(y.shape)
     y.sum().backward()
     return [shape, y, x.grad]
+
+
+@program("OU-20", eager_only="what user code on a worker warns of is shown there")
+def a_warning_of_what_is_dirty_and_no_input(T: Any, log: Log) -> Any:
+    """Something else than an input that is marked without a warning."""
+
+    def other(ctx, x):
+        y = x * 2
+        ctx.mark_dirty(y)
+        return y
+
+    with warns(UserWarning, "input"):
+        y = function(T, other, lambda ctx, g: g * 2).apply(leaf(T, 3))
+    return y
 
 
 @program("OU-21")
