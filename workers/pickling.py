@@ -308,8 +308,10 @@ def opening_as_worker() -> Generator[None, None, None]:
 
 
 def _make_class(reference: Any, maker: Any, args: tuple[Any, ...]) -> type:
-    name, pure = _opening.classes[reference] if isinstance(reference, int) else reference
-    known = None if _opening.worker else _home.get(name)
+    is_code = isinstance(reference, int)
+    name, pure = _opening.classes[reference] if is_code else reference
+    # code that captures arrays is to have those of its node, which the class as it was written has not
+    known = None if _opening.worker or (is_code and not pure) else _home.get(name)
     if known is None and pure:
         known = _opened_classes.get(name)
     finished = cast("set[int]", _opening.finished)

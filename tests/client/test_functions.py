@@ -30,6 +30,25 @@ def session() -> Any:
         yield session
 
 
+def test_h16_a_class_in_process_has_the_values_that_it_captured_when_applied(session: Any) -> None:
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    results = []
+    for step in range(2):
+        key = rg.tensor([1.0, 1.0]) + step  # pending: the class as it was written cannot read it on a worker
+
+        class Times(rg.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any, key: Any = key) -> Any:
+                return x * key
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any, key: Any = key) -> Any:
+                return grad * key
+
+        results.append(rg.autograd.grad(Times.apply(x).sum(), x)[0].tolist())
+    assert results == [[1.0, 1.0], [2.0, 2.0]]
+
+
 def test_h3_the_first_apply_runs_and_later_ones_do_not_wait(session: Any) -> None:
     x: Any = rg.tensor([3.0, 1.0], requires_grad=True)
     y, order = Both.apply(x, 2.0)
