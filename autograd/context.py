@@ -22,6 +22,7 @@ from .node import FREED, AccumulateGrad, Edge, Node, stale_message, stale_value
 from .packed import UNSHARED as UNSHARED
 from .packed import run_packed
 from .recording import Data, Recorder
+from .saving import Placed
 from .tensor import Tensor
 from .user_backward import arrays_through, densified, run_backward, shown
 
@@ -43,6 +44,16 @@ class Saved(NamedTuple):
     """The tensor; for an output its data (holding the tensor would make a reference cycle)."""
     counter: list[int]
     version: int
+
+    @property
+    def what(self) -> str:
+        """What was saved, also where hooks have packed it."""
+        return self.value[0] if self.kind is PACKED else self.kind
+
+    @property
+    def checked(self) -> bool:
+        """Whether a change in place of the original would show."""
+        return self.kind is not PACKED or self.value[1].checked
 
 
 class GivenAway(list[Any]):
@@ -383,18 +394,21 @@ class FunctionNode(MembersOfFunction, Node):
         copy.__dict__.update(self.__dict__)
         given = {INPUT: inputs, OUTPUT: outputs}
         if self.readable:
-            copy.keep_slots(
-                [
-                    slot
-                    if slot is None or slot.kind is VALUE
-                    else Saved(VALUE, -1, given[slot.kind][slot.position], UNSHARED, 0)
-                    for slot in self._saved or ()
-                ]
-            )
+            copy.keep_slots([slot if slot is None else _replayed(slot, given) for slot in self._saved or ()])
         for name, (kind, position) in self.references().items():
             if given[kind][position] is not None:
                 setattr(copy, name, given[kind][position])
         return copy
+
+
+def _replayed(slot: Saved, given: dict[str, Sequence[Tensor | None]]) -> Saved:
+    if slot.kind is VALUE:
+        return slot
+    if slot.kind is not PACKED:
+        return Saved(VALUE, -1, given[slot.kind][slot.position], UNSHARED, 0)
+    kind, packed = slot.value
+    place = None if kind is VALUE else given[kind][slot.position]
+    return Saved(PACKED, -1, (VALUE, Placed(packed, place)), UNSHARED, 0)
 
 
 def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:

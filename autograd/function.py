@@ -168,11 +168,6 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
                 arg._data = arg.read()
             elif recorder is None:
                 recorder = owner
-    if recorder is not None and here.saving:
-        raise AutogradError(
-            f"{cls.__name__}.apply: saved-tensor hooks do not reach the worker that runs a Function of a session: "
-            "leave their block before it is applied, or apply it outside of the session"
-        )
     if recorder is None:
         if here.inference:
             result = apply_with_tangents(cls, args, named)[2]
@@ -182,6 +177,11 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
             return result
         return apply_with_tangents(cls, args, named)[2]
     if here.forward and any(isinstance(arg, Tensor) and carried(arg) for arg in args):
+        if here.saving:
+            raise AutogradError(
+                f"{cls.__name__}.apply: in a session saved-tensor hooks do not pack what a Function saves while its "
+                "arguments carry tangents: leave their block before it is applied, or apply it outside of the session"
+            )
         from .jointly import apply_jointly
 
         return apply_jointly(cls, args, named)

@@ -50,19 +50,38 @@ class Packed:
         state.grad = False
         try:
             value = hooks.pack(shown)
+        except (AutogradError, ValueError) as error:
+            if data.flags.writeable or "read-only" not in str(error):
+                raise
+            raise AutogradError(_MODIFYING) from error
         finally:
             state.grad = before
         if counter[0] != version:
-            raise AutogradError(
-                "A saved tensor pack hook is modifying its input in place: others use that tensor, too. Work on a copy "
-                "of it in the hook: tensor.clone()"
-            )
+            raise AutogradError(_MODIFYING)
         self._counter: list[int] | None = None
         self._version = version
         if isinstance(value, Tensor) and value._data is data:
             self._counter = counter
             value = Tensor.made(data)  # without its history: a node that holds its own output is a cycle
         self._value: Any = value
+
+    @classmethod
+    def again(cls, unpack: Callable[[Any], Any], meta: Meta, value: Any) -> Packed:
+        """Return what was packed in another process, of a tensor of shape and dtype `meta`."""
+        self = object.__new__(cls)
+        self._unpack, self._meta, self._value = unpack, meta, value
+        self._counter, self._version, self.tangents = None, 0, None
+        return self
+
+    @property
+    def content(self) -> tuple[Meta, Any]:
+        """Return what `again` takes besides `unpack`."""
+        return self._meta, self._value
+
+    @property
+    def checked(self) -> bool:
+        """Whether it is the saved tensor itself, and so checked for changes in place."""
+        return self._counter is not None
 
     def keep_old(self, old: Data, copy: Callable[[Data], Data]) -> None:
         """Keep what `copy` makes of memory that is about to be changed by the very operation that saved it."""
@@ -94,6 +113,24 @@ class Packed:
         made.share_counter(value)
         made._tangents = self.tangents
         return made
+
+
+class Placed:
+    """A packed value whose place in the graph is that of a given tensor."""
+
+    def __init__(self, packed: Packed, place: Tensor | None) -> None:
+        self._packed = packed
+        self._edge = None if place is None or not place._requires_grad else place.edge()
+
+    def tensor(self, edge: Edge | None) -> Tensor:
+        """Return the value as a new tensor there; see `Packed.tensor`."""
+        return self._packed.tensor(self._edge)
+
+
+_MODIFYING = (
+    "A saved tensor pack hook is modifying its input in place: others use that tensor, too. Work on a copy "
+    "of it in the hook: tensor.clone()"
+)
 
 
 def in_place_of(data: Data, edge: Edge | None) -> Tensor:

@@ -13,12 +13,14 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.context import Refused
+from raygrad.autograd.context import PACKED, Refused
 from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
+from raygrad.autograd.hooked import unpack_of
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.node import FREED
 from raygrad.autograd.packed import changes_on
+from raygrad.autograd.saving import Packed
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.values import Blob
@@ -47,6 +49,11 @@ class Context:
             slot.value._data.nbytes
             for slot in (self._live._saved or () if self._live.readable else ())
             if slot is not None and slot.kind is VALUE
+        )
+        saved += sum(
+            _bytes_in(slot.value[1].content[1])
+            for slot in (self._live._saved or () if self._live.readable else ())
+            if slot is not None and slot.kind is PACKED and not slot.checked
         )
         return saved + sum(_bytes_in(value) for value in self._live._attributes().values())
 
@@ -77,7 +84,7 @@ class Context:
         references = node.references()
         saved: Any = node._saved
         return {
-            "saved": [_pack_slot(slot) for slot in saved] if node.readable else (),
+            "saved": [_pack_slot(node, slot) for slot in saved] if node.readable else (),
             "refused": saved.message if type(saved) is Refused else "" if node.readable else FREED,
             "hooks": [_pack_hooks(hooks) for hooks in (node._pre_hooks, node._post_hooks)],
             "attributes": {
@@ -175,7 +182,7 @@ UNWANTED = (None, 0)
 def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     node = cls._backward_cls()
     refused = packed["refused"]
-    node.keep_slots([_unpack_slot(slot) for slot in packed["saved"]])
+    node.keep_slots([_unpack_slot(cls, slot) for slot in packed["saved"]])
     if refused:
         node._saved = Refused(refused)
     if packed["notes"] is not None:
@@ -195,16 +202,25 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     return node
 
 
-def _pack_slot(slot: Saved | None) -> Any:
+def _pack_slot(node: FunctionNode, slot: Saved | None) -> Any:
     if slot is None:
         return None
+    if slot.kind is PACKED:
+        what, packed = slot.value
+        meta, value = packed.content
+        return (PACKED, slot.position, (what, _pack_meta(meta), _pack_attribute(node, "saved_tensors", value)))
     return (slot.kind, slot.position, slot.value._data if slot.kind is VALUE else None)
 
 
-def _unpack_slot(slot: Any) -> Saved | None:
+def _unpack_slot(cls: type[Function], slot: Any) -> Saved | None:
     if slot is None:
         return None
     kind, position, array = slot
+    if kind == PACKED:
+        what, meta, value = array
+        what = next(known for known in (INPUT, OUTPUT, VALUE) if known == what)
+        packed = Packed.again(unpack_of(cls), _unpack_meta(meta), _unpack_attribute(value))
+        return Saved(PACKED, position, (what, packed), UNSHARED, 0)
     if kind == VALUE:
         return Saved(VALUE, -1, Tensor.made(array), UNSHARED, 0)
     return Saved(INPUT if kind == INPUT else OUTPUT, position, None, UNSHARED, 0)

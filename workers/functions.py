@@ -13,9 +13,10 @@ from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
-from raygrad.autograd.context import Refused
+from raygrad.autograd.context import PACKED, Refused
 from raygrad.autograd.engine import call_hook
-from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_backward, run_forward
+from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode, run_backward, run_forward
+from raygrad.autograd.hooked import packing
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.layout import dense
 from raygrad.autograd.modes import state
@@ -115,7 +116,8 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             if mask[position] >= 0 and (expected is None or always or position in changes_of(expected)):
                 writable(arg)
         try:
-            context, raw = run_forward(cls, args, bool(recording), tracked, named)
+            with packing(cls):
+                context, raw = run_forward(cls, args, bool(recording), tracked, named)
         except (AutogradError, ValueError) as error:
             if READ_ONLY not in str(error):
                 raise
@@ -202,8 +204,8 @@ def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any],
         kinds.append(("array", tuple(output.shape), output.dtype.name, int(differentiable), twin, origin))
     slots = context._saved or ()
     references = (context._references or {}).values()
-    inputs = {s.position for s in slots if s is not None and s.kind is INPUT} | {p for k, p in references if k is INPUT}
-    outs = {s.position for s in slots if s is not None and s.kind is OUTPUT} | {p for k, p in references if k is OUTPUT}
+    inputs = {s.position for s in slots if s is not None and s.what is INPUT} | {p for k, p in references if k is INPUT}
+    outs = {s.position for s in slots if s is not None and s.what is OUTPUT} | {p for k, p in references if k is OUTPUT}
     return (tuple(kinds), tuple(sorted(inputs)), tuple(sorted(outs)), int(as_tuple), int(bool(slots)))
 
 
@@ -246,9 +248,19 @@ def learned(
         ("saves", saves),
         ("attributes", attributes_of(context)),
         ("pickles", int(pickles(context))),
+        ("unchecked", _unchecked(context)),
         ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changes_of(shown)])),
     )
     return Learned(index, (*specs, *facts), inputs, outs)
+
+
+def _unchecked(context: FunctionNode) -> tuple[tuple[int, bool], ...]:
+    """Return which saved inputs and (True) outputs hooks have packed as something else: changes in place of these do
+    not matter (GR-05)."""
+    slots = [slot for slot in context._saved or () if slot is not None and slot.position >= 0]
+    checked = {(slot.position, slot.what is OUTPUT) for slot in slots if slot.checked}
+    checked |= {(position, kind is OUTPUT) for kind, position in (context._references or {}).values()}
+    return tuple(sorted({(slot.position, slot.what is OUTPUT) for slot in slots} - checked))
 
 
 def compile_function_vjp(step: Step, host: Host) -> Execute:
@@ -340,7 +352,8 @@ class _Levels:
         `wanted` are needed, unless its forward said otherwise (CX-18)."""
         a, b = self._outputs, self._outputs + self._arguments
         if create_graph and self._context.readable:
-            node, self._intermediate = on_tape(self._context, items[a:b], items[b:])
+            context = self._unpacked(items[a:b], items[b:])
+            node, self._intermediate = on_tape(context, items[a:b], items[b:])
         else:
             node = self._context.replay(items[a:b], items[b:])
         if wanted is not None:
@@ -367,6 +380,21 @@ class _Levels:
         for hook in node._post_hooks.values():
             shown = call_hook("post", hook, shown, beside)
         return in_slots(node, shown)
+
+    def _unpacked(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> FunctionNode:
+        """Return the context with what hooks have packed unpacked: of inputs and outputs, into their tensors on the
+        tape."""
+        context = self._context
+        slots = context.unpacked_slots()
+        if slots is context._saved:
+            return context
+        for slot, before in zip(slots or (), context._saved or (), strict=True):
+            if slot is not None and before is not None and before.kind is PACKED and slot.kind is not VALUE:
+                tensor = (inputs if slot.kind is INPUT else outputs)[slot.position]
+                tensor._data = slot.value._data if slot.kind is INPUT else slot.value
+        plain: Any = context.freed()
+        plain._saved = slots
+        return plain
 
     def left(self) -> FunctionNode:
         """Return the context as level 1 left it: with what backward set on it, and without what it saved unless the

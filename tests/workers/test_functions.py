@@ -56,7 +56,8 @@ def test_h3_an_open_ended_function_reports_and_pins_its_outputs() -> None:
     record, _ = run(graph, [np.array([1.0, 2.0]), 5.0], host)
     assert host.fetch(1, 3).tolist() == [5.0, 10.0]
     assert dict(record.results)[3].tolist() == [5.0, 10.0]
-    assert dict(record.learned[0].outputs[1:]) == {"tuple": 0, "saves": 1, "attributes": 1, "pickles": 1, "bumps": ()}
+    facts = {"tuple": 0, "saves": 1, "attributes": 1, "pickles": 1, "unchecked": (), "bumps": ()}
+    assert dict(record.learned[0].outputs[1:]) == facts
 
 
 def test_arrays_given_to_user_code_are_read_only() -> None:

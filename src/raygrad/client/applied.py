@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.autograd.anomaly import PARENT, STACK
 from raygrad.autograd.backward_vmap import each_example
-from raygrad.autograd.context import OWN, TAKEN, Refused
+from raygrad.autograd.context import OWN, PACKED, TAKEN, Refused
 from raygrad.autograd.function import OUTPUT, Function, FunctionNode
 from raygrad.autograd.levels import Tangents
 from raygrad.autograd.modes import state
@@ -38,6 +38,8 @@ class RecordedFunction(FunctionNode):
     """
 
     _recorder: SessionRecorder
+    _applied: type[Function]
+    """The Function as it was shipped: with the saved-tensor hooks that were in force."""
     _fn: str
     _site: Any
     _context: Pending | None
@@ -132,11 +134,25 @@ class RecordedFunction(FunctionNode):
             [
                 None
                 if slot is None
+                else self._unpack(slot)
+                if slot.kind is PACKED
                 else self._saved_at(slot.kind, slot.position)
                 if slot.position >= 0
                 else Tensor.made(slot.value._data)
                 for slot in live._saved or ()
             ]
+        )
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        """Nothing in a session: the slots are where forward ran.
+
+        Raises:
+            SessionError: always.
+        """
+        raise SessionError(
+            f"{self._title()}: the handles of what it saved are not to be had in a session, where forward runs on a "
+            "worker: apply the Function inside saved_tensors_hooks(pack, unpack), or outside of the session"
         )
 
     @property
@@ -167,7 +183,7 @@ class RecordedFunction(FunctionNode):
         if self._recorder.closed:
             raise SessionError(f"the context of {self._title()} was dropped when its session was closed")
         context: Any = self._recorder.read(held)
-        return context.seen(self._function)
+        return context.seen(self._applied)
 
     def _saved_at(self, kind: str, position: int) -> Tensor:
         """Return a saved input or output in its place in the graph."""
@@ -296,6 +312,8 @@ class RecordedFunction(FunctionNode):
                 made_by: Edge = (self, position) if is_output else (value.grad_fn, value.output_nr)
                 return stale_message(stale_value(value, made_by, self), counter[0], version)
         for position, tensor in self._tensors.items():
+            if (position, False) not in self._versions:
+                continue
             edge = self._edges[position]
             if edge is not None and edge[0] is not None and tensor.grad_fn is None and not tensor._requires_grad:
                 return self._detached_message(position)

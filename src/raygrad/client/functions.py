@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.anomaly import remember as remember_origin
 from raygrad.autograd.function import Function
+from raygrad.autograd.hooked import with_hooks
 from raygrad.autograd.inference import refuse_saving
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import NO_EDGE, next_sequence
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
 def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
     with recorder.lock:
-        shipped = recorder.code(cls)
         recording = state.grad and any(isinstance(a, Tensor) and a._requires_grad for a in args)
+        written = cls
+        if recording and state.saving:
+            cls = with_hooks(cls)
+        shipped = recorder.code(cls)
         sources: list[Any] = []
         inputs: list[Pending | None] = []
         flags: list[int] = []
@@ -58,7 +62,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         sources.extend([recorder.source(value) for value in captured])
         where = tuple(key)
         known = recorder.session.known.get(where)
-        if known is None and hasattr(cls, "infer"):
+        if known is None and cls is written and hasattr(cls, "infer"):
             known = inferred(recorder, cls, args)
         meta = (len(args), tuple(flags), int(recording))
         names = tuple(named)
@@ -82,7 +86,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                 record.learn = Learning(where, known)
             recorder.add_record(record)
             values = [record.output(i + 1) for i in range(len(known.outputs))]
-        result = _wrapped(recorder, cls, fn, record, known, args, inputs, captured, values, recording)
+        result = _wrapped(recorder, written, cls, fn, record, known, args, inputs, captured, values, recording)
         if recorder.session.sync:
             recorder.session.wait_for_everything()
         return result
@@ -122,6 +126,7 @@ def _resolve(
 def _wrapped(
     recorder: SessionRecorder,
     cls: type[Function],
+    applied: type[Function],
     fn: str,
     record: NodeRecord,
     known: Known,
@@ -144,6 +149,7 @@ def _wrapped(
         saved_out = range(len(values)) if known.saved_outputs is None else known.saved_outputs
         node = RecordedFunction.of(cls, recorder, fn, record.site, context)
         node.__dict__.update(
+            _applied=applied,
             _inputs=[(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args],
             _edges=[(a.edge() if a._requires_grad else NO_EDGE) if isinstance(a, Tensor) else None for a in args],
             needs_input_grad=tuple(isinstance(a, Tensor) and a._requires_grad for a in args),
@@ -158,7 +164,11 @@ def _wrapped(
             _attributes_kind=known.attributes,
             _pinned=record.pinned,
             _captured=captured,
-            _versions={(i, False): _version_of(args[i]) for i in saved_in if inputs[i] is not None},
+            _versions={
+                (i, False): _version_of(args[i])
+                for i in saved_in
+                if inputs[i] is not None and (i, False) not in known.unchecked
+            },
             _barren=frozenset(j for j, flows in enumerate(known.differentiable) if not flows),
             _sequence=next_sequence(),
             _input_tangents={i: a._tangents for i, a in enumerate(args) if isinstance(a, Tensor) and a._tangents},

@@ -47,6 +47,8 @@ class Known(NamedTuple):
     """Per output, () if forward made it, else what it is to which argument (DR-01): see `workers.functions`."""
     bumps: Mapping[int, int] = MappingProxyType({})
     """Per argument that is changed in place, by how much its version moves."""
+    unchecked: frozenset[tuple[int, bool]] = frozenset()
+    """The saved arguments and (True) outputs that hooks packed as something else: they may change (GR-05)."""
     fixed: Mapping[int, Any] = MappingProxyType({})
     """By number, the outputs that are no tensors and the same each time."""
 
@@ -124,5 +126,6 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
         bool(facts["pickles"]),
         tuple([kind[5] if kind[0] == "array" else () for kind in kinds]),
         dict(facts["bumps"]),
+        frozenset([(int(position), bool(is_output)) for position, is_output in facts["unchecked"]]),
         {number: unpickle_value(kind[1]) for number, kind in enumerate(kinds) if kind[0] == "fixed"},
     )

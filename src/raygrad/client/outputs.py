@@ -91,8 +91,9 @@ def wrap_outputs(
         results = [marked(result) if isinstance(result, Tensor) else result for result in results]
     if node is not None:
         for number in node._saved_outputs:
-            counter = results[number].counter()
-            node._versions[number, True] = (counter, counter[0])
+            if (number, True) not in known.unchecked:
+                counter = results[number].counter()
+                node._versions[number, True] = (counter, counter[0])
     return tuple(results) if known.as_tuple else results[0]
 
 

@@ -212,9 +212,9 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
         raise AutogradError(FREED)
     node.saved_tensors  # noqa: B018 - raises when something saved was changed in place
     shipped = recorder.code(node._function)
-    context = Constant(Context(_without_graph(node)), CONTEXT)
-    items: list[Data | None] = [*grads]
     slots = node.unpacked_slots()
+    context = Constant(Context(_without_graph(node, slots)), CONTEXT)
+    items: list[Data | None] = [*grads]
     saved = {(slot.kind, slot.position): slot for slot in slots if slot is not None and slot.kind is not VALUE}
     for kind, count in ((INPUT, len(node._inputs)), (OUTPUT, len(node._metas))):
         for position in range(count):
@@ -246,7 +246,10 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
     return out
 
 
-def _without_graph(node: Any) -> FunctionNode:
-    """Return a copy of an eager context that holds no tensors of the client's graph: workers get data only."""
-    packed = Context(node).packed()
+def _without_graph(node: Any, slots: Any) -> FunctionNode:
+    """Return a copy of an eager context that saved `slots` and holds no tensors of the client's graph: workers get data
+    only."""
+    plain: Any = node.freed()
+    plain._saved = slots
+    packed = Context(plain).packed()
     return Context(packed=packed).live(node._function)

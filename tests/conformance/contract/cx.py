@@ -11,7 +11,6 @@ from .making import function, once
 
 FREED = "Specify retain_graph=True", "after they have already been freed"
 CHANGED = "modified by an inplace operation"
-HOOKS = "the session side is not built yet: hooks on what a Function saved do not reach the worker that runs it"
 
 
 def saver(T: Any, choose: Any, **members: Any) -> Any:
@@ -107,7 +106,7 @@ def tensors_as_plain_attributes(T: Any, log: Log) -> Any:
     return [g, x.grad, y.grad_fn.middle]
 
 
-@program("CX-03", eager_only=HOOKS)
+@program("CX-03")
 def plain_attributes_and_saved_tensor_hooks(T: Any, log: Log) -> Any:
     """A plain attribute that is seen by saved-tensor hooks."""
 

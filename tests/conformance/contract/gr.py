@@ -7,7 +7,8 @@ from typing import Any
 
 from ..programs.registry import Log, constant, leaf, program, raises
 
-SESSION = "the session side is not built yet: saved-tensor hooks do not travel to workers"
+HANDLES = "a Function applied in a session has its slots where forward runs, on a worker: no handles for the client"
+MUTATION = "what the context must notice is the client's memory, and forward runs on a worker, which saves values"
 
 
 def product(T: Any) -> Any:
@@ -46,28 +47,62 @@ def square(T: Any) -> Any:
     return Square
 
 
-@program("GR-01", "GR-02", "CX-31", eager_only=SESSION)
+@program("GR-01", "GR-02", "CX-31")
 def each_slot_is_packed(T: Any, log: Log) -> Any:
     """A slot that is packed twice, or not at all, or ops of forward that are packed as well."""
     x, y = leaf(T, 3), leaf(T, 3, seed=1)
-    counts = [0, 0]
 
     def pack(t):
-        counts[0] += 1
+        log("pack", t)
         return t.detach().numpy() * 2
 
     def unpack(kept):
-        counts[1] += 1
+        log("unpack", kept)
         return T.from_numpy(kept / 2)
 
     with T.autograd.graph.saved_tensors_hooks(pack, unpack):
         z = product(T).apply(x, y)
-        after = list(counts)
     w = product(T).apply(x, y)
-    outside = [t is None for t in z.grad_fn.saved_tensors]
-    read = list(counts)
-    (z + w).sum().backward()
-    return [after, outside, read, counts, x.grad, y.grad]
+    (z + w).sum().backward(retain_graph=True)
+    z.sum().backward()
+    return [x.grad, y.grad]
+
+
+@program("GR-02")
+def packed_values_are_read_from_outside(T: Any, log: Log) -> Any:
+    """A packed value that only a backward can read, or the same object for two reads."""
+    x, y = leaf(T, 3), leaf(T, 3, seed=1)
+    hooks = T.autograd.graph.saved_tensors_hooks
+    with hooks(lambda t: {"twice": t.detach() * 2, "kind": "kept"}, lambda kept: kept["twice"] / 2):
+        z = product(T).apply(x, y)
+    first, second = z.grad_fn.saved_tensors, z.grad_fn.saved_tensors
+    z.sum().backward()
+    with raises(RuntimeError, "backward through the graph a second time"):
+        _ = z.grad_fn.saved_tensors
+    return [first, [a is b for a, b in zip(first, second, strict=True)], x.grad, y.grad]
+
+
+@program("GR-01", "GR-02", "GR-03")
+def hooks_that_capture_tensors(T: Any, log: Log) -> Any:
+    """Hooks whose captured values are those of another step, or attributes that hooks replace."""
+    Square = square(T)
+    x = leaf(T, 3)
+    total = 0.0
+    for step in range(3):
+        key = constant(T, 3, seed=step) + step
+
+        def pack(t, key=key):
+            return (t.detach() + key, "added")
+
+        def unpack(kept, key=key):
+            return kept[0] - key
+
+        with T.autograd.graph.saved_tensors_hooks(pack, unpack):
+            y = Square.apply(x * (step + 1))
+        (g,) = T.autograd.grad(y.sum(), x, create_graph=True)
+        total = total + (g * g).sum()
+    total.backward()
+    return [x.grad]
 
 
 @program("GR-01", "GR-02")
@@ -101,7 +136,7 @@ def unpack_must_return_a_tensor(T: Any, log: Log) -> Any:
     return [x.grad]
 
 
-@program("GR-03", "GR-09", eager_only=SESSION)
+@program("GR-03", "GR-09")
 def double_backward_through_packed_values(T: Any, log: Log) -> Any:
     """A second derivative that lacks the terms through what was packed into arrays."""
     Square = square(T)
@@ -118,7 +153,7 @@ def double_backward_through_packed_values(T: Any, log: Log) -> Any:
     return [g, h, x.grad]
 
 
-@program("GR-03", eager_only=SESSION)
+@program("GR-03")
 def what_unpacked_values_are(T: Any, log: Log) -> Any:
     """A saved value that comes back as another tensor in the graph, or as the same object."""
     x = leaf(T, 3)
@@ -132,27 +167,27 @@ def what_unpacked_values_are(T: Any, log: Log) -> Any:
     ]
 
 
-@program("GR-04", eager_only=SESSION)
+@program("GR-04")
 def the_modes_of_pack_and_unpack(T: Any, log: Log) -> Any:
     """A pack that records, or an unpack in another mode than its backward."""
     x = leaf(T, 3)
-    modes: list[bool] = []
 
     def pack(t):
-        modes.append(T.is_grad_enabled())
+        log("pack", T.is_grad_enabled())
         return t.detach()
 
     def unpack(kept):
-        modes.append(T.is_grad_enabled())
+        log("unpack", T.is_grad_enabled())
         return kept
 
     with T.autograd.graph.saved_tensors_hooks(pack, unpack):
         y = square(T).apply(x)
     y.sum().backward(retain_graph=True)
-    return [modes, x.grad]
+    (g,) = T.autograd.grad(y.sum(), x, create_graph=True)
+    return [x.grad, g]
 
 
-@program("GR-05", eager_only=SESSION)
+@program("GR-05")
 def changes_after_packing(T: Any, log: Log) -> Any:
     """A copy that is refused because its original was changed."""
     x = leaf(T, 3)
@@ -164,7 +199,7 @@ def changes_after_packing(T: Any, log: Log) -> Any:
     return [x.grad]
 
 
-@program("GR-05", torch=False, eager_only=SESSION)
+@program("GR-05", torch=False)
 def what_is_checked_of_unpacked_values(T: Any, log: Log) -> Any:
     """A value of another shape or dtype, or memory that was changed, taken for what was saved."""
     x = leaf(T, 3)
@@ -186,16 +221,15 @@ def what_is_checked_of_unpacked_values(T: Any, log: Log) -> Any:
     return [x.grad]
 
 
-@program("GR-06", eager_only=SESSION)
+@program("GR-06")
 def only_the_innermost_pair_applies(T: Any, log: Log) -> Any:
     """Hooks that are applied one after the other."""
     x = leaf(T, 3)
     hooks = T.autograd.graph.saved_tensors_hooks
-    packed: list[str] = []
 
     def by(name):
         def pack(t):
-            packed.append(name)
+            log("packed", name)
             return t.detach()
 
         return hooks(pack, lambda kept: kept)
@@ -207,10 +241,10 @@ def only_the_innermost_pair_applies(T: Any, log: Log) -> Any:
             second = Square.apply(x)
         third = Square.apply(x)
     (first + second + third).sum().backward()
-    return [packed, x.grad]
+    return [x.grad]
 
 
-@program("GR-07", eager_only=SESSION)
+@program("GR-07")
 def pack_must_not_write(T: Any, log: Log) -> Any:
     """A saved value that packing it changes for all others."""
 
@@ -226,7 +260,7 @@ def pack_must_not_write(T: Any, log: Log) -> Any:
     return []
 
 
-@program("GR-08", eager_only=SESSION)
+@program("GR-08")
 def exceptions_of_packing(T: Any, log: Log) -> Any:
     """An exception of a hook that is lost, or surfaces elsewhere."""
 
@@ -296,7 +330,7 @@ def hooks_can_be_disabled(T: Any, log: Log) -> Any:
     return [x.grad]
 
 
-@program("GR-12", eager_only=SESSION)
+@program("GR-12")
 def values_saved_on_the_host(T: Any, log: Log) -> Any:
     """A value that changes on its way to the host and back."""
     x, y = leaf(T, 3, 2), leaf(T, 3, 2, seed=1)
@@ -306,7 +340,7 @@ def values_saved_on_the_host(T: Any, log: Log) -> Any:
     return [x.grad, y.grad]
 
 
-@program("GR-13", eager_only=SESSION)
+@program("GR-13", eager_only=MUTATION)
 def saved_tensors_may_be_changed(T: Any, log: Log) -> Any:
     """A change in place that backward sees, or that is refused though it was allowed."""
     allow = T.autograd.graph.allow_mutation_on_saved_tensors
@@ -329,7 +363,7 @@ def saved_tensors_may_be_changed(T: Any, log: Log) -> Any:
     return [y, x.grad]
 
 
-@program("GR-14", "CX-29", eager_only=SESSION)
+@program("GR-14", "CX-29", eager_only=HANDLES)
 def hooks_of_one_slot(T: Any, log: Log) -> Any:
     """A slot that is not packed at once, or twice, or one of None that is."""
     x, y = leaf(T, 3), leaf(T, 3, seed=1)
