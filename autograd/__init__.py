@@ -28,6 +28,7 @@ from .function import Function as Function
 from .gradcheck import gradcheck as gradcheck  # the function hides the module of its name, as in PyTorch
 from .gradcheck import gradgradcheck as gradgradcheck
 from .graph import Node as Node
+from .handles import offer_saved_attributes as _offer_saved_attributes
 from .inference import inference_mode as inference_mode
 from .legacy import variable as variable
 from .modes import enable_grad as enable_grad
@@ -39,11 +40,14 @@ from .passes import is_multithreading_enabled as is_multithreading_enabled
 from .passes import set_multithreading_enabled as set_multithreading_enabled
 from .registered import declare_op as declare_op
 from .registry import AutogradConfig as AutogradConfig
+from .registry import get_op as _get_op
 from .registry import list_ops as list_ops
 from .registry import list_undeclared as list_undeclared
 from .registry import register_autograd as register_autograd
 from .registry import register_kernel as register_kernel
 from .tensor import Tensor as Variable  # the old name (LG-13)
+
+_offer_saved_attributes(_get_op(name) for name in list_ops())
 
 __all__ = [
     "AutogradConfig",

@@ -5,8 +5,9 @@ Rules of this file: what is packed where. `Packed` and the hooks are in `saving`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
@@ -15,6 +16,9 @@ from .node import FREED, Edge, OpNode
 from .recording import Data, Recorder
 from .saving import Hooks, Packed
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .registry import Op
 
 
 class PackedOpNode(OpNode):
@@ -55,8 +59,8 @@ class _Unpacked(OpNode):
     tensors: list[Tensor | None]
     node: PackedOpNode
 
-    def _saved_tensors(self, saved: list[Data]) -> list[Any]:
-        others = OpNode._saved_tensors(self.node, saved)  # whose outputs are that node's
+    def _residual_tensors(self, saved: list[Data]) -> list[Any]:
+        others = OpNode._residual_tensors(self.node, saved)  # whose outputs are that node's
         for slot, tensor in enumerate(self.tensors):
             if tensor is not None and self.tangents is not None:
                 tensor._tangents = self.tangents[slot]
@@ -190,4 +194,13 @@ def saved_attribute(node: OpNode, name: str) -> Any:
     held = node.saved[slot]
     if isinstance(held, Packed):
         return held.tensor(edge_of(node, slot))
-    return node._saved_tensors(node.saved)[slot]
+    return node._residual_tensors(node.saved)[slot]
+
+
+def offer_saved_attributes(ops: Iterable[Op]) -> None:
+    """Give nodes of built-in ops an attribute for each name under which one of them saves something. They are
+    properties: a `__getattr__` would slow down every read of every attribute of a node."""
+    names = {operand.lstrip("*") for op in ops for operand in op.operands} | set(_PYTORCH_NAMES)
+    for operand in sorted(names):
+        for name in (f"_saved_{operand}", f"_raw_saved_{operand}"):
+            setattr(OpNode, name, property(functools.partial(saved_attribute, name=name)))

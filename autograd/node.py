@@ -195,13 +195,6 @@ class OpNode(Node):
         self._metas = metas
         self._sequence = next_sequence()
 
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith(("_saved_", "_raw_saved_")):
-            raise AttributeError(f"'{self._title()}' object has no attribute '{name}'")
-        from .handles import saved_attribute
-
-        return saved_attribute(self, name)
-
     def name(self) -> str:
         """Return the node's name, in PyTorch's form."""
         return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
@@ -229,7 +222,7 @@ class OpNode(Node):
                 self._check_versions()
         needs = self._needed or self._wants
         if create_graph:
-            context = OpContext(self._saved_tensors(saved), self.params, needs, self.inputs, self._metas)  # type: ignore[arg-type]
+            context = OpContext(self._residual_tensors(saved), self.params, needs, self.inputs, self._metas)  # type: ignore[arg-type]
             return vjp_tensors(self.op, self.rule, context, grads)
         if recorder is not None:
             return recorder.op_vjp(self, saved, grads)
@@ -279,7 +272,7 @@ class OpNode(Node):
                 what = stale_value(data, self._edges[position] if position >= 0 else (self, -1 - position), self)
                 raise AutogradError(stale_message(what, entry[0][0], entry[1]))
 
-    def _saved_tensors(self, saved: list[Data]) -> list[Any]:
+    def _residual_tensors(self, saved: list[Data]) -> list[Any]:
         """Return the residuals as tensors with their place in the graph, and their tangents."""
         from .tensor import Tensor
 
