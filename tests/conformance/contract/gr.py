@@ -87,7 +87,7 @@ def hooks_that_capture_tensors(T: Any, log: Log) -> Any:
     """Hooks whose captured values are those of another step, or attributes that hooks replace."""
     Square = square(T)
     x = leaf(T, 3)
-    total = 0.0
+    total: Any = 0.0
     for step in range(3):
         key = constant(T, 3, seed=step) + step
 
