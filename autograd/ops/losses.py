@@ -41,6 +41,19 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     return reduced(abs(sub(input, target)), reduction)
 
 
+def _check_classes(target: Any, classes: int, ignored: int) -> None:
+    """Check targets that are at hand; those of a session are checked where they are used.
+
+    Raises:
+        IndexError: one is no class.
+    """
+    data = target._data
+    if type(data) is np.ndarray:
+        wrong = data[((data < 0) | (data >= classes)) & (data != ignored)]
+        if wrong.size:
+            raise IndexError(f"Target {int(wrong.flat[0])} is out of bounds: there are {classes} classes.")
+
+
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
     """Return minus the log-probability that `input` (classes along dimension 1) gives to the `target` classes.
 
@@ -58,6 +71,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         )
     if target.dtype.kind not in "iu":
         raise AutogradError(f"expected scalar type Long for target but found {target.dtype}")
+    _check_classes(target, input.shape[axis], ignore_index)
     counted = target != ignore_index
     classes = where(counted, target, 0)
     picked = gather(input, axis, classes.unsqueeze(axis)).squeeze(axis)

@@ -22,3 +22,10 @@ def test_derivatives_shapes_dtypes_and_layouts(case: Case):
 def test_same_as_torch(case: Case):
     torch: Any = pytest.importorskip("torch")
     compare(case, torch)
+
+
+def test_targets_that_are_no_class_are_refused(T: Any):
+    for target in ([0, 3], [-1, 0]):
+        with pytest.raises(IndexError, match="out of bounds"):
+            T.nn.functional.cross_entropy(T.ones(2, 3), T.tensor(target))
+    assert T.nn.functional.cross_entropy(T.ones(2, 3), T.tensor([0, -100])).ndim == 0
