@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 # Before anything imports NumPy or Ray. One BLAS thread: bits are promised at equal thread counts, and eager results in
 # this process are compared with workers'. RAY_AUTH_MODE: else `ray.init` writes a token into the home folder.
@@ -15,3 +16,7 @@ for name, value in {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }.items():
     os.environ.setdefault(name, value)
+
+# A shell starts what it runs in the background with interrupts ignored; the tests of Ctrl-C need Python's own handler.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
