@@ -6,29 +6,15 @@ import pickle
 import threading
 from typing import Any
 
+from ..programs.functions import square
 from ..programs.registry import Log, constant, leaf, program, raises, settle
-
-
-def _square(T: Any) -> Any:
-    class Square(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return 2.0 * x * g
-
-    return Square
 
 
 @program("DR-02", "EN-34", torch=False)
 def pickles_of_tensors(T: Any, log: Log) -> Any:
     """A graph that is lost silently when a tensor is pickled."""
     x = leaf(T, 3)
-    y = _square(T).apply(x)
+    y = square(T).apply(x)
     with raises(RuntimeError, "detach"):
         pickle.dumps(y)
     again = pickle.loads(pickle.dumps(x))
@@ -41,7 +27,7 @@ def a_tensor_in_a_hook_keeps_its_value(T: Any, log: Log) -> Any:
     """A captured tensor that a worker sees as another, or not at all."""
     x = leaf(T, 3)
     scale = x.detach() * 3.0
-    y = _square(T).apply(x)
+    y = square(T).apply(x)
     y.register_hook(lambda g: g * scale)
     y.sum().backward()
     return x.grad
@@ -50,7 +36,7 @@ def a_tensor_in_a_hook_keeps_its_value(T: Any, log: Log) -> Any:
 @program("DR-07", "EN-19", "EN-21")
 def many_branches_give_one_sum(T: Any, log: Log) -> Any:
     """A sum whose order, and so whose last bits, depends on which worker was first."""
-    Square = _square(T)
+    Square = square(T)
     x = leaf(T, 16)
     total: Any = sum((Square.apply(x * (0.1 * k + 1.0 / 3.0)) for k in range(9)), start=T.zeros(16, dtype=T.float64))
     x.register_hook(lambda g: log("sum", g))
@@ -111,7 +97,7 @@ def expanded_gradients_and_zeros(T: Any, log: Log) -> Any:
 def freed_after_the_pass(T: Any, log: Log) -> Any:
     """Saved values that a second pass finds, or that a retained one does not."""
     x = leaf(T, 3)
-    y = _square(T).apply(x)
+    y = square(T).apply(x)
     y.sum().backward(retain_graph=True)
     y.sum().backward()
     with raises(RuntimeError, "Specify retain_graph=True"):
@@ -146,7 +132,7 @@ def a_pass_inside_a_backward_on_a_worker(T: Any, log: Log) -> Any:
 @program("DR-15", "H9", torch=False)
 def random_numbers_follow_the_program(T: Any, log: Log) -> Any:
     """Draws that depend on where they are made, or repeat at each step."""
-    Square = _square(T)
+    Square = square(T)
     x = leaf(T, 4)
     T.manual_seed(7)
     masks = []
@@ -162,7 +148,7 @@ def random_numbers_follow_the_program(T: Any, log: Log) -> Any:
 @program("DR-16", "EN-25")
 def threads_of_one_session(T: Any, log: Log) -> Any:
     """Passes of several threads that lose each other's gradients."""
-    Square = _square(T)
+    Square = square(T)
     x = leaf(T, 3)
     losses = [Square.apply(x * 2.0).sum() for _ in range(4)]
     threads = [threading.Thread(target=loss.backward) for loss in losses]
@@ -220,7 +206,7 @@ def an_exception_with_attributes(T: Any, log: Log) -> Any:
 @program("DR-13", "FN-23")
 def class_flags_travel(T: Any, log: Log) -> Any:
     """A flag or a method that was patched after the class was made, and that a worker does not see."""
-    Square = _square(T)
+    Square = square(T)
     x = leaf(T, 3)
     first = Square.apply(x)
     first.sum().backward()
@@ -249,9 +235,9 @@ def a_failed_pass_leaves_gradients_as_they_were(T: Any, log: Log) -> Any:
             raise LookupError("on purpose")
 
     x = leaf(T, 3)
-    _square(T).apply(x).sum().backward()
+    square(T).apply(x).sum().backward()
     before = x.grad.clone()
     with raises(LookupError, "on purpose"):
         (Refuses.apply(x) * constant(T, 3)).sum().backward()
-    _square(T).apply(x).sum().backward()
+    square(T).apply(x).sum().backward()
     return [before, x.grad]

@@ -7,24 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..programs.functions import cube
 from ..programs.registry import Log, constant, leaf, program, raises, warns
-
-
-def _cube(T: Any) -> Any:
-    """x**3, whose backward can be differentiated as often as one likes."""
-
-    class Cube(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return g * 3 * x * x
-
-    return Cube
 
 
 def _wrong(T: Any) -> Any:
@@ -49,7 +33,7 @@ def gradcheck_tells_right_from_wrong(T: Any, log: Log) -> Any:
     """gradcheck passing a wrong backward, failing a right one, or swallowing other exceptions than its own."""
     x, y = leaf(T, 3), leaf(T, 3, seed=1)
     right = T.autograd.gradcheck(
-        lambda a, b: _cube(T).apply(a) * b, (x, y), eps=1e-6, atol=1e-5, rtol=1e-3, nondet_tol=0.0
+        lambda a, b: cube(T).apply(a) * b, (x, y), eps=1e-6, atol=1e-5, rtol=1e-3, nondet_tol=0.0
     )
     wrong = T.autograd.gradcheck(_wrong(T).apply, (x, y), raise_exception=False)
     loose = T.autograd.gradcheck(_wrong(T).apply, (x, y), atol=100.0)
@@ -78,12 +62,12 @@ def gradcheck_takes_a_bare_tensor_and_dtypes(T: Any, log: Log) -> Any:
 def gradgradcheck_of_given_and_of_random_gradients(T: Any, log: Log) -> Any:
     """gradgradcheck leaving out the gradients of the outputs, or failing on gradients with gaps in memory."""
     x = leaf(T, 3)
-    cube = _cube(T).apply
+    cubed = cube(T).apply
     return (
-        T.autograd.gradgradcheck(cube, (x,)),
-        T.autograd.gradgradcheck(cube, x, leaf(T, 3, seed=5)),
-        T.autograd.gradgradcheck(cube, (x,), (constant(T, 3),)),
-        T.autograd.gradgradcheck(cube, (x,), gen_non_contig_grad_outputs=True, fast_mode=True),
+        T.autograd.gradgradcheck(cubed, (x,)),
+        T.autograd.gradgradcheck(cubed, x, leaf(T, 3, seed=5)),
+        T.autograd.gradgradcheck(cubed, (x,), (constant(T, 3),)),
+        T.autograd.gradgradcheck(cubed, (x,), gen_non_contig_grad_outputs=True, fast_mode=True),
         T.autograd.gradgradcheck(lambda a: (T.sin(a), a.sum()), (x,)),
     )
 
@@ -91,16 +75,16 @@ def gradgradcheck_of_given_and_of_random_gradients(T: Any, log: Log) -> Any:
 @program("GC-02", "GC-12")
 def third_derivative_of_a_function_is_checked(T: Any, log: Log) -> Any:
     """A backward whose backward's backward is wrong or lost on the way to a worker."""
-    cube = _cube(T)
+    Cube = cube(T)
     x = leaf(T, 2, 2)
 
     def slope(a: Any) -> Any:
-        (first,) = T.autograd.grad(cube.apply(a).sum(), a, create_graph=True)
+        (first,) = T.autograd.grad(Cube.apply(a).sum(), a, create_graph=True)
         return first
 
     return (
-        T.autograd.gradcheck(cube.apply, (x,)),
-        T.autograd.gradgradcheck(cube.apply, (x,)),
+        T.autograd.gradcheck(Cube.apply, (x,)),
+        T.autograd.gradgradcheck(Cube.apply, (x,)),
         T.autograd.gradcheck(slope, (x,)),
         T.autograd.gradgradcheck(slope, (x,)),
     )
@@ -212,7 +196,7 @@ def undefined_gradients_have_to_be_handled(T: Any, log: Log) -> Any:
     return (
         T.autograd.gradcheck(Fails.apply, (x,), check_undefined_grad=False),
         T.autograd.gradcheck(Handles.apply, (x,)),
-        T.autograd.gradcheck(_cube(T).apply, (x,)),
+        T.autograd.gradcheck(cube(T).apply, (x,)),
     )
 
 

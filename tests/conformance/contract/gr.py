@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from ..programs.functions import square
 from ..programs.registry import Log, constant, leaf, program, raises
 
 HANDLES = "a Function applied in a session has its slots where forward runs, on a worker: no handles for the client"
@@ -28,23 +29,6 @@ def product(T: Any) -> Any:
             return g * twice / 2, g * x + (x - again) + out * 0
 
     return Product
-
-
-def square(T: Any) -> Any:
-    """A Function that saves its input once."""
-
-    class Square(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return 2 * g * x
-
-    return Square
 
 
 @program("GR-01", "GR-02", "CX-31")

@@ -117,6 +117,23 @@ def np_sin_cos(T: Any) -> Any:
     return SinCos
 
 
+def square(T: Any) -> Any:
+    """x² in tensor operations, from its saved input: differentiable again and again."""
+
+    class Square(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * g * x
+
+    return Square
+
+
 def cube(T: Any) -> Any:
     """x³ in tensor operations, from its saved input: differentiable again and again."""
 
