@@ -169,13 +169,12 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
             elif recorder is None:
                 recorder = owner
     if recorder is None:
+        result = apply_with_tangents(cls, args, named)[2]
         if here.inference:
-            result = apply_with_tangents(cls, args, named)[2]
             for output in _outputs(result):
                 if isinstance(output, Tensor) and output._base is None:
                     marked(output)
-            return result
-        return apply_with_tangents(cls, args, named)[2]
+        return result
     if here.forward and any(isinstance(arg, Tensor) and carried(arg) for arg in args):
         if here.saving:
             raise AutogradError(

@@ -8,7 +8,6 @@ once.
 from __future__ import annotations
 
 import copy
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -198,7 +197,3 @@ class LeafRecord(Record):
 def spec_of_array(shape: tuple[int, ...], dtype: str, layout: Any = None) -> Spec:
     """Return the spec of an array value."""
     return Spec(KIND_ARRAY, shape, dtype, "cpu", layout)
-
-
-LeafCache = tuple["weakref.ref[SessionRecorder]", int, Pending]
-"""What a tensor remembers of its snapshot: whose, at which version, the value."""

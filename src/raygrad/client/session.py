@@ -91,7 +91,6 @@ class Session:
         self._handlers: dict[str, list[Callable[[Any], Any]]] = {}
         self._holders: dict[int, weakref.ref[NodeRecord]] = {}
         self._ambient_before: list[Any] = []
-        self._closing = False
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
