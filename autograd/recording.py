@@ -162,6 +162,10 @@ class Recorder(ABC):
         """Record the check that there is no NaN in a value; `message` is the error's, `story` tells of the node."""
 
     @abstractmethod
+    def emit(self, name: str, value: Any) -> None:
+        """Record that `value`, any object with tensors in it, is sent to the session's handlers of `name` (H20)."""
+
+    @abstractmethod
     def write(self, cell: Any, attribute: str, value: Any) -> None:
         """Give a cell (`.grad`, a parameter's data) its next version (H8)."""
 

@@ -43,6 +43,8 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
     inputs: two addends; outputs: their sum. With fn "defined", one input, which must prove defined: the run fails if
     not, since somebody went by what earlier runs showed. With fn "no nan", one input, in which no element may be NaN;
     params: (what is said of it otherwise,).
+``emit`` (what the client's own code sent to the session's handlers; H20)
+    inputs: a constant: the name and the object, pickled without the tensors in it; then those tensors; no outputs.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ ROLE_OP = "op"
 ROLE_FUNCTION = "function"
 ROLE_HOOK = "hook"
 ROLE_SUM = "sum"
+ROLE_EMIT = "emit"
 VJP = "vjp"
 
 KIND_ARRAY = "array"
@@ -77,7 +80,7 @@ KEEP_ON_WORKER = 0
 KEEP_IN_STORE = 1
 """A kept value is returned to the object store: a later vjp reads it (saved tensors, contexts)."""
 
-ROLES: Final = frozenset({ROLE_OP, ROLE_FUNCTION, ROLE_HOOK, ROLE_SUM})
+ROLES: Final = frozenset({ROLE_OP, ROLE_FUNCTION, ROLE_HOOK, ROLE_SUM, ROLE_EMIT})
 KINDS: Final = frozenset({KIND_ARRAY, KIND_CONTEXT, KIND_CONST, KIND_OBJECT, KIND_UNKNOWN})
 
 MAX_NODES: Final = 1 << 24

@@ -1,6 +1,8 @@
-"""Values that remote code sends back: `emit` anywhere in user code, collected by whoever runs the node (H20).
+"""Values that user code sends back: `emit` anywhere in it, collected by whoever runs the node (H20).
 
-Rules of this file: a thread-local sink and the public function. Without a sink `emit` does nothing.
+Rules of this file: a thread-local sink and the public function. On a worker the sink is that of the node that runs. At
+the client there is none, and the session that records is told: it records a node that emits the value once it is made.
+Outside of both `emit` does nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
+
+from raygrad.autograd.modes import state
+from raygrad.autograd.recording import Recorder
 
 Sink = Callable[[str, Any], None]
 
@@ -21,16 +26,38 @@ _local = _Local()
 
 
 def emit(name: str, value: Any) -> None:
-    """Send `value` under `name` to the session's handlers (`session.on(name, …)`); without a session, do nothing."""
+    """Send `value` under `name` to the session's handlers (`session.on(name, …)`); without a session, do nothing.
+
+    It may be any object that can be pickled, with tensors in it; those that are still pending are not waited for.
+
+    Raises:
+        NotShippable: it cannot be pickled.
+    """
     if _local.sink is not None:
         _local.sink(name, value)
+        return
+    recorder = _recorder()
+    if recorder is not None and not recorder.closed:
+        recorder.emit(name, value)
+
+
+def _recorder() -> Recorder | None:
+    """Return the ambient recorder; in a pass over a session's graph on another thread, the pass's."""
+    here = state.here
+    if here.recorder is not None or here.task is None:
+        return here.recorder
+    return here.task.recorder
+
+
+def _discard(name: str, value: Any) -> None:
+    pass
 
 
 @contextmanager
 def emitting_to(sink: Sink | None) -> Generator[None, None, None]:
     """Collect what this thread emits meanwhile; None discards it."""
     before = _local.sink
-    _local.sink = sink
+    _local.sink = _discard if sink is None else sink
     try:
         yield
     finally:

@@ -22,7 +22,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from types import FunctionType, ModuleType
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import cloudpickle
 import numpy as np
@@ -161,6 +161,9 @@ class _Pickler(cloudpickle.Pickler):
         return _make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, _fill_class
 
 
+_P = TypeVar("_P", bound=_Pickler)
+
+
 class CodePickler(_Pickler):
     """Besides: takes arrays and tensors out, numbers the classes, notes which mutable containers are captured."""
 
@@ -200,6 +203,24 @@ class CodePickler(_Pickler):
                 continue
             if isinstance(value, MUTABLE):
                 self.mutable.append((function, name))
+
+
+class _ValuePickler(_Pickler):
+    """Besides: takes tensors out."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.captured: list[Tensor] = []
+        self._slots: dict[int, tuple[int, bool]] = {}
+
+    def persistent_id(self, obj: Any) -> tuple[int, bool] | None:
+        if not isinstance(obj, Tensor):
+            return None
+        slot = self._slots.get(id(obj))
+        if slot is None:
+            slot = self._slots[id(obj)] = (len(self.captured), True)
+            self.captured.append(obj)
+        return slot
 
 
 _whole_modules: dict[str, bool] = {}
@@ -373,12 +394,27 @@ def pickle_value(value: Any) -> bytes:
     Raises:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
     """
+    return _pickled(value, _Pickler)[0]
+
+
+def pickle_around_tensors(value: Any) -> tuple[bytes, list[Tensor]]:
+    """Return a Python object as bytes for `load`, and the tensors in it, which do not go with it: they may be pending.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    data, pickler = _pickled(value, _ValuePickler)
+    return data, pickler.captured
+
+
+def _pickled(value: Any, kind: type[_P]) -> tuple[bytes, _P]:
     buffer = io.BytesIO()
+    pickler = kind(buffer)
     try:
-        _Pickler(buffer).dump(value)
+        pickler.dump(value)
     except Exception as error:
         raise NotShippable(refusal(value, type(value).__name__, error)) from error
-    return buffer.getvalue()
+    return buffer.getvalue(), pickler
 
 
 def unpickle_value(data: bytes) -> Any:

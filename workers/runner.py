@@ -15,12 +15,15 @@ from raygrad.autograd.derive import OpContext, vjp_arrays
 from raygrad.autograd.dispatch import MISUSE, explained
 from raygrad.autograd.engine import call_hook
 from raygrad.autograd.layout import is_array
+from raygrad.autograd.modes import state
 from raygrad.autograd.registry import get_op
 from raygrad.errors import AutogradError, GraphError
-from raygrad.proto.graph import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, UNDEFINED, Node, Spec
+from raygrad.proto.graph import ROLE_EMIT, ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, UNDEFINED, Node, Spec
 from raygrad.proto.program import Program, Step
 
+from .emit import emit
 from .functions import Execute, Host, Slots, compile_function, compile_function_vjp, given
+from .pickling import load
 
 _ARRAY = np.ndarray
 
@@ -40,6 +43,8 @@ def _compile(step: Step, program: Program, host: Host) -> Execute:
         return _compile_hook(step, host)
     if node.role == ROLE_SUM:
         return _SUMS[node.fn](step)
+    if node.role == ROLE_EMIT:
+        return _compile_emit(step)
     raise GraphError(f"a node of unknown role '{node.role}'")
 
 
@@ -197,12 +202,25 @@ def _compile_hook(step: Step, host: Host) -> Execute:
     def hook(slots: Slots) -> None:
         code = host.code(step.node.fn, [slots[s] for s in captured])
         host.report.hooks.append(step.index)
-        results = call_hook(str(kind), code, [_shown(slots, s) for s in values], [_shown(slots, s) for s in beside])
+        state.here.grad = False  # as in the pass: under create_graph hooks run at the client (HK-13)
+        try:
+            results = call_hook(str(kind), code, [_shown(slots, s) for s in values], [_shown(slots, s) for s in beside])
+        finally:
+            state.here.grad = True
         for target, value in zip(step.outputs, results, strict=True):
             if target >= 0:
                 slots[target] = None if value is None else value._data
 
     return hook
+
+
+def _compile_emit(step: Step) -> Execute:
+    packed, *tensors = step.node.inputs
+
+    def send(slots: Slots) -> None:
+        emit(*load(slots[packed], (), [slots[slot] for slot in tensors]))
+
+    return send
 
 
 def _shown(slots: Slots, slot: int) -> Any:

@@ -104,6 +104,11 @@ class OnTensors(Recorder):
         """Let the session of a pending gradient check it."""
         value.record.recorder.refuse_nan(value, message, story)
 
+    def emit(self, name: str, value: Any) -> None:
+        """Let the ambient session record it, if there is one."""
+        if state.recorder is not None:
+            state.recorder.emit(name, value)
+
     def write(self, cell: Any, attribute: str, value: Any) -> None:
         """Write to a cell, in the ambient session if there is one."""
         if state.recorder is not None:

@@ -134,11 +134,6 @@ def excluded(program: Program, outcome: Outcome) -> str | None:
 
 IN_SESSION: tuple[Exclusion, ...] = (
     Exclusion(
-        id="DR-06",
-        why="hooks of a create_graph pass run at the client, and what they emit there is lost",
-        applies=lambda program, outcome: {"create_graph", "hooks"} <= outcome.facts,
-    ),
-    Exclusion(
         id="OU-12",
         why="a returned view whose memory is changed with recording off is not yet known to be stale",
         applies=_STALE,

@@ -569,7 +569,7 @@ _KINDS: list[Callable[[World], Step]] = [
         _views: 1,
         _masked_fill: 1,
         _node_hook: 2,
-        # _post_accumulate: 1,
+        _post_accumulate: 1,
         _retain_grad: 1,
         _requires_grad: 1,
         _detach_: 1,

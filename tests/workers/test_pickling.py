@@ -9,12 +9,15 @@ import cloudpickle
 import numpy as np
 import pytest
 
+import raygrad as rg
 from raygrad.errors import NotShippable
 from raygrad.workers.pickling import (
     CodePickler,
     import_name,
+    load,
     opening_as_worker,
     opens_as_worker,
+    pickle_around_tensors,
     pickle_value,
     unpickle_value,
 )
@@ -51,6 +54,19 @@ def test_arrays_come_back_with_dtype_and_shape():
     back = unpickle_value(pickle_value(array))
     assert back.dtype == array.dtype
     assert back.tolist() == array.tolist()
+
+
+def test_tensors_are_taken_out_of_a_value_once_each_and_put_back_as_what_they_proved_to_be():
+    one, two = rg.tensor([1.0]), rg.tensor([2.0])
+    data, tensors = pickle_around_tensors(("name", {"a": [one, two], "b": one, "point": Point(3.0)}))
+    assert [tensor is taken for tensor, taken in zip(tensors, (one, two), strict=True)] == [True, True]
+    name, value = load(data, (), [np.array([5.0]), None])
+    assert (name, value["point"]) == ("name", Point(3.0))
+    assert value["a"][0].tolist() == [5.0]
+    assert value["a"][1] is None
+    assert value["b"] is value["a"][0]
+    with pytest.raises(NotShippable, match="lock"):
+        pickle_around_tensors([threading.Lock()])
 
 
 def test_instances_of_user_classes_come_back_as_such():

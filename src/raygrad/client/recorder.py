@@ -25,8 +25,9 @@ from raygrad.autograd.registry import Op
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import Stale
 from raygrad.errors import SessionError
-from raygrad.proto.graph import KIND_UNKNOWN, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, Spec
+from raygrad.proto.graph import KIND_UNKNOWN, ROLE_EMIT, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, Spec
 from raygrad.proto.layout import layout_of
+from raygrad.workers.pickling import pickle_around_tensors
 from raygrad.workers.registrations import with_registrations
 from raygrad.workers.shipping import Shipped, ship
 
@@ -344,6 +345,14 @@ class SessionRecorder(Recorder):
                     results.append(made.output(i, *(_definedness((value,)) if kind == "tensor" else (None, False))))
             return results
 
+    def emit(self, name: str, value: Any) -> None:
+        packed, tensors = pickle_around_tensors((name, value))
+        with self.lock:
+            sources = [Constant(packed), *(self.source(self.leaf(tensor)) for tensor in tensors)]
+            made = NodeRecord(self, ROLE_EMIT, "emit", (), sources, (), (), user_site())
+            made.effects = True
+            self.add_record(made)
+
     # ---- sync, submission and cells: the session's ------------------------------------------------------------------
 
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
@@ -362,6 +371,9 @@ class SessionRecorder(Recorder):
             self.retaining = before
 
     def submit(self) -> None:
+        task = state.here.task
+        if task is not None and task.recorder is self:
+            return  # an optimiser's step in a hook: the pass submits when it ends, and fails or holds as a whole (H8)
         with collector_paused():
             self.session.submit()
 
