@@ -20,7 +20,7 @@ from .modes import state
 from .node import Edge
 from .recording import Pending, Recorder
 from .tensor import Tensor
-from .traversal import Pass
+from .traversal import Pass, settled
 from .traversal import call_hook as call_hook
 from .views import Stale
 
@@ -181,10 +181,7 @@ def _known(captured: Any) -> Tensor | None:
     if captured is None:
         return None
     result: Tensor = captured if isinstance(captured, Tensor) else Tensor.made(captured)
-    data = result._data
-    if type(data) is Pending and data.defined is None and data.record.recorder.read(data) is None:
-        return None
-    return result
+    return None if settled(result._data) is None else result
 
 
 def _recorder_of(roots: Sequence[Place]) -> Recorder | None:

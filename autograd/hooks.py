@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +15,22 @@ class HookDict(dict[int, Any]):
     """Hooks by handle id, in order of registration; a pass takes a snapshot of the values."""
 
     __slots__ = ("__weakref__",)
+
+
+class ClientHook:
+    """A hook that is called in the program's own process, where a session would send any other to a worker (DR-06)."""
+
+    __slots__ = ("hook",)
+
+    def __init__(self, hook: Callable[..., Any]) -> None:
+        self.hook = hook
+
+    def __call__(self, *grads: Any) -> Any:
+        return self.hook(*grads)
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.hook, "__name__", type(self.hook).__name__)
 
 
 class RemovableHandle:

@@ -78,7 +78,9 @@ class MultiHandle:
         self.remove()
 
 
-def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> MultiHandle:
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all", client: bool = False
+) -> MultiHandle:
     """Call `fn` in each pass that produces gradients of some of `tensors`.
 
     Args:
@@ -86,6 +88,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
         fn: what is called; its result is not used.
         mode: "all": once all gradients that the pass will produce are ready, with a list aligned with `tensors` and
             None for the others; "any": with the first that is ready.
+        client: in a session, call it in this process; see `Tensor.register_hook`.
 
     Raises:
         ValueError: another mode.
@@ -96,7 +99,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     for index, tensor in enumerate(tensors):
         if not tensor.requires_grad:
             raise AutogradError(f"expected tensors that require grad, but tensor {index} does not: it gets no gradient")
-    hook = MultiGradHook(hook_for(fn, mode, None), mode, tensors)
+    hook = MultiGradHook(hook_for(fn, mode, client), mode, tensors)
     return MultiHandle([RemovableHandle(t.hooks_of_gradient(), Watch(hook, i)) for i, t in enumerate(tensors)])
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .derive import Meta, OpContext, vjp_arrays, vjp_tensors
-from .hooks import HookDict, RemovableHandle
+from .hooks import ClientHook, HookDict, RemovableHandle
 from .modes import state
 from .recording import Data, Pending, Record, Recorder
 
@@ -112,22 +112,24 @@ class Node:
         """Change the creation number: among ready nodes, those with a higher one run earlier."""
         self._sequence = number
 
-    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_hook(self, hook: Callable[..., Any], *, client: bool = False) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces `grad_inputs`.
 
-        `grad_inputs` has an entry per tensor that the node was applied to, None where no gradient is wanted.
+        `grad_inputs` has an entry per tensor that the node was applied to, None where no gradient is wanted. `client`:
+        see `Tensor.register_hook`.
         """
         if self._post_hooks is None:
             self._post_hooks = HookDict()
             self._hooked = True
-        return RemovableHandle(self._post_hooks, hook_for(hook, "post", self))
+        return RemovableHandle(self._post_hooks, hook_for(hook, "post", client))
 
-    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces `grad_outputs`."""
+    def register_prehook(self, hook: Callable[..., Any], *, client: bool = False) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces `grad_outputs`. `client`: see
+        `Tensor.register_hook`."""
         if self._pre_hooks is None:
             self._pre_hooks = HookDict()
             self._hooked = True
-        return RemovableHandle(self._pre_hooks, hook_for(hook, "pre", self))
+        return RemovableHandle(self._pre_hooks, hook_for(hook, "pre", client))
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         """Return the gradients of the inputs, aligned with `edges`, given those of the outputs."""
@@ -155,10 +157,13 @@ class Node:
         return f"<{self._title()} object at {id(self):#x}>"
 
 
-def hook_for(hook: Callable[..., Any], kind: str, owner: Node | None) -> Callable[..., Any]:
-    """Return `hook` as the ambient recorder wants to keep it (checked early that it can travel), or as it is."""
+def hook_for(hook: Callable[..., Any], kind: str, client: bool = False) -> Callable[..., Any]:
+    """Return `hook` as the ambient recorder wants to keep it (checked early that it can travel), or as it is; marked
+    if it is to be called at the `client`."""
     if not callable(hook):
         raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
+    if client:
+        return ClientHook(hook)
     recorder = state.here.recorder
     return hook if recorder is None else recorder.check_hook(kind, hook)
 

@@ -302,15 +302,18 @@ class Tensor(Exports, TensorMethods):
             self._accumulator = weakref.ref(accumulator)
         return accumulator, 0
 
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None], *, client: bool = False) -> RemovableHandle:
         """Call `hook(grad)` when this tensor's gradient is summed; what it returns, if not None, replaces it.
+
+        In a session it is called on the worker that has the gradient, or, with `client`, in this process while the pass
+        is recorded: then it may change what it captures, `grad` is pending, and reading it waits.
 
         Raises:
             RuntimeError: the tensor does not require grad.
         """
         if not self._requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
-        return RemovableHandle(self.hooks_of_gradient(), hook_for(hook, "tensor", self.grad_fn))
+        return RemovableHandle(self.hooks_of_gradient(), hook_for(hook, "tensor", client))
 
     def hooks_of_gradient(self) -> HookDict:
         """Return what runs when this tensor's gradient is summed: of a non-leaf it belongs to its node's output."""
@@ -331,7 +334,8 @@ class Tensor(Exports, TensorMethods):
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call `hook(tensor)` after each pass's gradient was added to this leaf's `.grad`.
 
-        The hook may change the tensor, or assign to its `.grad`. `grad()` accumulates nothing and does not run it.
+        The hook may change the tensor, or assign to its `.grad`. `grad()` accumulates nothing and does not run it. In
+        a session it is called in this process while the pass is recorded; what it does to tensors runs on the workers.
 
         Raises:
             RuntimeError: the tensor is no leaf, or does not require grad.

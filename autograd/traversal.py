@@ -22,10 +22,11 @@ from raygrad.errors import AutogradError
 from . import turns
 from .anomaly import Watcher
 from .derive import Meta, balanced_sum, quiet
+from .hooks import ClientHook
 from .modes import state
 from .multi_hooks import Watch
 from .node import AccumulateGrad, Edge, Node, accumulate, in_slots, over_tensors
-from .recording import Data, Recorder
+from .recording import Data, Pending, Recorder
 from .tensor import Tensor
 
 
@@ -300,13 +301,20 @@ class Pass:
         metas: Sequence[Meta | None],
         beside: Sequence[Any] = (),
     ) -> list[Any]:
-        if self.recorder is not None and not self.on_tensors:
-            return self.recorder.hook(kind, hook, node, values, metas, beside)
+        recorder = None if self.on_tensors else self.recorder
+        if recorder is not None:
+            if type(hook) is not ClientHook:
+                return recorder.hook(kind, hook, node, values, metas, beside)
+            values, beside = [settled(value) for value in values], [settled(value) for value in beside]
         shown = [_sealed(value) for value in values]
         results = call_hook(kind, hook, shown, [_sealed(value) for value in beside])
+        after = [
+            value if result is seal else result for value, seal, result in zip(values, shown, results, strict=True)
+        ]
+        if self.on_tensors:
+            return after
         return [
-            value if result is seal else result if result is None or self.on_tensors else result._data
-            for value, seal, result in zip(values, shown, results, strict=True)
+            (one._data if recorder is None else recorder.leaf(one)) if isinstance(one, Tensor) else one for one in after
         ]
 
 
@@ -361,6 +369,13 @@ def _checked(hook: Any, new: Any, old: Tensor | None) -> Tensor:
             f"hook '{_name_of(hook)}' has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"
         )
     return new
+
+
+def settled(value: Data | None) -> Data | None:
+    """Return a gradient, None if it proves undefined; waits where only running tells (H5)."""
+    if type(value) is Pending and value.defined is None and value.record.recorder.read(value) is None:
+        return None
+    return value
 
 
 def _name_of(hook: Any) -> str:

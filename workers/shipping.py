@@ -148,6 +148,7 @@ def _ship(obj: Any, in_process: bool) -> Shipped:
         pickler.dump(obj)
     except Exception as error:
         if in_process:
+            _warn_of_mutable(obj, name, pickler)
             return _as_it_is(obj, name, "unpicklable")
         raise NotShippable(refusal(obj, name, error)) from error
     mutable = _warn_of_mutable(obj, name, pickler)
@@ -212,7 +213,8 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler) -> bool:
         pass
     warnings.warn(
         f"'{name}' captures '{found[0]}', a mutable object of the client: what it changes there stays on the worker "
-        "that runs it; send values back with rg.emit(name, value), to a handler given to session.on(name, handler)",
+        "that runs it; send values back with rg.emit(name, value), to a handler given to session.on(name, handler), or "
+        "register it with client=True if it is a hook",
         UserWarning,
         stacklevel=_users_level(),
     )

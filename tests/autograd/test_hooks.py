@@ -131,3 +131,28 @@ def test_hooks_keep_their_order():
     handles = [RemovableHandle(hooks, name) for name in "abc"]
     handles[1].remove()
     assert list(hooks.values()) == ["a", "c"]
+
+
+def test_dr_06_without_a_session_hooks_of_the_client_are_like_any_other():
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3.0
+    y.register_hook(lambda g: g * 2.0, client=True)
+    y.grad_fn.register_prehook(lambda grads: (grads[0] + 1.0,), client=True)
+    y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * outputs[0],), client=True)
+    seen: list[Any] = []
+    rg.autograd.graph.register_multi_grad_hook([x], seen.extend, client=True)
+    y.sum().backward()
+    assert x.grad.tolist() == [27.0, 27.0]
+    assert seen[0].tolist() == [27.0, 27.0]
+
+
+def test_dr_06_a_hook_of_the_client_goes_by_its_own_name():
+    def shortens(grad: Any) -> Any:
+        return grad[:1]
+
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    x.register_hook(shortens, client=True)
+    with pytest.raises(RuntimeError, match="hook 'shortens' has changed the size"):
+        x.sum().backward()
+    with pytest.raises(TypeError, match="callable"):
+        x.register_hook(3, client=True)

@@ -104,6 +104,39 @@ def test_forward_backward_and_hooks_run_in_the_workers(recording: Any) -> None:
     assert os.getpid() not in run.hooks
 
 
+def test_hk_17_what_a_hook_after_accumulation_applies_runs_in_the_workers(recording: Any) -> None:
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    Where.apply(x)  # learned here
+    called: list[int] = []
+
+    def move(leaf: Any) -> None:
+        called.append(os.getpid())
+        with rg.no_grad():
+            leaf.sub_(Where.apply(leaf.grad))
+
+    x.register_post_accumulate_grad_hook(move)
+    (x * 3.0).sum().backward()
+    assert x.tolist() == [-5.0, -4.0]
+    run = recording.last_run.wait()
+    assert called == [os.getpid()]
+    assert {pid for _, pid in run.emits}.isdisjoint(called)
+
+
+def test_dr_06_a_hook_that_fills_a_list_of_the_client_is_warned_of(recording: Any) -> None:
+    seen: list[Any] = []
+
+    def keep(grad: Any) -> None:
+        seen.append(grad)
+
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.warns(UserWarning, match=r"'keep' captures 'seen'.*client=True"):
+        x.register_hook(keep)
+    x.register_hook(keep, client=True)
+    (x * 3.0).sum().backward()
+    recording.last_run.wait()
+    assert [grad.tolist() for grad in seen] == [[3.0, 3.0]]
+
+
 @pytest.mark.parametrize("where", ["forward", "backward", "hook"])
 def test_a_remote_exception_is_the_users_own_and_says_where(recording: Any, where: str) -> None:
     def program() -> Any:

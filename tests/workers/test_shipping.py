@@ -353,6 +353,17 @@ def test_a_captured_container_warns_once_in_every_kind_of_session(in_process: bo
     ship(hook, in_process=in_process)  # again: warnings are errors here
 
 
+def test_a_captured_container_warns_also_beside_what_cannot_be_pickled():
+    lock, seen = threading.Lock(), []
+
+    def hook(grad: Any) -> None:
+        with lock:
+            seen.append(grad)
+
+    with pytest.warns(UserWarning, match=r"'hook' captures 'seen'.*client=True"):
+        ship(hook, in_process=True)
+
+
 def test_the_state_of_a_callable_object_warns_too():
     class Recorder:
         def __init__(self) -> None:

@@ -106,7 +106,7 @@ def the_mode_in_hooks(T: Any, log: Log) -> Any:
     return [g, h]
 
 
-@program("HK-13", eager_only="the session side is not built yet: what a hook emits in a pass under create_graph")
+@program("HK-13", "DR-06")
 def the_mode_that_hooks_see(T: Any, log: Log) -> Any:
     """A hook that runs in the mode of the caller instead of the pass's."""
     x = leaf(T, 3)
@@ -115,6 +115,88 @@ def the_mode_that_hooks_see(T: Any, log: Log) -> Any:
     T.autograd.grad(y.sum(), x, create_graph=True)
     (g,) = T.autograd.grad((y * y).sum(), x)
     return [g]
+
+
+@program("HK-13", "DR-06", "H20")
+def what_hooks_tell_under_create_graph(T: Any, log: Log) -> Any:
+    """What a hook tells that is lost where the pass is recorded, or told in another order than what backward tells."""
+
+    class Tells(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            log("forward", x.detach())
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            log("backward", g.detach())
+            return g * x * 2.0
+
+    def before(grads: Any) -> None:
+        log("before", [g.detach() for g in grads])
+
+    def after(inputs: Any, outputs: Any) -> None:
+        log("after", {"inputs": [g.detach() for g in inputs], "outputs": len(outputs)})
+
+    x = leaf(T, 3)
+    y = Tells.apply(x * 2.0)
+    y.register_hook(lambda g: log("gradient", g.detach()))
+    y.grad_fn.register_prehook(before)
+    y.grad_fn.register_hook(after)
+    z = Tells.apply(y)
+    (g,) = T.autograd.grad(z.sum(), x, create_graph=True)
+    log("between", "the passes")
+    (g * g).sum().backward()
+    return [g, x.grad]
+
+
+@program("DR-06", "HK-01", "HK-04", "ND-09", "HK-18", torch=False)
+def hooks_at_the_client(T: Any, log: Log) -> Any:
+    """A hook with `client=True` that fills another list than the program's, is passed by, or changes nothing."""
+
+    class Stops(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    found: list[Any] = []
+
+    def keep(*grads: Any) -> None:
+        found.append([T.is_grad_enabled(), *grads])
+
+    def double(g: Any) -> Any:
+        found.append(g.sum().item())
+        return g * 2.0
+
+    x = leaf(T, 3)
+    y = np_tanh(T).apply(x * 2.0)
+    y.register_hook(double, client=True)
+    y.register_hook(lambda g: log("later", g))
+    y.grad_fn.register_prehook(lambda grads: (grads[0] + T.ones(3, dtype=T.float64),), client=True)
+    y.grad_fn.register_hook(keep, client=True)
+    T.autograd.graph.register_multi_grad_hook([x, y], keep, client=True)
+    handle = T.autograd.graph.register_multi_grad_hook([y, x], keep, mode="any", client=True)
+    for _ in range(2):  # what a backward leaves undefined is known from the second time on
+        y.register_hook(keep, client=True)
+        (y.sum() + Stops.apply(y).sum()).backward(retain_graph=True)
+        handle.remove()
+        stopped = x * 3.0
+        stopped.register_hook(keep, client=True)
+        Stops.apply(stopped).sum().backward()
+    with raises(RuntimeError, "hook 'wrong' has changed the size of value"):
+
+        def wrong(g: Any) -> Any:
+            return g[:1]
+
+        x.register_hook(wrong, client=True)
+        (x * 2.0).sum().backward()
+    return [found, x.grad]
 
 
 @program("HK-14")
@@ -182,6 +264,26 @@ def hooks_after_accumulation(T: Any, log: Log) -> Any:
     Mul.apply(x, y).sum().backward(inputs=[y])
     Mul.apply(x, y).sum().backward(inputs=[x])
     return [found, x, x.grad, y.grad]
+
+
+@program("HK-17", "DR-06", "H20")
+def what_hooks_after_accumulation_tell(T: Any, log: Log) -> Any:
+    """What such a hook tells that is lost, or what it does to a parameter that later steps do not see."""
+    x, y = leaf(T, 3), leaf(T, 3, seed=1)
+    x.register_hook(lambda g: log("x arrives", g))
+    optimizer = T.optim.SGD([x], lr=0.1, momentum=0.9)
+
+    def step(leaf: Any) -> None:
+        log("x", leaf.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+        log("stepped", leaf.detach())
+
+    x.register_post_accumulate_grad_hook(step)
+    y.register_post_accumulate_grad_hook(lambda leaf: log("y", [leaf.grad, "accumulated"]))
+    for _ in range(3):
+        np_mul(T).apply(x, y).sum().backward()
+    return [x, x.grad is None, y.grad]
 
 
 @program("HK-17")
