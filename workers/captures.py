@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, MethodType
-from typing import Any, Final
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, cast
 
 DEPTH: Final = 8
 """Steps that the search for a culprit takes into nested objects."""
@@ -16,6 +16,8 @@ DEPTH: Final = 8
 MUTATORS: Final = frozenset(
     "add append appendleft clear discard extend insert pop popitem remove reverse setdefault sort update".split()
 )
+_CONSTRUCTORS: Final = frozenset(("__init__", "__new__", "__post_init__", "__setstate__", "__init_subclass__"))
+_NOTHING: Final = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "RESUME", "PRECALL"))
 _STORES: Final = frozenset((dis.opmap["STORE_SUBSCR"], dis.opmap["DELETE_SUBSCR"]))
 
 
@@ -28,6 +30,82 @@ def _writes(code: CodeType) -> bool:
     if not MUTATORS.isdisjoint(code.co_names) or not _STORES.isdisjoint(code.co_code[::2]):
         return True
     return any(_writes(const) for const in code.co_consts if isinstance(const, CodeType))
+
+
+def changed_by(obj: Any, is_installed: Callable[[Any], bool]) -> str | None:
+    """Return the name of a variable or attribute that outlives a call of the code and that it may change (not what a
+    container holds: `writes_to`); None if there is none. What `is_installed` is not looked into."""
+    return _changed(obj, False, is_installed, {}, DEPTH)
+
+
+def _changed(
+    obj: Any, bound: bool, is_installed: Callable[[Any], bool], seen: dict[int, Any], depth: int
+) -> str | None:
+    """Look at code whose first argument outlives the call, if it is `bound`."""
+    if id(obj) in seen or not depth or is_installed(obj):
+        return None
+    seen[id(obj)] = obj
+    if isinstance(obj, FunctionType):
+        found = _stored(obj.__code__, frozenset(obj.__code__.co_freevars), bound)
+        if found is not None:
+            return found
+    elif isinstance(obj, classmethod | MethodType):
+        return _changed(obj.__func__, True, is_installed, seen, depth)  # pyright: ignore[reportUnknownMemberType]
+    elif getattr(obj, "__dict__", None) and not isinstance(obj, type | ModuleType | staticmethod):
+        for cls in type(obj).__mro__:
+            for name, member in () if is_installed(cls) else list(vars(cls).items()):
+                if name not in _CONSTRUCTORS:
+                    found = _changed(member, isinstance(member, FunctionType), is_installed, seen, depth - 1)
+                    if found is not None:
+                        return found
+    for _, value in captured(obj):
+        found = _changed(value, False, is_installed, seen, depth - 1)
+        if found is not None:
+            return found
+    return None
+
+
+def _stored(code: CodeType, free: frozenset[str], bound: bool) -> str | None:
+    """Return the name that code stores to outside itself, None if it does not."""
+    before: list[dis.Instruction] = []
+    for one in dis.get_instructions(code):
+        if one.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            return str(one.argval)
+        if one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval in free:
+            return str(one.argval)
+        if one.opname in ("STORE_ATTR", "DELETE_ATTR") and _outlives(_root(before), code, free, bound):
+            return str(one.argval)
+        if one.opname not in _NOTHING:
+            before.append(one)
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            found = _stored(const, free, False)
+            if found is not None:
+                return found
+    return None
+
+
+def _root(before: list[dis.Instruction]) -> dis.Instruction | None:
+    """Return what loaded the object whose attribute is stored to next: `a` of `a.b.c = 1` and of `a.b.c += 1`."""
+    position = len(before) - 1
+    if position >= 0 and before[position].opname == "SWAP":  # in `a.b += 1` the object was copied before it was read
+        while position >= 0 and before[position].opname != "COPY":
+            position -= 1
+        position -= 1
+    while position >= 0 and before[position].opname == "LOAD_ATTR":
+        position -= 1
+    return before[position] if position >= 0 else None
+
+
+def _outlives(loaded: dis.Instruction | None, code: CodeType, free: frozenset[str], bound: bool) -> bool:
+    if loaded is None:
+        return True
+    argval: Any = loaded.argval
+    name = str(cast("tuple[Any, ...]", argval)[-1] if type(argval) is tuple else argval)
+    is_first = bound and bool(code.co_varnames) and name == code.co_varnames[0]
+    if loaded.opname.startswith("LOAD_FAST"):
+        return is_first
+    return is_first or name in free or loaded.opname not in ("LOAD_DEREF", "LOAD_CLASSDEREF")
 
 
 def culprit(obj: Any, fits: Callable[[Any], bool]) -> str:

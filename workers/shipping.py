@@ -14,7 +14,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from types import FunctionType, MethodType, ModuleType
@@ -25,11 +25,22 @@ import numpy as np
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .captures import writes_to
+from .captures import changed_by, writes_to
 from .exceptions import pack_exception as pack_exception
 from .exceptions import unpack_exception as unpack_exception
-from .likeness import Likeness, Unsure
-from .pickling import MUTABLE, ClassName, CodePickler, class_table, digest, import_name, load, opens_as_worker, refusal
+from .likeness import Likeness, Watch
+from .pickling import (
+    MUTABLE,
+    ClassName,
+    CodePickler,
+    class_table,
+    digest,
+    import_name,
+    imports_alike,
+    load,
+    opens_as_worker,
+    refusal,
+)
 from .pickling import opening_as_worker as opening_as_worker
 from .pickling import pickle_value as pickle_value
 from .pickling import unpickle_value as unpickle_value
@@ -46,13 +57,19 @@ BOUND_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipment:
-    """User code on its way to a worker: exactly one of `live`, an import name and `payload` is given."""
+    """User code on its way to a worker: the object itself (`live`), an import name, or a `payload`.
+
+    With a live object comes its payload where it has one: that is used instead when the object is not any more what it
+    was when it was shipped.
+    """
 
     fingerprint: str
     name: str
     """What to call it in messages."""
     live: Any = field(default=None, compare=False, repr=False)
     """The object itself: within one process only."""
+    watch: Watch | None = field(default=None, compare=False, repr=False)
+    """Of a live object: tells whether it reads now what it read when it was shipped. None: it need not."""
     module: str = ""
     qualname: str = ""
     payload: bytes = field(default=b"", repr=False)
@@ -93,74 +110,84 @@ class Shipped(NamedTuple):
     fingerprint: str
     shipment: Shipment
     captured: tuple[Tensor | np.ndarray[Any, Any], ...]
+    watch: Watch
+    """Tells whether the same code would be shipped alike now."""
 
 
 # ---- out -------------------------------------------------------------------------------------------------------------
-
-_unpicklable_numbers = count()
-_unpicklable: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
 def ship(obj: Any, *, in_process: bool = False) -> Shipped:
     """Return how a user's function, class or callable object travels, with the arrays and tensors that it captures.
 
     The fingerprint stays the same while the definition does, whatever it captures. With `in_process` the code is used
-    as it is if it captures nothing that has to become an input of its node, also when it could not be pickled.
+    as it is if it captures nothing that has to become an input of its node, also when it could not be pickled; yet what
+    it reads (variables, attributes) is always what it was when it was shipped, unless it changes such things itself.
 
     Warns (UserWarning, once per object): it captures a list, dict or set, of which a worker changes its own copy only.
 
     Raises:
         NotShippable: it captures something that cannot leave this process; names the variable.
     """
-    try:
-        looks = Likeness(obj)
-    except Unsure:
-        return _ship(obj, in_process)
-    known = _shipped.get((in_process, looks.key))
+    looks = Likeness(obj)
+    known = _shipped.get((in_process, looks.key)) if looks.sure else None
     if known is None:
-        shipped = _ship(obj, in_process)
+        shipped = _ship(obj, in_process, looks.watch)
         places = {id(one): place for place, one in enumerate(looks.captured)}
-        if len(places) == len(shipped.captured) and all(id(one) in places for one in shipped.captured):
+        alike = (
+            looks.sure and len(places) == len(shipped.captured) and all(id(one) in places for one in shipped.captured)
+        )
+        if alike and not (in_process and _is_one_of_a_kind(shipped)):
             order = tuple([places[id(one)] for one in shipped.captured])
-            _shipped[in_process, looks.key] = (shipped._replace(captured=()), order, looks.held)
+            _shipped[in_process, looks.key] = (shipped.shipment, order, looks.held)
             if len(_shipped) > OPENED_KEPT:
                 _shipped.popitem(last=False)
         return shipped
-    shipped, order, _ = known
-    return shipped._replace(captured=tuple([looks.captured[place] for place in order])) if order else shipped
+    shipment, order, _ = known
+    return Shipped(shipment.fingerprint, shipment, tuple([looks.captured[place] for place in order]), looks.watch)
 
 
-_shipped: OrderedDict[tuple[bool, Any], tuple[Shipped, tuple[int, ...], Any]] = OrderedDict()
-"""By likeness, what was shipped before, without what it captured; the order of that; what the likeness holds."""
+_shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] = OrderedDict()
+"""By likeness, what was shipped before; the order of what it captures; what the likeness holds."""
 
 
-def _ship(obj: Any, in_process: bool) -> Shipped:
+def _is_one_of_a_kind(shipped: Shipped) -> bool:
+    """Tell whether code is used as it is for what it shares with the client: its like is not it."""
+    return shipped.shipment.live is not None and not shipped.shipment.payload
+
+
+def _ship(obj: Any, in_process: bool, watch: Watch) -> Shipped:
     """Ship code that is like none before."""
     name = str(getattr(obj, "__name__", None) or type(obj).__name__)
     home = import_name(obj)
     if home is not None:
         fingerprint = digest(":".join(home).encode())
-        live = obj if in_process else None
-        return Shipped(fingerprint, _by_name(fingerprint, name, home, live), ())
+        return Shipped(fingerprint, _by_name(fingerprint, name, home, obj if in_process else None), (), watch)
+    changed = changed_by(obj, _is_installed)
     buffer = io.BytesIO()
     pickler = CodePickler(buffer)
     try:
         pickler.dump(obj)
     except Exception as error:
         if in_process:
-            _warn_of_mutable(obj, name, pickler)
-            return _as_it_is(obj, name, "unpicklable")
+            return _as_it_is(obj, name, watch, watched=not _warn_of_mutable(obj, name, pickler, changed))
         raise NotShippable(refusal(obj, name, error)) from error
-    mutable = _warn_of_mutable(obj, name, pickler)
-    if in_process and mutable and not pickler.captured:
-        return _as_it_is(obj, name, "stateful")  # its like is not it: what it captures is shared with the client
+    shares = _warn_of_mutable(obj, name, pickler, changed)
+    as_it_is = in_process and not pickler.captured
+    if as_it_is and shares:
+        return _as_it_is(obj, name, watch, watched=False)
     payload = buffer.getvalue()
     fingerprint = digest(payload)
-    if in_process and not pickler.captured:
-        return Shipped(fingerprint, Shipment(fingerprint=fingerprint, name=name, live=obj), ())
     classes = class_table(fingerprint, pickler, obj)
     shipment = Shipment(fingerprint=fingerprint, name=name, payload=payload, classes=classes)
-    return Shipped(fingerprint, shipment, tuple(pickler.captured))
+    if as_it_is:
+        shipment = replace(shipment, live=obj, watch=watch)
+    return Shipped(fingerprint, shipment, tuple(pickler.captured), watch)
+
+
+def _is_installed(obj: Any) -> bool:
+    """Tell whether an object is nothing of the user's."""
+    return imports_alike(obj.__name__) if isinstance(obj, ModuleType) else import_name(obj) is not None
 
 
 def _by_name(fingerprint: str, name: str, home: tuple[str, str], live: Any) -> Shipment:
@@ -169,19 +196,28 @@ def _by_name(fingerprint: str, name: str, home: tuple[str, str], live: Any) -> S
     return Shipment(fingerprint=fingerprint, name=name, module=home[0], qualname=home[1])
 
 
-def _as_it_is(obj: Any, name: str, why: str) -> Shipped:
-    """Ship an object by reference under a fingerprint of its own."""
+def _as_it_is(obj: Any, name: str, watch: Watch, *, watched: bool) -> Shipped:
+    """Ship an object by reference under a fingerprint of its own: it shares its state with the client, or cannot be
+    pickled. What is `watched` gets another one when it reads something else than before."""
     key = obj.__func__ if isinstance(obj, MethodType) else obj
     try:
-        number = _unpicklable.get(key)
-        if number is None:
-            number = _unpicklable[key] = f"{why} {next(_unpicklable_numbers)}"
+        number, before = _numbers.get(key, (None, None))
+        if number is None or (before is not None and not before.holds()):
+            number = next(_new_numbers)
+            _numbers[key] = number, watch if watched else None
     except TypeError:  # takes no weak references, or is not hashable
-        number = f"{why} {next(_unpicklable_numbers)}"
+        number = next(_new_numbers)
+    told = f"as it is {number}"
     if isinstance(obj, MethodType):
-        number += f" of {id(obj.__self__)}"
-    fingerprint = digest(number.encode())
-    return Shipped(fingerprint, Shipment(fingerprint=fingerprint, name=name, live=obj), ())
+        told += f" of {id(obj.__self__)}"
+    fingerprint = digest(told.encode())
+    shipment = Shipment(fingerprint=fingerprint, name=name, live=obj, watch=watch if watched else None)
+    return Shipped(fingerprint, shipment, (), watch if watched else Watch())
+
+
+_new_numbers = count()
+_numbers: weakref.WeakKeyDictionary[Any, tuple[int, Watch | None]] = weakref.WeakKeyDictionary()
+"""Of code that is used as it is."""
 
 
 # ---- the warning of DR-06 -------------------------------------------------------------------------------------------
@@ -189,10 +225,11 @@ def _as_it_is(obj: Any, name: str, why: str) -> Shipped:
 _warned: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler) -> bool:
-    """Warn once of a captured container that the code might fill for the client; tell whether there is one.
+def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | None) -> bool:
+    """Warn once of what the code changes, or of a captured container that it might fill, for the client; tell whether
+    there is such a thing.
 
-    A class is warned of only where its code writes to one: its tables of constants are no mistake.
+    A class is warned of only where its code writes to a container: its tables of constants are no mistake.
     """
     found = [variable for function, variable in pickler.mutable if not isinstance(obj, type) or writes_to(function)]
     subject = obj.__self__ if isinstance(obj, MethodType) else obj
@@ -203,7 +240,7 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler) -> bool:
             for key, value in state.items()
             if isinstance(value, MUTABLE) and not key.startswith("__")
         )
-    if not found:
+    if changed is None and not found:
         return False
     try:
         if subject in _warned:
@@ -211,10 +248,11 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler) -> bool:
         _warned.add(subject)
     except TypeError:  # takes no weak references, or is not hashable: warned each time
         pass
+    what = f"captures '{found[0]}', a mutable object" if found else f"changes '{changed}', which is"
     warnings.warn(
-        f"'{name}' captures '{found[0]}', a mutable object of the client: what it changes there stays on the worker "
-        "that runs it; send values back with rg.emit(name, value), to a handler given to session.on(name, handler), or "
-        "register it with client=True if it is a hook",
+        f"'{name}' {what} of the client: what it changes there stays on the worker that runs it; send values back with "
+        "rg.emit(name, value), to a handler given to session.on(name, handler), or register it with client=True if it is "
+        "a hook",
         UserWarning,
         stacklevel=_users_level(),
     )
@@ -243,10 +281,19 @@ def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
     Opened once per process if it captures nothing, else once per set of captured objects, while it is remembered.
 
     Raises:
-        NotShippable: the worker lacks a module that the code imports.
+        NotShippable: the worker lacks a module that the code imports; or live code reads something else than when it
+            was shipped, and could not be copied then.
     """
     if shipment.live is not None:
-        return shipment.live
+        if shipment.watch is None or shipment.watch.holds():
+            return shipment.live
+        if not shipment.payload:
+            raise NotShippable(
+                f"something that '{shipment.name}' reads (a variable, an attribute of its class) was changed after it "
+                "was applied and before it ran, and it captures what cannot be copied; pass what changes as an argument"
+            )
+        with opening_as_worker():  # a copy that reads what the object read when it was shipped
+            return open_shipment(replace(shipment, live=None))
     if not captured:
         key = (shipment.fingerprint, opens_as_worker())
         found = _opened.get(key)

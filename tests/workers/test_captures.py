@@ -3,7 +3,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from raygrad.workers.captures import captured, culprit, writes_to
+import pytest
+
+from raygrad.workers.captures import captured, changed_by, culprit, writes_to
 
 TABLE = {"a": 1}
 SEEN: list[Any] = []
@@ -62,3 +64,109 @@ def test_defaults_attributes_and_self_are_searched():
 
 def test_an_object_that_is_itself_the_culprit_has_no_path():
     assert culprit(threading.Lock(), fits) == ""
+
+
+class Counter:
+    limit = 3
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def up(self) -> None:
+        self.count += 1
+
+    def read(self) -> int:
+        return self.count
+
+
+class Settings:
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def scaled(self, value: float) -> float:
+        return value * self.rate
+
+
+COUNTER, SETTINGS = Counter(), Settings(1.0)
+total = 0
+
+
+def installed(obj: Any) -> bool:
+    return getattr(obj, "__module__", "") != __name__
+
+
+def counts_with_nonlocal() -> Any:
+    seen = 0
+
+    def hook(grad: Any) -> None:
+        def inner() -> None:
+            nonlocal seen
+            seen += 1
+
+        inner()
+
+    return hook
+
+
+def counts_in_a_global(grad: Any) -> None:
+    global total
+    total += 1
+
+
+def counts_on_an_object(grad: Any) -> None:
+    COUNTER.count += 1
+
+
+def sets_on_an_object(grad: Any) -> None:
+    COUNTER.other = grad  # type: ignore[attr-defined]
+
+
+def sets_deeper(grad: Any) -> None:
+    SETTINGS.rate.real.imag = grad  # type: ignore[misc]
+
+
+def calls_a_method_that_counts(grad: Any) -> None:
+    COUNTER.up()
+
+
+def calls_who_counts(grad: Any) -> None:
+    counts_in_a_global(grad)
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        (counts_with_nonlocal(), "seen"),
+        (counts_in_a_global, "total"),
+        (counts_on_an_object, "count"),
+        (sets_on_an_object, "other"),
+        (sets_deeper, "imag"),
+        (calls_a_method_that_counts, "count"),
+        (calls_who_counts, "total"),
+        (COUNTER.up, "count"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_code_that_changes_what_outlives_its_call_is_found_with_the_name(code: Any, name: str):
+    assert changed_by(code, installed) == name
+
+
+def forward_like(ctx: Any, x: Any) -> Any:
+    ctx.rate = SETTINGS.rate
+    ctx.rate += 1
+    own = Counter()
+    own.up()
+    own.count = 4
+    total = 0
+
+    def inner() -> None:
+        nonlocal total
+        total += 1
+
+    inner()
+    return SETTINGS.scaled(x)
+
+
+@pytest.mark.parametrize("code", [forward_like, SETTINGS.scaled, lambda grad: grad * SETTINGS.rate, reads])
+def test_code_that_changes_its_arguments_and_what_it_makes_itself_changes_nothing_that_stays(code: Any):
+    assert changed_by(code, installed) is None

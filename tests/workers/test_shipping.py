@@ -391,3 +391,71 @@ def test_in_process_a_hook_with_a_container_of_its_own_is_not_taken_for_its_like
     assert shipped[0].fingerprint != shipped[1].fingerprint
     open_shipment(shipped[1].shipment)(1)
     assert (first_seen, second_seen) == ([], [1])
+
+
+def rated() -> tuple[Any, Any]:
+    """Return a Function that reads a variable, and what sets that."""
+    rate = 2
+
+    class Rated(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * rate
+
+    def change(value: int) -> None:
+        nonlocal rate
+        rate = value
+
+    return Rated, change
+
+
+def test_in_process_code_reads_what_it_read_when_it_was_shipped():
+    rated_class, change = rated()
+    first = ship(rated_class, in_process=True)
+    assert open_shipment(first.shipment) is rated_class
+    change(3)
+    assert not first.watch.holds()
+    second = ship(rated_class, in_process=True)
+    assert second.fingerprint != first.fingerprint
+    assert open_shipment(second.shipment) is rated_class
+    copy = open_shipment(first.shipment)
+    assert copy is not rated_class
+    assert open_shipment(first.shipment) is copy
+    assert copy.forward(None, 1) == 2
+    assert rated_class.forward(None, 1) == 3
+    change(2)
+    assert ship(rated_class, in_process=True).fingerprint == first.fingerprint
+    assert open_shipment(first.shipment) is rated_class
+
+
+def test_in_process_code_that_changes_what_it_captures_shares_it_with_the_client():
+    seen = 0
+
+    def hook(grad: Any) -> None:
+        nonlocal seen
+        seen += grad
+
+    with pytest.warns(UserWarning, match="'hook' changes 'seen', which is of the client.*rg.emit"):
+        shipped = ship(hook, in_process=True)
+    for _ in range(2):
+        open_shipment(shipped.shipment)(1)
+        assert shipped.watch.holds()
+        assert ship(hook, in_process=True).fingerprint == shipped.fingerprint
+    assert seen == 2
+
+
+def test_in_process_code_that_can_neither_be_copied_nor_read_what_it_read_is_refused():
+    lock, rate = threading.Lock(), 2
+
+    def hook(grad: Any) -> Any:
+        with lock:
+            return grad * rate
+
+    first = ship(hook, in_process=True)
+    assert open_shipment(first.shipment)(1) == 2
+    rate = 3
+    with pytest.raises(NotShippable, match=r"'hook' reads.*was changed after it was applied.*pass what changes"):
+        open_shipment(first.shipment)
+    second = ship(hook, in_process=True)
+    assert second.fingerprint != first.fingerprint
+    assert open_shipment(second.shipment)(1) == 3

@@ -167,9 +167,10 @@ class SessionRecorder(Recorder):
         self.records[:] = kept
 
     def code(self, obj: Any) -> Shipped:
-        """Return how user code travels: its fingerprint, taken once per submission, and what it captures (H16, H17)."""
+        """Return how user code travels: its fingerprint, taken anew when something that it reads has changed, and what
+        it captures (H16, H17)."""
         found = self._shipped.get(obj) if _hashable(obj) else None
-        if found is None:
+        if found is None or not found.watch.holds():
             found = ship(obj, in_process=self.by_reference)
             if not self.by_reference:
                 found = with_registrations(found)

@@ -241,3 +241,104 @@ def a_failed_pass_leaves_gradients_as_they_were(T: Any, log: Log) -> Any:
         (Refuses.apply(x) * constant(T, 3)).sum().backward()
     square(T).apply(x).sum().backward()
     return [before, x.grad]
+
+
+def _scaling(T: Any, read: Any) -> Any:
+    """Return a Function that multiplies by what `read()` says in forward, and in backward by what it says then."""
+
+    class Scales(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.rate = read()
+            return x * ctx.rate
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.rate
+
+    return Scales
+
+
+@program("DR-13", "H17", "H23", "FN-10")
+def a_captured_number_is_that_of_the_application(T: Any, log: Log) -> Any:
+    """A closure whose number changes between applications, before they ran and after: the last one counts for all."""
+    rate = 2.0
+    scales = _scaling(T, lambda: rate)
+    x = leaf(T, 3)
+    first = scales.apply(x)
+    results = []
+    for step in range(3):
+        rate = 3.0 + step
+        second = scales.apply(x)
+        rate = 10.0 + step
+        third = scales.apply(x)
+        rate = 100.0
+        (second + third).sum().backward()
+        rate = 1000.0
+        results.append([second, third, x.grad.clone()])
+    first.sum().backward()
+    return [first, results, x.grad]
+
+
+@program("DR-13", "H17", "H23")
+def a_class_attribute_is_that_of_the_application(T: Any, log: Log) -> Any:
+    """An attribute of the Function, and a table that it reads, changed after the application."""
+    table = {"rate": 2.0}
+
+    class Scales(T.autograd.Function):
+        power = 1.0
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.rate = table["rate"] * Scales.power
+            return x * ctx.rate
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.rate
+
+    x = leaf(T, 2)
+    outs = [Scales.apply(x)]
+    for change in range(3):
+        Scales.power = 2.0 + change
+        outs.append(Scales.apply(x))
+        table["rate"] = 5.0 + change
+        outs.append(Scales.apply(x))
+        Scales.power = 0.0
+    T.stack(outs).sum().backward()
+    return [outs, x.grad]
+
+
+class _Settings:
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+
+@program("DR-13", "H17", "H23")
+def an_attribute_of_a_captured_object_is_that_of_the_application(T: Any, log: Log) -> Any:
+    """An object with settings, changed after the application."""
+    settings = _Settings(2.0)
+    scales = _scaling(T, lambda: settings.rate)
+    x = leaf(T, 2)
+    outs = []
+    for rate in (2.0, 3.0, 4.0, 3.0):
+        settings.rate = rate
+        outs.append(scales.apply(x))
+    settings.rate = 0.0
+    T.stack(outs).sum().backward()
+    return [outs, x.grad]
+
+
+@program("DR-06", "HK-02", "H23")
+def the_variable_of_a_loop_in_a_hook(T: Any, log: Log) -> Any:
+    """Hooks made in a loop read the loop's variable when they fire, and the next pass another value."""
+    x = leaf(T, 2)
+    y = x * 2.0
+    for factor in (2.0, 3.0):
+        y.register_hook(lambda grad: grad * factor)  # noqa: B023 - what is shown
+    y.sum().backward(retain_graph=True)
+    factor = 7.0
+    seen = x.grad.clone()
+    y.sum().backward()
+    factor = 0.0
+    return [seen, x.grad]
