@@ -251,8 +251,8 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
     what = f"captures '{found[0]}', a mutable object" if found else f"changes '{changed}', which is"
     warnings.warn(
         f"'{name}' {what} of the client: what it changes there stays on the worker that runs it; send values back with "
-        "rg.emit(name, value), to a handler given to session.on(name, handler), or register it with client=True if it is "
-        "a hook",
+        "rg.emit(name, value), to a handler given to session.on(name, handler), or register it with client=True if it "
+        "is a hook",
         UserWarning,
         stacklevel=_users_level(),
     )
