@@ -21,8 +21,9 @@ from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.graph import ROLE_EMIT, ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, UNDEFINED, Node, Spec
 from raygrad.proto.program import Program, Step
 
+from .derivatives import compile_function_vjp
 from .emit import emit
-from .functions import Execute, Host, Slots, compile_function, compile_function_vjp, given
+from .functions import Execute, Host, Slots, compile_function, given
 from .pickling import load
 
 _ARRAY = np.ndarray

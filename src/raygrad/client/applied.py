@@ -21,7 +21,7 @@ from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.contexts import WRITABLE
-from raygrad.workers.functions import CHANGES, READS
+from raygrad.workers.derivatives import CHANGES, READS
 
 from .records import snapshot
 from .vjps import Claim, RecordedVjp, record_vjp

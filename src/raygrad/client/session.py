@@ -25,8 +25,8 @@ from raygrad.proto.program import Record as RunRecord
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.planner import Planner
+from raygrad.workers.derivatives import CHANGES, CONDUCT
 from raygrad.workers.driver import Driver, Kept
-from raygrad.workers.functions import CHANGES, CONDUCT
 from raygrad.workers.host import POISON
 from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
 

@@ -1,0 +1,47 @@
+"""The derivatives of user Functions as a worker runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import raygrad as rg
+from raygrad.proto.graph import KEEP_ON_WORKER, ROLE_FUNCTION, UNDEFINED, VJP, Graph, Node
+
+from .test_runner import CONTEXT, VECTOR, host_with, run
+
+
+def test_h7_the_third_derivative_comes_from_one_backward() -> None:
+    class Cube(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return grad * x * x * 3.0
+
+    host, (fn,) = host_with(Cube)
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, ()))
+    level1 = (1, 0, -1)  # cotangent, x, (y not saved)
+    level2 = (1, *level1)
+    level3 = (UNDEFINED, 1, UNDEFINED, *level2)
+    rest = (0, "", None, 1, (), 0)
+    first = Node(ROLE_FUNCTION, fn, (VJP,), (2, *level1), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=2)
+    second = Node(
+        ROLE_FUNCTION, fn, (VJP,) * 2, (2, *level2), (1, 0), (4, 1, 1, (1,), (2,), 0, 0, None, 1, (), 0), near=2
+    )
+    third = Node(
+        ROLE_FUNCTION, fn, (VJP,) * 3, (2, *level3), (1, 0), (7, 1, 1, (2,), (3, 5), 0, 0, None, 1, (), 0), near=2
+    )
+    graph = Graph(
+        (VECTOR, CONTEXT), (0, 0), (forward, first, second, third), tuple((v, KEEP_ON_WORKER) for v in (5, 7, 9))
+    )
+    record, values = run(graph, [np.array([1.0, 2.0]), np.array([1.0, 1.0])], host)
+    assert record.failure is None, record.failure
+    assert values[5].tolist() == [3.0, 12.0]  # 3 x^2
+    assert values[7].tolist() == [6.0, 12.0]  # 6 x
+    assert values[9].tolist() == [6.0, 6.0]

@@ -1,0 +1,204 @@
+"""Running the derivatives of user Functions on a worker, of any order.
+
+Rules of this file: what backward is given and what is reported of its runs (H5, H7, DR-05). Undefined gradients are
+None. Forward is in `functions`; which step runs when is the runner's affair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from raygrad.autograd.context import PACKED, Refused
+from raygrad.autograd.engine import call_hook
+from raygrad.autograd.function import INPUT, VALUE, FunctionNode, run_backward
+from raygrad.autograd.hooks import HookDict
+from raygrad.autograd.modes import state
+from raygrad.autograd.node import in_slots, over_tensors
+from raygrad.autograd.once import refused
+from raygrad.autograd.packed import Intermediate, differentiated, on_tape
+from raygrad.autograd.traversal import Pass
+from raygrad.errors import GraphError
+from raygrad.proto.graph import UNDEFINED
+from raygrad.proto.program import Learned, Step
+
+from .contexts import Context, has_changed, left_behind, with_attributes
+from .emit import emitting_to
+from .functions import Execute, Host, Slots, given
+
+CONDUCT: Final = "conduct"
+"""What a vjp reports, in a `Learned`: what backward does with its context, as the sum of these."""
+
+CHANGES: Final = 1
+"""It sets or deletes something on it."""
+
+READS: Final = 2
+"""It reads what was saved."""
+
+
+def compile_function_vjp(step: Step, host: Host) -> Execute:
+    """Return what runs a Function's backward, or a derivative of it."""
+    length, arguments, outputs, wanted, requires, differentiate, refusal, expected, retain = step.node.params[:9]
+    denied: Any = refusal
+    assigned: Any
+    assigned, reports = step.node.params[9:11]
+    depth = len(step.node.transforms)
+    context_slot, left_slot, targets = step.node.inputs[0], step.outputs[0], step.outputs[1:]
+    first: Any = 1 + length  # type: ignore[operator]
+    items, values = step.node.inputs[1:first], step.node.inputs[first : first + len(assigned)]
+    captured = step.node.inputs[first + len(assigned) :]
+    flagged: Any = frozenset(requires)  # type: ignore[arg-type]
+    chosen: Any = wanted
+    task = Pass(None, bool(retain), bool(differentiate))
+
+    def vjp(slots: Slots) -> None:
+        cls = host.code(step.node.fn, [slots[s] for s in captured])
+        live = slots[context_slot].live(cls)
+        if denied:
+            live = live.freed(Refused(denied))
+        if assigned:
+            live = with_attributes(live, assigned, [slots[value] for value in values])
+        tensors = [
+            None if slot == UNDEFINED or slots[slot] is None else given(slots[slot], position in flagged)
+            for position, slot in enumerate(items)
+        ]
+        level = _Levels(live, arguments, outputs, task)  # type: ignore[arg-type]
+        if depth == 1:
+            results = level.first(tensors, bool(differentiate), chosen)
+            if left_slot >= 0:
+                slots[left_slot] = Context(level.left())
+            conduct = level.conduct
+            if conduct & CHANGES or reports:
+                host.report.learned.append(Learned(step.index, ((CONDUCT, conduct),), (), ()))
+        else:
+            with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
+                results = level.at(depth, tensors, bool(differentiate))
+        kept = [results[position] for position in chosen]
+        for target, value in zip(targets, kept, strict=True):
+            if target >= 0:
+                slots[target] = None if value is None else value._data
+        undefined = tuple([i for i, value in enumerate(kept) if value is None])
+        errors = refused(kept) if differentiate else {}
+        flows = tuple(
+            [~i if i in errors else i for i, value in enumerate(kept) if value is not None and value._requires_grad]
+        )
+        if expected is not None and (undefined, flows) != expected:
+            raise GraphError(
+                f"the backward of {cls.__name__} under create_graph left other gradients undefined, or differentiable "
+                f"in other ways, than in its earlier runs with equal specs: expected {expected}, "
+                f"got {(undefined, flows)}"
+            )
+        host.report.undefined.append((step.index, undefined, flows))
+
+    return vjp
+
+
+class Watched(list[Any]):
+    """What was saved, noting whether it is read (CX-11)."""
+
+    read = False
+
+    def __iter__(self) -> Iterator[Any]:
+        self.read = True
+        return super().__iter__()
+
+
+class _Levels:
+    """The derivatives of a user Function of any order, from its one backward (H7).
+
+    Level 1 runs the user's backward on the tape; level k differentiates level k-1 by a local engine.
+    """
+
+    def __init__(self, context: FunctionNode, arguments: int, outputs: int, task: Pass) -> None:
+        self._task = task
+        """What backward may ask of its pass."""
+        self._context = context
+        self._arguments = arguments
+        self._outputs = outputs
+        self._intermediate = Intermediate(context.name(), ())
+        self._watched: Watched | None = None
+        self._ran: FunctionNode = context
+        self._before: dict[str, Any] = context.__dict__
+
+    def first(self, items: Sequence[Any], create_graph: bool, wanted: Sequence[int] | None = None) -> list[Any]:
+        """Return one gradient per argument from (cotangents, arguments, outputs); backward is told that only those
+        `wanted` are needed, unless its forward said otherwise (CX-18)."""
+        a, b = self._outputs, self._outputs + self._arguments
+        if create_graph and self._context.readable:
+            context = self._unpacked(items[a:b], items[b:])
+            node, self._intermediate = on_tape(context, items[a:b], items[b:])
+        else:
+            node = self._context.replay(items[a:b], items[b:])
+        if wanted is not None:
+            static = node.needs_input_grad
+            if static == tuple([edge is not None and edge[0] is not None for edge in node._edges]):
+                node.needs_input_grad = tuple([i in wanted for i in range(self._arguments)])
+        if node.readable:
+            self._watched = node._saved = Watched(node._saved or ())
+        self._ran, self._before = node, dict(node.__dict__)
+        grads = list(items[:a])
+        none = HookDict()
+        for hook in (node._pre_hooks or none).values():  # those that forward registered on its ctx (ND-13)
+            grads = call_hook("pre", hook, grads)
+        beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
+        here, task = state.here, self._task
+        outer, here.task, task.node = here.task, task, node
+        try:
+            results = run_backward(node, grads, create_graph)
+        finally:
+            here.task, task.node = outer, None
+        if not node._post_hooks:
+            return results
+        shown = over_tensors(node, results)
+        for hook in node._post_hooks.values():
+            shown = call_hook("post", hook, shown, beside)
+        return in_slots(node, shown)
+
+    def _unpacked(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> FunctionNode:
+        """Return the context with what hooks have packed unpacked: of inputs and outputs, into their tensors on the
+        tape."""
+        context = self._context
+        slots = context.unpacked_slots()
+        if slots is context._saved:
+            return context
+        for slot, before in zip(slots or (), context._saved or (), strict=True):
+            if slot is not None and before is not None and before.kind is PACKED and slot.kind is not VALUE:
+                tensor = (inputs if slot.kind is INPUT else outputs)[slot.position]
+                tensor._data = slot.value._data if slot.kind is INPUT else slot.value
+        plain: Any = context.freed()
+        plain._saved = slots
+        return plain
+
+    def left(self) -> FunctionNode:
+        """Return the context as level 1 left it: with what backward set on it, and without what it saved unless the
+        pass keeps that."""
+        left = left_behind(self._context, self._before, self._ran)
+        return left if self._task.retain else left.freed()
+
+    @property
+    def conduct(self) -> int:
+        """What level 1 did with the context."""
+        read = self._watched is not None and self._watched.read
+        if not self._task.retain:  # what was saved goes anyway
+            self._before["_saved"] = self._ran._saved
+        return CHANGES * has_changed(self._before, self._ran) + READS * read
+
+    def at(self, depth: int, items: Sequence[Any], create_graph: bool) -> list[Any]:
+        """Return one gradient per element of level depth-1's inputs."""
+        if depth == 1:
+            return self.first(items, True)
+        count = self._results(depth - 1)
+        cotangents, below = items[:count], items[count:]
+        results = self.at(depth - 1, below, True)
+        return differentiated(results, below, cotangents, self._intermediate, create_graph)
+
+    def _results(self, depth: int) -> int:
+        """Return the number of results of level `depth`: one per argument, then one per input of the level below."""
+        if depth == 1:
+            return self._arguments
+        length = 2 * self._outputs + self._arguments
+        for level in range(2, depth):
+            length += self._results(level - 1)
+        return length
