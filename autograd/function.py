@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -207,7 +208,7 @@ def run_forward(
     cls: type[Function],
     args: tuple[Any, ...],
     recording: bool,
-    edges: list[Edge | None] | None = None,
+    edges: Sequence[Edge | None] | None = None,
     named: dict[str, Any] | None = None,
 ) -> tuple[FunctionNode, Any]:
     """Run forward (and setup_context) with recording off; return the node and what forward returned.
@@ -229,6 +230,8 @@ def run_forward(
     if recording:
         node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
         refer(node, args, outputs)
+        if node._references is None:
+            node._references = {}  # known: nobody need look again
     node.to_save = None
     return node, raw
 
@@ -238,7 +241,7 @@ def _forward(
     here: Modes,
     args: tuple[Any, ...],
     recording: bool,
-    edges: list[Edge | None] | None,
+    edges: Sequence[Edge | None] | None,
     named: dict[str, Any],
 ) -> tuple[FunctionNode | None, Any, tuple[Any, ...]]:
     """Run forward; return the node, what forward returned, and the arguments that it was given. Where an argument's
