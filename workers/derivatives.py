@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from functools import partial
+from operator import is_
+from typing import Any, Final, cast
 
 from raygrad.autograd.context import PACKED, Refused
 from raygrad.autograd.engine import call_hook
-from raygrad.autograd.function import INPUT, VALUE, FunctionNode, run_backward
+from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, FunctionNode, Saved, run_backward
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import in_slots, over_tensors
@@ -38,8 +40,13 @@ READS: Final = 2
 """It reads what was saved."""
 
 
+_new: Any = object.__new__
+_slot: Any = partial(cast("Any", tuple).__new__, Saved)
+
+
 def compile_function_vjp(step: Step, host: Host) -> Execute:
-    """Return what runs a Function's backward, or a derivative of it."""
+    """Return what runs a Function's backward, or a derivative of it. What the step alone decides is found out here,
+    once."""
     length, arguments, outputs, wanted, requires, differentiate, refusal, expected, retain = step.node.params[:9]
     denied: Any = refusal
     assigned: Any
@@ -50,37 +57,57 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     items, values = step.node.inputs[1:first], step.node.inputs[first : first + len(assigned)]
     captured = step.node.inputs[first + len(assigned) :]
     flagged: Any = frozenset(requires)  # type: ignore[arg-type]
+    present = [(position, slot, position in flagged) for position, slot in enumerate(items) if slot != UNDEFINED]
     chosen: Any = wanted
+    known = None if expected is None else frozenset(expected[0])  # type: ignore[index]
     task = Pass(None, bool(retain), bool(differentiate))
+    once = _Once(outputs, arguments, chosen, task)  # type: ignore[arg-type]
+    plain = depth == 1 and not (differentiate or denied or assigned)
 
     def vjp(slots: Slots) -> None:
-        cls = host.code(step.node.fn, [slots[s] for s in captured])
+        cls = host.code(step.node.fn, [slots[s] for s in captured] if captured else ())
         live = slots[context_slot].live(cls)
-        if denied:
-            live = live.freed(Refused(denied))
-        if assigned:
-            live = with_attributes(live, assigned, [slots[value] for value in values])
-        tensors = [
-            None if slot == UNDEFINED or slots[slot] is None else given(slots[slot], position in flagged)
-            for position, slot in enumerate(items)
-        ]
-        level = _Levels(live, arguments, outputs, task)  # type: ignore[arg-type]
-        if depth == 1:
-            results = level.first(tensors, bool(differentiate), chosen)
+        tensors: list[Any] = [None] * len(items)
+        for position, slot, requires_grad in present:
+            value = slots[slot]
+            if value is not None:
+                tensors[position] = given(value, requires_grad)
+        if plain and once.serves(live):
+            results = once.run(live, tensors)
             if left_slot >= 0:
-                slots[left_slot] = Context(level.left())
-            conduct = level.conduct
-            if conduct & CHANGES or reports:
-                host.report.learned.append(Learned(step.index, ((CONDUCT, conduct),), (), ()))
+                slots[left_slot] = Context(once.left(live))
+            conduct = once.conduct
         else:
-            with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
-                results = level.at(depth, tensors, bool(differentiate))
+            if denied:
+                live = live.freed(Refused(denied))
+            if assigned:
+                live = with_attributes(live, assigned, [slots[value] for value in values])
+            level = _Levels(live, arguments, outputs, task)  # type: ignore[arg-type]
+            conduct = 0
+            if depth == 1:
+                results = level.first(tensors, bool(differentiate), chosen)
+                if left_slot >= 0:
+                    slots[left_slot] = Context(level.left())
+                conduct = level.conduct
+            else:
+                with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
+                    results = level.at(depth, tensors, bool(differentiate))
+        if depth == 1 and (reports or conduct & CHANGES):
+            host.report.learned.append(Learned(step.index, ((CONDUCT, conduct),), (), ()))
+        missing: list[int] = []
+        for number, position in enumerate(chosen):
+            value = results[position]
+            if value is None:
+                missing.append(number)
+            if targets[number] >= 0:
+                slots[targets[number]] = None if value is None else value._data
+        undefined = tuple(missing)
+        if not differentiate:
+            if known is None or not known.issuperset(undefined):
+                host.report.undefined.append((step.index, undefined, ()))
+            return
         kept = [results[position] for position in chosen]
-        for target, value in zip(targets, kept, strict=True):
-            if target >= 0:
-                slots[target] = None if value is None else value._data
-        undefined = tuple([i for i, value in enumerate(kept) if value is None])
-        errors = refused(kept) if differentiate else {}
+        errors = refused(kept)
         flows = tuple(
             [~i if i in errors else i for i, value in enumerate(kept) if value is not None and value._requires_grad]
         )
@@ -93,6 +120,82 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
         host.report.undefined.append((step.index, undefined, flows))
 
     return vjp
+
+
+class _Once:
+    """The backward of a Function that is run on a worker's own context and not differentiated: nearly always. What
+    `_Levels` does, for a context without hooks, references or packed values."""
+
+    def __init__(self, outputs: int, arguments: int, wanted: Sequence[int], task: Pass) -> None:
+        self._outputs = outputs
+        self._places = {INPUT: outputs, OUTPUT: outputs + arguments}
+        """Where inputs and outputs begin among the items."""
+        self._needs = tuple([i in wanted for i in range(arguments)])
+        self._task = task
+        self._ran: Any = None
+        self._before: dict[str, Any] = {}
+        self._watched = Watched()
+
+    def serves(self, context: FunctionNode) -> bool:
+        """Tell whether this context is one."""
+        if type(context._saved) is not list or context._references != {}:
+            return False
+        if context._pre_hooks is not None or context._post_hooks is not None:
+            return False
+        for slot in context._saved:
+            if slot is not None and slot[0] is PACKED:
+                return False
+        return True
+
+    def run(self, context: FunctionNode, items: Sequence[Any]) -> Sequence[Any]:
+        """Return one gradient per argument from (cotangents, arguments, outputs)."""
+        node = _new(type(context))
+        own = node.__dict__
+        own.update(context.__dict__)
+        places = self._places
+        watched = Watched()
+        for slot in context._saved or ():
+            if slot is not None and slot[0] is not VALUE:
+                slot = _slot((VALUE, -1, items[places[slot[0]] + slot[1]], UNSHARED, 0))
+            watched.append(slot)
+        own["_saved"] = watched
+        needs = node.needs_input_grad
+        if needs != self._needs and needs == wanted_by(node):
+            own["needs_input_grad"] = self._needs
+        self._ran, self._watched, self._before = node, watched, dict(own)
+        here, task = state.here, self._task
+        outer, here.task, task.node = here.task, task, node
+        try:
+            results = run_backward(node, items[: self._outputs], False)
+        finally:
+            here.task, task.node = outer, None
+        return results if not node._post_hooks else _after(node, results, ())
+
+    @property
+    def conduct(self) -> int:
+        """What the run did with the context."""
+        now, before = self._ran.__dict__, self._before
+        if len(now) == len(before) and all(map(is_, now.values(), before.values())):
+            return READS * self._watched.read
+        return CHANGES * has_changed(before, self._ran) + READS * self._watched.read
+
+    def left(self, context: FunctionNode) -> FunctionNode:
+        """Return the context as the run left it; see `_Levels.left`."""
+        left = left_behind(context, self._before, self._ran)
+        return left if self._task.retain else left.freed()
+
+
+def _after(node: FunctionNode, results: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
+    """Run the hooks that a context has behind it (ND-13)."""
+    shown = over_tensors(node, results)
+    for hook in (node._post_hooks or HookDict()).values():
+        shown = call_hook("post", hook, shown, beside)
+    return in_slots(node, shown)
+
+
+def wanted_by(node: FunctionNode) -> tuple[bool, ...]:
+    """Return, per argument, whether the graph asks for its gradient."""
+    return tuple([edge is not None and edge[0] is not None for edge in node._edges])
 
 
 class Watched(list[Any]):
@@ -132,8 +235,7 @@ class _Levels:
         else:
             node = self._context.replay(items[a:b], items[b:])
         if wanted is not None:
-            static = node.needs_input_grad
-            if static == tuple([edge is not None and edge[0] is not None for edge in node._edges]):
+            if node.needs_input_grad == wanted_by(node):
                 node.needs_input_grad = tuple([i in wanted for i in range(self._arguments)])
         if node.readable:
             self._watched = node._saved = Watched(node._saved or ())
@@ -149,12 +251,7 @@ class _Levels:
             results = run_backward(node, grads, create_graph)
         finally:
             here.task, task.node = outer, None
-        if not node._post_hooks:
-            return results
-        shown = over_tensors(node, results)
-        for hook in node._post_hooks.values():
-            shown = call_hook("post", hook, shown, beside)
-        return in_slots(node, shown)
+        return _after(node, results, beside) if node._post_hooks else results
 
     def _unpacked(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> FunctionNode:
         """Return the context with what hooks have packed unpacked: of inputs and outputs, into their tensors on the
