@@ -6,7 +6,8 @@ recorded for a backward is in `vjps`. Reading an attribute of the context, or wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.autograd.anomaly import PARENT, STACK
@@ -24,7 +25,7 @@ from raygrad.workers.contexts import WRITABLE
 from raygrad.workers.derivatives import CHANGES, READS
 
 from .records import snapshot
-from .vjps import Claim, RecordedVjp, record_vjp
+from .vjps import Claim, RecordedVjp, VjpShape, record_backward, record_vjp
 
 if TYPE_CHECKING:
     from .recorder import SessionRecorder
@@ -42,9 +43,9 @@ class RecordedFunction(FunctionNode):
     """The Function as it was shipped: with the saved-tensor hooks that were in force."""
     _fn: str
     _site: Any
-    _context: Pending | None
+    _context: Pending | None = None
     """The context, as long as a backward may ask for what it saved."""
-    _left: Pending | None
+    _left: Pending | None = None
     """The context without what it saved, for who asks for its attributes after that was freed."""
     _input_tangents: dict[int, Tangents]
     """The tangents that arguments carried."""
@@ -54,42 +55,34 @@ class RecordedFunction(FunctionNode):
     _saved_outputs: dict[int, Pending]
     _tensors: dict[int, Tensor]
     """The arguments that were saved."""
-    _versions: dict[tuple[int, bool], tuple[list[int], int]]
-    """Per saved argument or (True) output, its version counter and its version when it was saved."""
+    _versions: list[tuple[int, bool, list[int], int]]
+    """Of saved arguments and (True) outputs, the position, the version counter and the version when it was saved."""
+    _unchecked: frozenset[tuple[int, bool]]
+    """As `Known.unchecked`."""
+    _shapes: dict[Any, VjpShape]
+    """How its backward was recorded before, there or for a Function applied alike."""
     _saves: bool
     _attributes_kind: int
     """As `Known.attributes`."""
     _pinned: bool
-    _freed: bool
-    _taken: bool
+    _freed: bool = False
+    _taken: bool = False
     """Who looked from outside took what was saved (CX-25)."""
-    _noted: Pending | None
+    _noted: Pending | None = None
     """The context whose notes are among ours."""
-    _assigned: dict[str, Any]
+    _assigned: Mapping[str, Any] = MappingProxyType({})
     """Attributes that the client has set and no backward has been told of."""
 
     @staticmethod
-    def of(
-        function: type[Function], recorder: SessionRecorder, fn: str, site: Any, context: Pending
-    ) -> RecordedFunction:
-        """Return a node named after the Function, for an application whose context is `context`."""
+    def of(function: type[Function], members: dict[str, Any]) -> RecordedFunction:
+        """Return a node named after the Function, with what it shares with others; the caller adds the rest."""
         made = _node_classes.get(function)
         if made is None:
             made = _node_classes[function] = type(
                 function.__name__ + "Backward", (RecordedFunction,), {"_function": function}
             )
         node: RecordedFunction = made()
-        node.__dict__.update(
-            _recorder=recorder,
-            _fn=fn,
-            _site=site,
-            _context=context,
-            _left=None,
-            _freed=False,
-            _taken=False,
-            _noted=None,
-            _assigned={},
-        )
+        node.__dict__.update(members)
         return node
 
     # ---- what the user sees of the context --------------------------------------------------------------------------
@@ -110,7 +103,7 @@ class RecordedFunction(FunctionNode):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _NODES_OWN or name in _TRAVELLING:
-            self._assigned[name] = value
+            self.__dict__["_assigned"] = {**self._assigned, name: value}
         if name in _NODES_OWN:
             object.__setattr__(self, name, value)
 
@@ -194,10 +187,11 @@ class RecordedFunction(FunctionNode):
     # ---- the node ---------------------------------------------------------------------------------------------------
 
     def _release(self) -> None:
-        self._freed = True
+        own = self.__dict__
+        own["_freed"] = True
         if self._saves:
-            self._context = None if self._reads() else self._left  # what reads nothing may run again (CX-11)
-            self._saved_inputs, self._saved_outputs, self._tensors = {}, {}, {}
+            own["_context"] = None if self._reads() else self._left  # what reads nothing may run again (CX-11)
+            own["_saved_inputs"] = own["_saved_outputs"] = own["_tensors"] = _NONE
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if state.here.batches:
@@ -217,19 +211,24 @@ class RecordedFunction(FunctionNode):
                 raise AutogradError(refusal)
         if create_graph:
             return self._differentiably(grads, refusal)
+        if not (self._assigned or self._notes):  # nearly always
+            return record_backward(self, grads, refusal)
         items: list[Data | None] = [*grads]
-        items.extend(self._saved_inputs.get(i) for i in range(len(self._inputs)))
-        items.extend(self._saved_outputs.get(j) for j in range(len(self._metas)))
+        items.extend([self._saved_inputs.get(i) for i in range(len(self._inputs))])
+        items.extend([self._saved_outputs.get(j) for j in range(len(self._metas))])
         wanted = self._wanted()
         metas = [self._inputs[i] for i in wanted]
-        shift = len(self._metas)
-        requires = [shift + i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
-        requires += [shift + len(self._inputs) + j for j in self._saved_outputs]
-        results, _ = record_vjp(self, self._claim(refusal), 1, items, requires, wanted, metas, False)
+        results, _ = record_vjp(self, self._claim(refusal), 1, items, self._requiring(), wanted, metas, False)
         out: list[Data | None] = [None] * len(self._edges)
         for position, value in zip(wanted, results, strict=True):
             out[position] = value
         return out
+
+    def _requiring(self) -> list[int]:
+        """Return which of (gradients, arguments, outputs) require grad, as backward is given them."""
+        shift = len(self._metas)
+        requires = [shift + i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
+        return requires + [shift + len(self._inputs) + j for j in self._saved_outputs]
 
     def _wanted(self) -> list[int]:
         """Return the inputs whose gradient this pass needs (CX-18)."""
@@ -263,7 +262,7 @@ class RecordedFunction(FunctionNode):
     def _claim(self, refusal: str) -> Claim:
         """Return what a backward recorded now needs of the context, with what the client set on it as it is (H17)."""
         assert self._context is not None
-        if not (self._assigned or self._notes):  # nearly always
+        if not (self._assigned or self._notes):
             return Claim(self._context, (), refusal)
         recorder = self._recorder
         assigned = [
@@ -283,7 +282,7 @@ class RecordedFunction(FunctionNode):
         made.pinned = self._pinned or not retain
         if self._assigned or self._notes or self._changes() or (retain and self._function._plan.read_once):
             left = made.output(0)
-            self._assigned = {}
+            self.__dict__["_assigned"] = _NONE
             if retain or not self._saves:
                 self._context = left
             else:
@@ -306,13 +305,13 @@ class RecordedFunction(FunctionNode):
             return FREED
         if self._taken:
             return TAKEN.message
-        for (position, is_output), (counter, version) in self._versions.items():
+        for position, is_output, counter, version in self._versions:
             if counter[0] != version:
                 value: Any = (self._saved_outputs if is_output else self._tensors)[position]
                 made_by: Edge = (self, position) if is_output else (value.grad_fn, value.output_nr)
                 return stale_message(stale_value(value, made_by, self), counter[0], version)
         for position, tensor in self._tensors.items():
-            if (position, False) not in self._versions:
+            if self._unchecked and (position, False) in self._unchecked:
                 continue
             edge = self._edges[position]
             if edge is not None and edge[0] is not None and tensor.grad_fn is None and not tensor._requires_grad:
@@ -323,6 +322,9 @@ class RecordedFunction(FunctionNode):
 _NODES_OWN: Final = OWN | frozenset(RecordedFunction.__annotations__)
 _TRAVELLING: Final = frozenset(("needs_input_grad", "materialize_grads"))
 """What the engine knows of a context and users may set."""
+
+_NONE: Final[dict[Any, Any]] = {}
+"""Of what is gone; never written to."""
 
 _node_classes: dict[type[Function], type[RecordedFunction]] = {}
 

@@ -20,20 +20,57 @@ from raygrad.proto.graph import ROLE_FUNCTION
 
 from .applied import RecordedFunction
 from .learned import Known, Learning, inferred, shown
-from .outputs import wrap_outputs
+from .outputs import fresh_outputs, wrap_outputs
 from .records import CONTEXT, NodeRecord, snapshot
 from .sites import user_site
+from .vjps import VjpShape
 
 if TYPE_CHECKING:
     from .recorder import SessionRecorder
 
 
+class Application:
+    """What applications of a Function share over arguments of equal specs, once it is known: looked up once, as a
+    `Template` of a built-in op is."""
+
+    __slots__ = ("effects", "known", "members", "meta", "outputs", "pinned", "plain", "plan", "saved", "shapes")
+
+    def __init__(self, cls: type[Function], known: Known, meta: tuple[Any, ...], names: tuple[str, ...]) -> None:
+        self.plan = cls._plan
+        """That of the class as it was: setting an attribute of the class makes another."""
+        self.known = known
+        self.meta = (*meta, known.expected, names)
+        self.outputs = (CONTEXT, *known.outputs)
+        self.pinned = not known.pickles or bool(getattr(cls, "pinned", False))
+        self.effects = bool(getattr(cls, "effects", False))
+        self.shapes: dict[Any, VjpShape] = {}
+        """How their backwards were recorded."""
+        self.members: dict[str, Any] = {}
+        """What their nodes have in common."""
+        count, flags = meta[:2]
+        tensors = [i for i in range(count) if flags[i] >= 0]
+        self.saved = tensors if known.saved_inputs is None else [i for i in known.saved_inputs if flags[i] >= 0]
+        """The arguments that may have been saved."""
+        self.plain = not any(known.origins) and not known.fixed and max(known.twins, default=-1) < 0
+        self.plain = self.plain and all(entry.dtype is not None for entry in known.outputs)
+        """Every output is a new tensor."""
+
+    def serves(self, cls: type[Function], known: Known | None) -> bool:
+        """Tell whether it still holds."""
+        return self.plan is cls._plan and self.known is known
+
+
 def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Record `cls.apply(*args, **named)`; the first time for a key, run up to here and learn from it."""
     with recorder.lock:
-        recording = state.grad and any(isinstance(a, Tensor) and a._requires_grad for a in args)
+        here = state.here
+        recording = False
+        if here.grad:
+            for arg in args:
+                if isinstance(arg, Tensor) and arg._requires_grad:
+                    recording = True
         written = cls
-        if recording and state.saving:
+        if recording and here.saving:
             cls = with_hooks(cls)
         shipped = recorder.code(cls)
         sources: list[Any] = []
@@ -44,59 +81,68 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             if isinstance(arg, Tensor):
                 pending = recorder.leaf(arg)
                 flag = 1 if arg._requires_grad else 0
-                key.append((pending.spec, flag))
+                key.append(pending.spec)
                 sources.append(recorder.source(pending))
                 inputs.append(pending)
-                flags.append(flag)
             else:
                 constant, identity = snapshot(arg)
+                flag = -1
                 key.append(identity)
                 sources.append(constant)
                 inputs.append(None)
-                flags.append(-1)
+            flags.append(flag)
+            key.append(flag)
         for name, value in named.items():  # keyword-only ones are constants (FN-05)
             constant, identity = snapshot(value)
             key.append((name, identity))
             sources.append(constant)
-        captured = recorder.captured(shipped)
+        captured = recorder.captured(shipped) if shipped.captured else []
         sources.extend([recorder.source(value) for value in captured])
         where = tuple(key)
         known = recorder.session.known.get(where)
-        if known is None and cls is written and hasattr(cls, "infer"):
-            known = inferred(recorder, cls, args)
-        meta = (len(args), tuple(flags), int(recording))
-        names = tuple(named)
         fn = "@" + shipped.fingerprint
-        if known is None:
-            known, record, values = _resolve(recorder, fn, sources, (*meta, None, names), where, recording)
+        application: Application | None = recorder.applications.get(where)
+        if application is None or not application.serves(cls, known):
+            application = None
+            meta = (len(args), tuple(flags), int(recording))
+            names = tuple(named)
+            if known is None and cls is written and hasattr(cls, "infer"):
+                known = inferred(recorder, cls, args)
+            if known is not None:
+                application = Application(cls, known, meta, names)
+                if recorder.session.known.get(where) is known:
+                    recorder.applications[where] = application
+        if application is None:
+            application, record, values = _resolve(recorder, cls, fn, sources, meta, names, where, recording)
         else:
+            known = application.known
             record = NodeRecord(
-                recorder,
-                ROLE_FUNCTION,
-                fn,
-                (),
-                sources,
-                (CONTEXT, *known.outputs),
-                (*meta, known.expected, names),
-                user_site(),
+                recorder, ROLE_FUNCTION, fn, (), sources, application.outputs, application.meta, user_site()
             )
-            record.pinned = not known.pickles or bool(getattr(cls, "pinned", False))
-            record.effects = bool(getattr(cls, "effects", False))
+            record.pinned = application.pinned
+            record.effects = application.effects
             if known.expected is None:
                 record.learn = Learning(where, known)
             recorder.add_record(record)
-            values = [record.output(i + 1) for i in range(len(known.outputs))]
-        result = _wrapped(recorder, written, cls, fn, record, known, args, inputs, captured, values, recording)
+            values = [record.output(i) for i in range(1, len(application.outputs))]
+        result = _wrapped(recorder, written, cls, fn, record, application, args, inputs, captured, values, recording)
         if recorder.session.sync:
             recorder.session.wait_for_everything()
         return result
 
 
 def _resolve(
-    recorder: SessionRecorder, fn: str, sources: list[Any], meta: tuple[Any, ...], where: Any, recording: bool
-) -> tuple[Known, NodeRecord, list[Any]]:
+    recorder: SessionRecorder,
+    cls: type[Function],
+    fn: str,
+    sources: list[Any],
+    meta: tuple[Any, ...],
+    names: tuple[str, ...],
+    where: Any,
+    recording: bool,
+) -> tuple[Application, NodeRecord, list[Any]]:
     """Run up to and including the Function, wait, and return what its run showed with its outputs."""
-    record = NodeRecord(recorder, ROLE_FUNCTION, fn, (), sources, (CONTEXT,), meta, user_site())
+    record = NodeRecord(recorder, ROLE_FUNCTION, fn, (), sources, (CONTEXT,), (*meta, None, names), user_site())
     recorder.add_record(record)
     record.effects = True
     record.pinned = True  # whether its context can leave its worker is not known yet (H10)
@@ -120,7 +166,9 @@ def _resolve(
     if context is not None:
         record.live |= 1
         values.append(context)
-    return known, record, values
+    application = Application(cls, known, meta, names)
+    application.pinned = True
+    return application, record, values
 
 
 def _wrapped(
@@ -129,7 +177,7 @@ def _wrapped(
     applied: type[Function],
     fn: str,
     record: NodeRecord,
-    known: Known,
+    application: Application,
     args: tuple[Any, ...],
     inputs: list[Pending | None],
     captured: list[Pending],
@@ -137,51 +185,106 @@ def _wrapped(
     recording: bool,
 ) -> Any:
     """Return what apply returns, as pending tensors with a node that records their vjp."""
+    known = application.known
     context = None
     if recording:
         context = values.pop() if len(values) > len(known.outputs) else record.output(0)
         record.saved |= 1
     node = None
-    if recording and context is not None and any(known.differentiable):
-        saved_in = range(len(args)) if known.saved_inputs is None else known.saved_inputs
-        if any([isinstance(args[i], Tensor) and args[i]._inference is not None for i in known.saved_inputs or ()]):
-            raise refuse_saving()
-        saved_out = range(len(values)) if known.saved_outputs is None else known.saved_outputs
-        node = RecordedFunction.of(cls, recorder, fn, record.site, context)
-        node.__dict__.update(
-            _applied=applied,
-            _inputs=[(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args],
-            _edges=[(a.edge() if a._requires_grad else NO_EDGE) if isinstance(a, Tensor) else None for a in args],
-            needs_input_grad=tuple(isinstance(a, Tensor) and a._requires_grad for a in args),
-            _metas=[
-                (v.shape, v.dtype) if entry.dtype is not None else None
-                for v, entry in zip(values, known.outputs, strict=True)
-            ],
-            _saved_inputs={i: inputs[i] for i in saved_in if inputs[i] is not None},
-            _saved_outputs={j: values[j] for j in saved_out},
-            _tensors={i: args[i] for i in saved_in if inputs[i] is not None},
-            _saves=known.saves,
-            _attributes_kind=known.attributes,
-            _pinned=record.pinned,
-            _captured=captured,
-            _versions={
-                (i, False): _version_of(args[i])
-                for i in saved_in
-                if inputs[i] is not None and (i, False) not in known.unchecked
-            },
-            _barren=frozenset(j for j, flows in enumerate(known.differentiable) if not flows),
-            _sequence=next_sequence(),
-            _input_tangents={i: a._tangents for i, a in enumerate(args) if isinstance(a, Tensor) and a._tangents},
-        )
-        if state.anomaly is not None:
-            remember_origin(node)
-        if state.transforms:
-            node._suffix = "GeneratedBackward"
-        for held in (*node._saved_inputs.values(), *node._saved_outputs.values()):
-            held.record.claimed(held.index)
+    if context is not None and True in known.differentiable:
+        node = _node(recorder, cls, applied, fn, record.site, context, application, args, inputs, captured, values)
+    if application.plain and not state.here.inference:
+        return fresh_outputs(known, values, node)
     return wrap_outputs(recorder, cls, record, known, args, inputs, values, node)
 
 
-def _version_of(tensor: Tensor) -> tuple[list[int], int]:
-    counter = tensor.counter()
-    return counter, counter[0]
+def _node(
+    recorder: SessionRecorder,
+    cls: type[Function],
+    applied: type[Function],
+    fn: str,
+    site: Any,
+    context: Pending,
+    application: Application,
+    args: tuple[Any, ...],
+    inputs: list[Pending | None],
+    captured: list[Pending],
+    values: list[Any],
+) -> RecordedFunction:
+    """Return the node of an application that is recorded for backward."""
+    known = application.known
+    if not application.members:
+        application.members.update(
+            _recorder=recorder,
+            _fn=fn,
+            _applied=applied,
+            _inputs=tuple([(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]),
+            needs_input_grad=tuple([isinstance(a, Tensor) and a._requires_grad for a in args]),
+            _metas=tuple(
+                [
+                    (v.shape, v.dtype) if entry.dtype is not None else None
+                    for v, entry in zip(values, known.outputs, strict=True)
+                ]
+            ),
+            _shapes=application.shapes,
+            _saves=known.saves,
+            _attributes_kind=known.attributes,
+            _pinned=application.pinned,
+            _barren=frozenset([j for j, flows in enumerate(known.differentiable) if not flows]),
+            _unchecked=known.unchecked,
+        )
+    saved_inputs: dict[int, Pending] = {}
+    tensors: dict[int, Tensor] = {}
+    versions: list[tuple[int, bool, list[int], int]] = []
+    for i in application.saved:
+        pending, arg = inputs[i], args[i]
+        assert pending is not None
+        if arg._inference is not None and known.saved_inputs is not None:
+            raise refuse_saving()
+        saved_inputs[i] = pending
+        pending.record.claimed(pending.index)
+        tensors[i] = arg
+        if not known.unchecked or (i, False) not in known.unchecked:
+            counter = arg.counter()
+            versions.append((i, False, counter, counter[0]))
+    saved_outputs: dict[int, Pending] = _NONE
+    if known.saved_outputs is None or known.saved_outputs:
+        saved_outputs = {}
+        for j in range(len(values)) if known.saved_outputs is None else known.saved_outputs:
+            value = saved_outputs[j] = values[j]
+            value.record.claimed(value.index)
+    edges: list[Any] = []
+    tangents: dict[int, Any] = _NONE
+    for i, arg in enumerate(args):
+        if not isinstance(arg, Tensor):
+            edges.append(None)
+            continue
+        if not arg._requires_grad:
+            edges.append(NO_EDGE)
+        else:
+            edges.append(arg.edge() if arg.grad_fn is None else (arg.grad_fn, arg.output_nr))
+        if arg._tangents:
+            tangents = {**tangents, i: arg._tangents}
+    node = RecordedFunction.of(cls, application.members)
+    node.__dict__.update(
+        _site=site,
+        _context=context,
+        _edges=edges,
+        _saved_inputs=saved_inputs,
+        _saved_outputs=saved_outputs,
+        _tensors=tensors,
+        _captured=captured,
+        _versions=versions,
+        _sequence=next_sequence(),
+        _input_tangents=tangents,
+    )
+    here = state.here
+    if here.anomaly is not None:
+        remember_origin(node)
+    if here.transforms:
+        node._suffix = "GeneratedBackward"
+    return node
+
+
+_NONE: dict[int, Any] = {}
+"""Of what most applications have none of; never written to."""

@@ -29,6 +29,20 @@ if TYPE_CHECKING:
     from .recorder import SessionRecorder
 
 
+def fresh_outputs(known: Known, values: Sequence[Pending], node: RecordedFunction | None) -> Any:
+    """Return what apply returns where every output is a new tensor: what `wrap_outputs` does, outside of inference
+    mode."""
+    results: list[Any] = []
+    for number, value in enumerate(values):
+        flows = node is not None and known.differentiable[number]
+        made = Tensor.made(value, node if flows else None, number if flows else 0)
+        if node is not None and number in node._saved_outputs and (number, True) not in known.unchecked:
+            counter = made.counter()
+            node._versions.append((number, True, counter, counter[0]))
+        results.append(made)
+    return tuple(results) if known.as_tuple else results[0]
+
+
 def wrap_outputs(
     recorder: SessionRecorder,
     cls: type[Function],
@@ -93,7 +107,7 @@ def wrap_outputs(
         for number in node._saved_outputs:
             if (number, True) not in known.unchecked:
                 counter = results[number].counter()
-                node._versions[number, True] = (counter, counter[0])
+                node._versions.append((number, True, counter, counter[0]))
     return tuple(results) if known.as_tuple else results[0]
 
 

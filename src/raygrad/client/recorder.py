@@ -58,6 +58,10 @@ class SessionRecorder(Recorder):
         """The worker that `rg.place` asks for, or -1."""
         self.retaining = False
         """Whether the pass that records keeps what was saved."""
+        self.lessons = 0
+        """Moves whenever something is learned of the backward of user Functions."""
+        self.applications: dict[Any, Any] = {}
+        """By key, what applications of a user Function share; see `functions`."""
         self._specs: dict[Spec, SpecEntry] = {}
         self._plain: dict[Meta, SpecEntry] = {}
         self._memo: dict[Any, Template] = {}

@@ -315,7 +315,10 @@ class Session:
                 if learner is not None:
                     learner.learn.undefined = (undefined, flows)
                     before = self.undefined.get(learner.learn.key, ((), flows))[0]
-                    self.undefined[learner.learn.key] = (tuple(sorted({*before, *undefined})), flows)
+                    found = (tuple(sorted({*before, *undefined})), flows)
+                    if self.undefined.get(learner.learn.key) != found:
+                        self.undefined[learner.learn.key] = found
+                        self._recorder.lessons += 1
         for node, ordinal, name, value in record.emits:
             opened = unpickle_value(value)
             if run is not None:
@@ -350,7 +353,9 @@ class Session:
                 UserWarning,
                 stacklevel=2,
             )
-        self.conduct[fn] = conduct | self.conduct.get(fn, 0)
+        if self.conduct.get(fn) != conduct | self.conduct.get(fn, 0):
+            self.conduct[fn] = conduct | self.conduct.get(fn, 0)
+            self._recorder.lessons += 1
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""

@@ -137,6 +137,52 @@ class RecordedVjp(Node):
         return out
 
 
+class VjpShape:
+    """What the recorded derivatives of a Function share that are taken alike, over equal specs: looked up once, as a
+    `Template` of a built-in op is."""
+
+    __slots__ = ("assumed", "known", "learning", "lessons", "meta", "outputs", "transforms", "wanted")
+
+    def __init__(
+        self,
+        base: RecordedFunction,
+        depth: int,
+        items: Sequence[Data | None],
+        requires: Sequence[int],
+        wanted: Sequence[int],
+        metas: Sequence[Meta | None],
+        differentiate: bool,
+        refusal: str,
+        names: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        recorder = base._recorder
+        session = recorder.session
+        self.lessons = recorder.lessons
+        """What had been learned when it was made; see `SessionRecorder.lessons`."""
+        self.wanted = wanted
+        self.transforms = (VJP,) * depth
+        self.outputs = (CONTEXT, *[recorder.plain(meta) for meta in metas])  # type: ignore[arg-type]
+        present = tuple([None if i is None else (i.shape, i.dtype.char) for i in items])
+        key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate)
+        self.known = known = session.undefined.get(key)
+        self.assumed = [known is not None and i not in known[0] for i in range(len(metas))]
+        """Per result, whether it was defined in every earlier run."""
+        self.learning = Learning(key, fn=base._fn)
+        self.meta = (
+            len(items),
+            len(base._inputs),
+            len(base._metas),
+            tuple(wanted),
+            tuple(requires),
+            int(differentiate),
+            refusal,
+            known,
+            int(recorder.retaining),
+            tuple(names),
+            int(depth == 1 and session.conduct.get(base._fn) is None),
+        )
+
+
 def record_vjp(
     base: RecordedFunction,
     claim: Claim,
@@ -156,47 +202,18 @@ def record_vjp(
     """
     recorder = base._recorder
     with recorder.lock:
-        sources = [recorder.source(claim.context), *(recorder.source(item) for item in items)]
+        names = [(name, is_tensor) for name, is_tensor, _ in claim.assigned]
+        shape = VjpShape(base, depth, items, requires, wanted, metas, differentiate, claim.refusal, names)
+        sources = [recorder.source(claim.context), *[recorder.source(item) for item in items]]
         sources.extend([source for _, _, source in claim.assigned])
-        sources.extend([recorder.source(value) for value in base._captured])
-        present = tuple(None if i is None else (i.shape, i.dtype.char) for i in items)
-        key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate)
-        outputs = [CONTEXT, *(recorder.plain(meta) for meta in metas)]  # type: ignore[arg-type]
-        known = recorder.session.undefined.get(key)
-        reports = depth == 1 and recorder.session.conduct.get(base._fn) is None
-        flags = (int(differentiate), claim.refusal, known if differentiate else None, int(recorder.retaining))
-        names = tuple([(name, is_tensor) for name, is_tensor, _ in claim.assigned])
-        meta = (
-            len(items),
-            len(base._inputs),
-            len(base._metas),
-            tuple(wanted),
-            tuple(requires),
-            *flags,
-            names,
-            int(reports),
-        )
-        made = NodeRecord(recorder, ROLE_FUNCTION, base._fn, (VJP,) * depth, sources, outputs, meta, base._site)
-        made.effects = True
-        if state.anomaly is not None:
-            made.story = story_of(base)
-        made.near = recorder.source(claim.context)
-        recorder.add_record(made)
-        learning = None
-        if known is None or not differentiate or depth == 1:  # if it is known, it may still change its context
-            learning = made.learn = Learning(key, fn=base._fn)
-        results: list[Pending | None] = [
-            made.output(i + 1, None, known is not None and i not in known[0]) for i in range(len(metas))
-        ]
-        if depth == 1:
-            base._ran(made)
-        if differentiate and known is None:
-            assert learning is not None
+        made, results = _recorded(base, shape, sources)
+        if not differentiate:
+            return results, frozenset()
+        known, learning = shape.known, shape.learning
+        if known is None:
             recorder.session.submit()
             recorder.session.wait_for(made, lambda: learning.undefined is not None)
             known = learning.undefined
-        if not differentiate:
-            return results, frozenset()
         assert known is not None
         for i, result in enumerate(results):
             if i in known[0]:
@@ -204,6 +221,67 @@ def record_vjp(
             elif result is not None:
                 result.defined = True
         return results, frozenset(known[1])
+
+
+def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusal: str) -> Sequence[Data | None]:
+    """Record the backward of a Function that is not to be differentiated: nearly always. Returns its gradients, one
+    per argument."""
+    recorder = base._recorder
+    with recorder.lock:
+        needed = base._needed
+        alike: list[Any] = [recorder.retaining, refusal, None if needed is None else tuple(needed)]
+        for grad in grads:
+            alike.append(None if grad is None else (grad.shape, grad.dtype))
+        saved_inputs, saved_outputs = base._saved_inputs, base._saved_outputs
+        items: list[Data | None] = [*grads]
+        for i in range(len(base._inputs)):
+            items.append(saved_inputs.get(i))
+        for j in range(len(base._metas)):
+            items.append(saved_outputs.get(j))
+        key = tuple(alike)
+        # what was freed may be asked again, for nothing that it saved
+        shape = None if base._freed else base._shapes.get(key)
+        if shape is None or shape.lessons != recorder.lessons:
+            wanted = base._wanted()
+            metas = [base._inputs[i] for i in wanted]
+            shape = VjpShape(base, 1, items, base._requiring(), wanted, metas, False, refusal)
+            if not base._freed:
+                base._shapes[key] = shape
+        source = recorder.source
+        sources = [source(base._context)]
+        for item in items:
+            sources.append(None if item is None else source(item))
+        results = _recorded(base, shape, sources)[1]
+        if len(results) == len(base._edges):
+            return results
+        out: list[Data | None] = [None] * len(base._edges)
+        for position, value in zip(shape.wanted, results, strict=True):
+            out[position] = value
+        return out
+
+
+def _recorded(base: RecordedFunction, shape: VjpShape, sources: list[Any]) -> tuple[NodeRecord, list[Pending | None]]:
+    """Record a derivative that reads the context and `sources`, and return its record and its results."""
+    recorder = base._recorder
+    if base._captured:
+        sources.extend([recorder.source(value) for value in base._captured])
+    made = NodeRecord(
+        recorder, ROLE_FUNCTION, base._fn, shape.transforms, sources, shape.outputs, shape.meta, base._site
+    )
+    made.effects = True
+    if state.anomaly is not None:
+        made.story = story_of(base)
+    made.near = sources[0]
+    made.learn = shape.learning
+    recorder.add_record(made)
+    results: list[Pending | None] = []
+    number = 1
+    for assumed in shape.assumed:
+        results.append(made.output(number, None, assumed))
+        number += 1
+    if len(shape.transforms) == 1:
+        base._ran(made)
+    return made, results
 
 
 def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
