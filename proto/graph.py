@@ -31,7 +31,8 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
                          wanted positions of O(d), positions of I(d) that require grad, 1 if the result is itself
                          to be differentiated, why what it saved must not be read any more (reading it raises this),
                          (undefined outputs, outputs that require grad) that earlier runs showed and the client
-                         went by, or None, 1 if the pass keeps what was saved,
+                         went by, or None: a differentiated one has to agree, another reports those that were not
+                         undefined before, 1 if the pass keeps what was saved,
                          per attribute that the client set (name, 1 if its value is a tensor),
                          1 if it is to be reported what backward does with the context);
                          outputs: the context as backward left it (of level 1 only), then one gradient per wanted

@@ -123,8 +123,9 @@ class Record(NamedTuple):
     """(value id, bytes) of every kept or pinned value; -1 bytes when it is undefined."""
     learned: tuple[Any, ...]
     undefined: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
-    """Per vjp of a user Function: (node index, undefined outputs, outputs that require grad): H5, H7. An output i whose
-    derivative the user's code refuses (`once_differentiable`) is ~i among the last."""
+    """Per vjp of a user Function that shows what its node does not say: (node index, undefined outputs, outputs that
+    require grad): H5, H7. An output i whose derivative the user's code refuses (`once_differentiable`) is ~i among the
+    last."""
     emits: tuple[tuple[int, int, str, Any], ...]
     """(node index, ordinal within the node, name, pickled value)."""
     hooks: tuple[int, ...]

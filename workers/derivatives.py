@@ -138,11 +138,12 @@ class _Once:
 
     def serves(self, context: FunctionNode) -> bool:
         """Tell whether this context is one."""
-        if type(context._saved) is not list or context._references != {}:
+        saved: Any = context._saved
+        if type(saved) is not list or context._references != {}:
             return False
         if context._pre_hooks is not None or context._post_hooks is not None:
             return False
-        for slot in context._saved:
+        for slot in cast("list[Any]", saved):
             if slot is not None and slot[0] is PACKED:
                 return False
         return True

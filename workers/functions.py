@@ -89,7 +89,7 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
     edges = tuple([_edge(flag) for flag in mask])
     context_slot, targets = step.outputs[0], step.outputs[1:]
     open_ended = program.open_base >= 0 and step is program.steps[-1]
-    changes = frozenset() if expected is None else changes_of(expected)
+    changes: frozenset[int] = frozenset() if expected is None else changes_of(expected)
     agreed: Any = None
     """The `plain_facts` of a run that showed what was expected: whoever has the same shows the same."""
 

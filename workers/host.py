@@ -29,6 +29,7 @@ from raygrad.proto.program import (
 )
 from raygrad.proto.values import Blob, Packed, pack_values, unpack_values
 
+from .collector import collecting_rarely
 from .contexts import Context
 from .emit import emitting_to
 from .registrations import use_registrations
@@ -68,7 +69,7 @@ class WorkerHost:
     def __init__(self, name: str) -> None:
         self.name = name
         self.report = RunReport()
-        self._programs: dict[bytes, tuple[Program, list[Execute]]] = {}
+        self._programs: dict[bytes, tuple[Program, list[tuple[Execute, tuple[int, ...]]]]] = {}
         self._sources: dict[bytes, Program] = {}
         self._shipments: dict[str, Shipment] = {}
         self._pins: dict[tuple[int, int], Any] = {}
@@ -154,11 +155,12 @@ class WorkerHost:
                 report.emits.append((program.steps[position].index, emit_index, name, pickle_value(_detached(value))))
                 emit_index += 1
 
-            with emitting_to(sink), np.errstate(all="ignore"):
-                for position, execute in enumerate(steps):
+            with emitting_to(sink), np.errstate(all="ignore"), collecting_rarely() as collector:
+                for position, (execute, frees) in enumerate(steps):  # noqa: B007 - read where an error is told
                     execute(slots)
-                    for slot in program.steps[position].frees:
+                    for slot in frees:
                         slots[slot] = None
+                    collector.after_a_step()
             return self._done(call, program, report, started, slots)
         except Exception as error:
             failure = self._failure(program, position, slots, error)
@@ -166,7 +168,7 @@ class WorkerHost:
         finally:
             state.here = callers
 
-    def _compiled(self, key: bytes) -> tuple[Program, list[Execute]]:
+    def _compiled(self, key: bytes) -> tuple[Program, list[tuple[Execute, tuple[int, ...]]]]:
         found = self._programs.get(key)
         if found is None:
             program = self._sources.get(key)
@@ -174,7 +176,8 @@ class WorkerHost:
                 raise ExecutionError(f"the program {key.hex()} was not loaded on worker {self.name}")
             if len(self._programs) >= PROGRAM_CACHE:
                 del self._programs[next(iter(self._programs))]
-            found = self._programs[key] = (program, compile_steps(program, self))
+            frees = [step.frees for step in program.steps]
+            found = self._programs[key] = (program, list(zip(compile_steps(program, self), frees, strict=True)))
         return found
 
     def _fill(self, program: Program, call: Call, objects: Sequence[Any], slots: list[Any]) -> bool:

@@ -75,3 +75,77 @@ def test_a_second_backward_without_retaining_raises_as_it_does_eagerly(session: 
     y.sum().backward()
     with pytest.raises(RuntimeError, match="after they have already been freed"):
         y.sum().backward()
+
+
+class Double(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * 2.0 + y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * 2.0 + 0.0 * x, None
+
+
+def test_a_backward_whose_conduct_is_known_reports_nothing_more(session: Any) -> None:
+    told: list[list[tuple[int, int]]] = []
+    for _ in range(4):
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+        y: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+        value = x
+        for _ in range(5):
+            value = Double.apply(value, y)
+        value.sum().backward()
+        assert x.grad.numpy().tolist() == [32.0, 32.0]
+        records = session.last_run.records
+        told.append([(len(record.learned), len(record.undefined)) for record in records])
+    assert told[0] == [(5, 5)]
+    assert told[1:] == [[(0, 0)]] * 3
+
+
+def test_h5_a_gradient_that_is_undefined_later_than_in_the_first_runs_is_none(session: Any) -> None:
+    class Gate(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return grad if float(x.numpy()[0]) > 0 else None
+
+    found: list[Any] = []
+    for first in (1.0, 1.0, -1.0, 1.0, -1.0):
+        x: Any = rg.tensor([first], requires_grad=True)
+        Gate.apply(x).sum().backward()
+        found.append(None if x.grad is None else x.grad.numpy().tolist())
+    assert found == [[1.0], [1.0], None, [1.0], None]
+
+
+def test_backwards_over_different_needs_are_not_taken_for_one_another(session: Any) -> None:
+    x: Any = rg.tensor([1.0], requires_grad=True)
+    y: Any = rg.tensor([3.0], requires_grad=True)
+
+    class Product(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            ctx.save_for_backward(a, b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            a, b = ctx.saved_tensors
+            needs = ctx.needs_input_grad
+            return grad * b if needs[0] else None, grad * a if needs[1] else None
+
+    for _ in range(2):
+        value = Product.apply(x, y)
+        (only,) = rg.autograd.grad(value, y, retain_graph=True)
+        assert only.numpy().tolist() == [1.0]
+        both = rg.autograd.grad(value, (x, y), retain_graph=True)
+        assert [one.numpy().tolist() for one in both] == [[3.0], [1.0]]
+        (other,) = rg.autograd.grad(value, x, rg.tensor([2.0]))
+        assert other.numpy().tolist() == [6.0]

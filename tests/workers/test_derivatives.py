@@ -45,3 +45,68 @@ def test_h7_the_third_derivative_comes_from_one_backward() -> None:
     assert values[5].tolist() == [3.0, 12.0]  # 3 x^2
     assert values[7].tolist() == [6.0, 12.0]  # 6 x
     assert values[9].tolist() == [6.0, 6.0]
+
+
+class Sometimes(rg.autograd.Function):
+    """Its backward leaves a gradient undefined where the gradient that it is given is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad if float(grad.numpy()[0]) else None
+
+
+def backward_of(known: Any, grad: float) -> Any:
+    """Run `Sometimes` forward and backward and return the record."""
+    host, (fn,) = host_with(Sometimes)
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, ()))
+    rest = (0, "", known, 0, (), 0)
+    backward = Node(ROLE_FUNCTION, fn, (VJP,), (2, 1, 0, UNDEFINED), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=2)
+    graph = Graph((VECTOR, CONTEXT), (0, 0), (forward, backward), ((5, KEEP_ON_WORKER),))
+    record, _ = run(graph, [np.array([1.0, 2.0]), np.array([grad, 1.0])], host)
+    assert record.failure is None, record.failure
+    return record
+
+
+def test_h5_what_a_backward_leaves_undefined_is_reported_where_nothing_is_known() -> None:
+    assert backward_of(None, 1.0).undefined == ((1, (), ()),)
+    assert backward_of(None, 0.0).undefined == ((1, (0,), ()),)
+
+
+def test_h5_what_a_backward_leaves_undefined_is_reported_again_only_where_it_had_not_been() -> None:
+    assert backward_of(((), ()), 1.0).undefined == ()
+    assert backward_of(((), ()), 0.0).undefined == ((1, (0,), ()),)
+    assert backward_of(((0,), ()), 0.0).undefined == ()
+    assert backward_of(((0,), ()), 1.0).undefined == ()
+
+
+def test_the_context_that_backward_is_given_is_its_own() -> None:
+    class Counts(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            ctx.runs = 0
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            ctx.runs += 1
+            return grad * ctx.runs
+
+    host, (fn,) = host_with(Counts)
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, ()))
+    rest = (0, "", None, 1, (), 0)
+    twice = [
+        Node(ROLE_FUNCTION, fn, (VJP,), (context, 1, 0, UNDEFINED), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=context)
+        for context in (2, 4)  # the second reads what the first left behind
+    ]
+    graph = Graph((VECTOR, CONTEXT), (0, 0), (forward, *twice), ((5, KEEP_ON_WORKER), (7, KEEP_ON_WORKER)))
+    record, values = run(graph, [np.array([1.0, 2.0]), np.array([1.0, 1.0])], host)
+    assert record.failure is None, record.failure
+    assert values[5].tolist() == [1.0, 1.0]
+    assert values[7].tolist() == [2.0, 2.0]
+    assert [entry.index for entry in record.learned] == [0, 1, 2]  # each changed it, and says so

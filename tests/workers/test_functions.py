@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import raygrad as rg
 from raygrad.proto.graph import KEEP_ON_WORKER, ROLE_FUNCTION, UNDEFINED, VJP, Graph, Node
@@ -74,3 +75,40 @@ def test_arrays_given_to_user_code_are_read_only() -> None:
         record, _ = run(Graph((VECTOR, CONTEXT), (0,), (forward,), ()), [np.array([1.0, 2.0])], host)
         assert record.failure is not None
         assert "call ctx.mark_dirty(...)" in record.failure.message
+
+
+class Shrinks(rg.autograd.Function):
+    """Behaves alike until its argument is negative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        first = float(x.numpy()[0])
+        if first == -1.0:
+            return rg.from_numpy(x.numpy()[:1].copy())
+        if first == -2.0:
+            ctx.save_for_backward(x)
+        if first == -3.0:
+            return rg.from_numpy(x.numpy().copy()), rg.from_numpy(x.numpy().copy())
+        if first == -4.0:
+            y = rg.from_numpy(x.numpy().copy())
+            ctx.mark_non_differentiable(y)
+            return y
+        return x if first == -5.0 else rg.from_numpy(x.numpy().copy())
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad
+
+
+@pytest.mark.parametrize("how", [-1.0, -2.0, -3.0, -4.0, -5.0])
+def test_h3_a_run_that_differs_is_noticed_after_many_that_agreed(how: float) -> None:
+    host, (fn,) = host_with(Shrinks)
+    shown = ((("array", (2,), "float64", 1, -1, ()),), (), (), 0, 0)
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, shown, ()))
+    graph = Graph((VECTOR, CONTEXT), (0,), (forward,), ((2, KEEP_ON_WORKER),))
+    for _ in range(3):
+        record, _ = run(graph, [np.array([1.0, 2.0])], host)
+        assert record.failure is None
+    record, _ = run(graph, [np.array([how, 2.0])], host)
+    assert record.failure is not None
+    assert "behaved differently from its first run" in record.failure.message

@@ -102,10 +102,9 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         known = recorder.session.known.get(where)
         fn = "@" + shipped.fingerprint
         application: Application | None = recorder.applications.get(where)
+        meta, names = (len(args), tuple(flags), int(recording)), tuple(named)
         if application is None or not application.serves(cls, known):
             application = None
-            meta = (len(args), tuple(flags), int(recording))
-            names = tuple(named)
             if known is None and cls is written and hasattr(cls, "infer"):
                 known = inferred(recorder, cls, args)
             if known is not None:

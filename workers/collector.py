@@ -1,0 +1,50 @@
+"""Python's cyclic collector while a segment runs.
+
+Rules of this file: how often it runs, and nothing else. User code runs meanwhile, so it is never switched off.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+YOUNG: Final = 25_000
+"""Containers that a segment may make before the collector looks at them. Of a chain of Functions each node leaves a
+dozen, which live until its backward has run: at Python's 700, they are walked again and again, are taken for old, and
+bring about a walk over everything that the process holds."""
+
+PAUSE: Final = 0.02
+"""Seconds of steps after which the youngest are looked at all the same: garbage of a few containers may hold large
+arrays, and who makes such takes his time."""
+
+
+class Rarely:
+    """When to look at the youngest between two steps."""
+
+    def __init__(self, enabled: bool) -> None:
+        self._due = time.perf_counter() + PAUSE if enabled else float("inf")
+
+    def after_a_step(self) -> None:
+        """Look, if it is time."""
+        if time.perf_counter() > self._due:
+            gc.collect(0)
+            self._due = time.perf_counter() + PAUSE
+
+
+@contextmanager
+def collecting_rarely() -> Generator[Rarely, None, None]:
+    """Let the collector run less often while a segment runs, by count and by time. Leaves it alone where its user has
+    switched it off, or another thread does this already."""
+    before = gc.get_threshold()
+    if not gc.isenabled() or not 0 < before[0] < YOUNG:
+        yield Rarely(gc.isenabled() and before[0] == YOUNG)
+        return
+    gc.set_threshold(YOUNG, *before[1:])
+    try:
+        yield Rarely(True)
+    finally:
+        if gc.get_threshold()[0] == YOUNG:  # else somebody has set it meanwhile
+            gc.set_threshold(*before)
