@@ -216,11 +216,12 @@ def run_forward(
     With `recording` the node has its edges (`edges`, or those of the arguments) and what was saved; without, none.
     Arguments that are neither dense nor an expansion are made dense first (H1). `named` are keyword-only arguments.
     """
-    ambient = state.recorder
+    here = state.here
+    ambient = here.recorder
     if ambient is not None:
         state.recorder = None
     try:
-        node, raw, args = _forward(cls, state.here, args, recording, edges, named or {})
+        node, raw, args = _forward(cls, here, args, recording, edges, named or {})
         assert node is not None
     finally:
         if ambient is not None:
@@ -266,7 +267,10 @@ def _forward(
             if arg._requires_grad:
                 needs.append(True)
                 producer = arg.grad_fn
-                targets.append(arg.edge() if producer is None else (producer, arg.output_nr))
+                if producer is not None:
+                    targets.append((producer, arg.output_nr))
+                else:
+                    targets.append(NO_EDGE if edges is not None else arg.edge())
             else:
                 needs.append(False)
                 targets.append(NO_EDGE)

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.context import PACKED, Refused
+from raygrad.autograd.context import OWN, PACKED, Refused
 from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
 from raygrad.autograd.hooked import unpack_of
 from raygrad.autograd.hooks import HookDict
@@ -42,20 +42,23 @@ class Context:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that it alone keeps alive."""
-        if self._live is None:
+        live = self._live
+        if live is None:
             assert self._packed is not None
             return _bytes_in(self._packed)
-        saved = sum(
-            slot.value._data.nbytes
-            for slot in (self._live._saved or () if self._live.readable else ())
-            if slot is not None and slot.kind is VALUE
-        )
-        saved += sum(
-            _bytes_in(slot.value[1].content[1])
-            for slot in (self._live._saved or () if self._live.readable else ())
-            if slot is not None and slot.kind is PACKED and not slot.checked
-        )
-        return saved + sum(_bytes_in(value) for value in self._live._attributes().values())
+        total = 0
+        if live.readable:
+            for slot in live._saved or ():
+                if slot is None or (slot.position >= 0 and slot.kind is not PACKED):
+                    continue  # nearly always: an input or an output, which is a value of its own
+                if slot.kind is VALUE:
+                    total += slot.value._data.nbytes
+                elif slot.kind is PACKED and not slot.checked:
+                    total += _bytes_in(slot.value[1].content[1])
+        for name, value in live.__dict__.items():
+            if name not in OWN:
+                total += _bytes_in(value)
+        return total
 
     def live(self, cls: type[Function]) -> FunctionNode:
         """Return the node, rebuilt for `cls` if it came packed."""

@@ -87,6 +87,7 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
     captured = step.node.inputs[arguments + len(names) :]
     operands = tuple(zip(sources, mask, strict=True))
     edges = tuple([_edge(flag) for flag in mask])
+    recorded = bool(recording)
     context_slot, targets = step.outputs[0], step.outputs[1:]
     open_ended = program.open_base >= 0 and step is program.steps[-1]
     changes: frozenset[int] = frozenset() if expected is None else changes_of(expected)
@@ -96,12 +97,11 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
     def function(slots: Slots) -> None:
         nonlocal agreed
         cls = host.code(step.node.fn, [slots[s] for s in captured] if captured else ())
-        args = tuple(
-            [
-                _argument(None if source == UNDEFINED else slots[source], flag == 1, flag >= 0)
-                for source, flag in operands
-            ]
-        )
+        given_to: list[Any] = []
+        for source, flag in operands:
+            value = None if source == UNDEFINED else slots[source]
+            given_to.append(value if flag < 0 else given(value, flag == 1))
+        args = tuple(given_to)
         named = {name: slots[source] for name, source in zip(names, given_by_name, strict=True)} if names else {}
         always = bool(getattr(cls, "writable_inputs", False))
         if expected is None or always or changes:
@@ -110,7 +110,7 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
                     writable(arg)
         try:
             with packing(cls):
-                context, raw = run_forward(cls, args, bool(recording), edges, named)
+                context, raw = run_forward(cls, args, recorded, edges, named)
         except (AutogradError, ValueError) as error:
             if READ_ONLY not in str(error):
                 raise
@@ -133,19 +133,18 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
                     )
                 agreed = facts
         if context_slot >= 0:
-            slots[context_slot] = Context(context) if recording else None
-        values = [o._data if isinstance(o, Tensor) else o for o in outputs]
+            slots[context_slot] = Context(context) if recorded else None
         if open_ended:
-            slots.extend(values)
+            slots.extend([o._data if isinstance(o, Tensor) else o for o in outputs])
             return
-        if len(values) != len(targets):
+        if len(outputs) != len(targets):
             raise GraphError(
-                f"{cls.__name__} returned {len(values)} outputs, but its infer said {len(targets)}: "
+                f"{cls.__name__} returned {len(outputs)} outputs, but its infer said {len(targets)}: "
                 "infer must describe every output"
             )
-        for target, value in zip(targets, values, strict=True):
+        for target, output in zip(targets, outputs, strict=True):
             if target >= 0:
-                slots[target] = value
+                slots[target] = output._data if isinstance(output, Tensor) else output
 
     return function
 
@@ -177,10 +176,6 @@ def _edge(flag: int) -> Any:
     """Return the edge of a context on a worker for a flag of the node's params: whether an argument's gradient is
     wanted (1), or not (0), or is none (-1: no tensor)."""
     return WANTED if flag == 1 else UNWANTED if flag == 0 else None
-
-
-def _argument(value: Any, requires_grad: bool, is_tensor: bool) -> Any:
-    return given(value, requires_grad) if is_tensor else value
 
 
 def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> list[Any] | None:

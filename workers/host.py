@@ -72,6 +72,8 @@ class WorkerHost:
         self._programs: dict[bytes, tuple[Program, list[tuple[Execute, tuple[int, ...]]]]] = {}
         self._sources: dict[bytes, Program] = {}
         self._shipments: dict[str, Shipment] = {}
+        self._opened: dict[str, tuple[bytes, Any]] = {}
+        """Code that this run has used, with the registrations under which it runs."""
         self._pins: dict[tuple[int, int], Any] = {}
 
     # ---- what it is told ------------------------------------------------------------------------------------------
@@ -90,11 +92,18 @@ class WorkerHost:
         Raises:
             ExecutionError: it was never shipped here.
         """
+        known = None if captured else self._opened.get(fn)
+        if known is not None:
+            use_registrations(known[0])
+            return known[1]
         shipment = self._shipments.get(fn[1:])
         if shipment is None:
             raise ExecutionError(f"the code '{fn}' was not shipped to worker {self.name}")
         use_registrations(shipment.registrations)
-        return open_shipment(shipment, captured)
+        opened = open_shipment(shipment, captured)
+        if not captured:
+            self._opened[fn] = (shipment.registrations, opened)
+        return opened
 
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Let go of pinned values."""
@@ -139,6 +148,7 @@ class WorkerHost:
         self.unpin(call.unpin)
         program, steps = self._compiled(call.program)
         report = self.report = RunReport()
+        self._opened.clear()
         started = time.perf_counter()
         position = 0
         slots: list[Any] = [None] * program.slots

@@ -6,6 +6,7 @@ records of runs. The nodes that record its derivatives are in `vjps`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.anomaly import remember as remember_origin
@@ -96,7 +97,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             constant, identity = snapshot(value)
             key.append((name, identity))
             sources.append(constant)
-        captured = recorder.captured(shipped) if shipped.captured else []
+        captured: Sequence[Pending] = recorder.captured(shipped) if shipped.captured else ()
         sources.extend([recorder.source(value) for value in captured])
         where = tuple(key)
         known = recorder.session.known.get(where)
@@ -179,7 +180,7 @@ def _wrapped(
     application: Application,
     args: tuple[Any, ...],
     inputs: list[Pending | None],
-    captured: list[Pending],
+    captured: Sequence[Pending],
     values: list[Any],
     recording: bool,
 ) -> Any:
@@ -207,7 +208,7 @@ def _node(
     application: Application,
     args: tuple[Any, ...],
     inputs: list[Pending | None],
-    captured: list[Pending],
+    captured: Sequence[Pending],
     values: list[Any],
 ) -> RecordedFunction:
     """Return the node of an application that is recorded for backward."""
