@@ -39,11 +39,14 @@ class Modes:
         anomaly: what anomaly detection is to do, None while it is off.
         inference: whether inference mode is on.
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
+        casting: what operands are cast to (`autocast`), None outside of all its regions; no rare mode, since the casts
+            are made before an op is called.
     """
 
     __slots__ = (
         "anomaly",
         "batches",
+        "casting",
         "engine_threads",
         "forward",
         "grad",
@@ -71,6 +74,7 @@ class Modes:
         self.anomaly: Any = None
         self.inference: bool = False
         self.transforms: tuple[str, ...] = ()
+        self.casting: Any = None
 
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""
@@ -119,6 +123,7 @@ class ThreadState(threading.local):
         anomaly: Any
         inference: bool
         transforms: tuple[str, ...]
+        casting: Any
 
 
 def _delegated(name: str) -> property:

@@ -24,6 +24,10 @@ TWO_BACKWARDS = (
     "You should only implement one of them."
 )
 
+NOTE = "note_on_context"
+"""An attribute of a decorated forward: what to do to the context, of which a forward beside a setup_context knows
+nothing (LG-14)."""
+
 
 def unwritten_forward(*args: Any, **kwargs: Any) -> Any:
     """Compute the outputs: `forward(ctx, *args)`, or `forward(*args)` beside a `setup_context`."""
@@ -64,7 +68,10 @@ class Plan:
     def __init__(self, cls: type[Function]) -> None:
         self.forward: Callable[..., Any] = cls.forward
         setup: Any = cls.setup_context
-        self.setup: Callable[..., Any] | None = None if setup is unwritten_setup else setup
+        note: Any = getattr(cls.forward, NOTE, None)
+        self.setup: Callable[..., Any] | None = (
+            None if setup is unwritten_setup else setup if note is None else _noting(note, setup)
+        )
         backward, vjp = cls.backward is not unwritten, cls.vjp is not unwritten
         self.backward: Callable[..., Any] = (
             _both if backward and vjp else cls.backward if backward else cls.vjp if vjp else _neither
@@ -74,6 +81,16 @@ class Plan:
         for name, flag in (("boxed_grads_call", self.boxed), ("clear_saved_tensors_on_access", self.read_once)):
             if not isinstance(flag, bool):
                 self.forward = _refusing(f"{cls.__name__}.{name} must be a bool, got {type(flag).__name__}")
+
+
+def _noting(note: Callable[[Any], Any], setup: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a setup_context before which what decorated the forward makes its note."""
+
+    def noting(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        note(ctx)
+        return setup(ctx, inputs, output)
+
+    return noting
 
 
 def _refusing(message: str) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
                          captured tensors and arrays;
                          params: (number of arguments, per argument 1 if it requires grad / 0 if not / -1 if no tensor,
                          1 if recorded for backward, what an earlier run showed or None, names of the keyword-only
-                         arguments);
+                         arguments, the casting state);
                          outputs: the context (spec kind "context"), then forward's outputs.
     transforms (vjp,)*d: inputs: the context, then the inputs of level d:
                              I1 = cotangents (one per output), arguments, outputs;  I(k+1) = cotangents of O(k), I(k)
@@ -34,11 +34,12 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
                          went by, or None: a differentiated one has to agree, another reports those that were not
                          undefined before, 1 if the pass keeps what was saved,
                          per attribute that the client set (name, 1 if its value is a tensor),
-                         1 if it is to be reported what backward does with the context);
+                         1 if it is to be reported what backward does with the context, the casting state);
                          outputs: the context as backward left it (of level 1 only), then one gradient per wanted
                          position.
 ``hook`` (user code by fingerprint)
-    params: (kind, a, b): "tensor" (1, 0), "pre" (cotangents, 0), "post" (gradients of inputs, cotangents);
+    params: (kind, a, b, the casting state): "tensor" (1, 0), "pre" (cotangents, 0), "post" (gradients of inputs,
+    cotangents);
     inputs: a + b gradients, then captured tensors and arrays; outputs: the a gradients, replaced or not.
 ``sum`` (an addition that skips undefined addends; H5, H19)
     inputs: two addends; outputs: their sum. With fn "defined", one input, which must prove defined: the run fails if
@@ -46,6 +47,9 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
     params: (what is said of it otherwise,).
 ``emit`` (what the client's own code sent to the session's handlers; H20)
     inputs: a constant: the name and the object, pickled without the tensors in it; then those tensors; no outputs.
+
+The casting state of user code, the last of its params: () if it was recorded outside of all regions of `autocast`, else
+(1 if operands are cast, name of the dtype, 1 if casts of leaves are kept).
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from raygrad.autograd.autocast import as_at
 from raygrad.autograd.derive import OpContext, vjp_arrays
 from raygrad.autograd.dispatch import MISUSE, explained
 from raygrad.autograd.engine import call_hook
@@ -39,14 +40,27 @@ def _compile(step: Step, program: Program, host: Host) -> Execute:
     if node.role == ROLE_OP:
         return _compile_op_vjp(step, program.specs) if node.transforms else _compile_op(step)
     if node.role == ROLE_FUNCTION:
-        return compile_function_vjp(step, host) if node.transforms else compile_function(step, program, host)
+        ran = compile_function_vjp(step, host) if node.transforms else compile_function(step, program, host)
+        return _as_recorded(ran, node.params[-1])
     if node.role == ROLE_HOOK:
-        return _compile_hook(step, host)
+        return _as_recorded(_compile_hook(step, host), node.params[-1])
     if node.role == ROLE_SUM:
         return _SUMS[node.fn](step)
     if node.role == ROLE_EMIT:
         return _compile_emit(step)
     raise GraphError(f"a node of unknown role '{node.role}'")
+
+
+def _as_recorded(execute: Execute, recorded: Any) -> Execute:
+    """Return what runs user code with the casting state of the moment at which it was recorded (DR-10, LG-14)."""
+    if not recorded:  # outside of all regions, as nearly always: a run begins so
+        return execute
+
+    def in_region(slots: Slots) -> None:
+        with as_at(recorded):
+            execute(slots)
+
+    return in_region
 
 
 # ---- built-in ops -------------------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ from . import (
     triangular,
     unary,
 )
+from .casting import governed
 from .compare import keep as keep
 from .define import check_order as check_order
 from .diagonals import put_diagonal as put_diagonal
@@ -109,7 +110,7 @@ TOP = (
 
 
 def gathered(families: tuple[ModuleType, ...]) -> dict[str, Any]:
-    """Return the functions that families offer, by name.
+    """Return the functions that families offer, by name; those that regions of `autocast` govern, as such.
 
     Raises:
         ValueError: two of them offer one name.
@@ -119,7 +120,7 @@ def gathered(families: tuple[ModuleType, ...]) -> dict[str, Any]:
         for name in family.PUBLIC:
             if name in found:
                 raise ValueError(f"{family.__name__} offers '{name}', which another family offers already")
-            found[name] = getattr(family, name)
+            found[name] = governed(getattr(family, name))
     return found
 
 
@@ -148,7 +149,7 @@ FFT = gathered((fourier,))
 
 LINALG = {
     **{
-        name: getattr(family, name)
+        name: governed(getattr(family, name))
         for family, names in (
             (aliases, "matrix_transpose"),
             (exponential, "matrix_exp"),

@@ -12,6 +12,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ..dispatch import call
 from ..layout import dense
 from .arithmetic import mul
+from .casting import governed
 from .define import Shape, broadcast_shape, conj, define, quiet
 from .diagonals import diagonal
 from .reduce import sum
@@ -113,6 +114,14 @@ _CONTRACT = define(
 )  # fmt: skip
 
 
+def contract(a: Any, b: Any, left: str, right: str, out: str) -> Any:
+    """Return products of two operands summed over the labels that `out` has not: as PyTorch does it, by `bmm`."""
+    return call(_CONTRACT, (a, b), (left, right, out))
+
+
+_summing = governed(contract)
+
+
 def einsum(equation: str, *operands: Any) -> Any:
     """Return the sum of products that an equation of labels describes: `einsum("ij,jk->ik", a, b)`."""
     tensors = operands
@@ -128,8 +137,10 @@ def einsum(equation: str, *operands: Any) -> Any:
         kept = "".join(label for label in dict.fromkeys(mine + others) if label in later)
         if not set(mine) & set(others) and not kept:
             result = mul(result, other)
-        else:
+        elif set(mine + others) <= set(kept):
             result = call(_CONTRACT, (result, other), (mine, others, kept))
+        else:
+            result = _summing(result, other, mine, others, kept)
         mine = kept
     result, mine = _summed(result, mine, out)
     return permute(result, [mine.index(label) for label in out])

@@ -10,15 +10,19 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ..tensor import Tensor
 from .arithmetic import add, mul, sub
+from .casting import governed
 from .define import axis_of, broadcast_shape, conj
 from .gathering import index_select
-from .linear import bmm, matmul, mv, outer
+from .linear import bmm, dot, matmul, mv, outer
 from .reduce import norm, sum
 from .shape import expand, permute, reshape, unsqueeze
 
 PUBLIC = """
     addbmm addmv addr baddbmm cdist chain_matmul cross inner tensordot vdot vecdot
 """.split()
+
+_product = governed(matmul)
+"""What PyTorch's functions that are made of matrix products cast by."""
 
 # ---- sums of products ------------------------------------------------------------------------------------------------
 
@@ -44,6 +48,8 @@ def inner(input: Any, other: Any) -> Any:
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}"
         )
+    if input.ndim == other.ndim == 1:
+        return dot(input, other)
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -74,7 +80,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     inner_extent = int(np.prod([a.shape[i] for i in left]))
     rows = reshape(permute(a, [*free_a, *left]), (int(np.prod([a.shape[i] for i in free_a])), inner_extent))
     columns = reshape(permute(b, [*right, *free_b]), (inner_extent, int(np.prod([b.shape[j] for j in free_b]))))
-    return reshape(matmul(rows, columns), [*[a.shape[i] for i in free_a], *[b.shape[j] for j in free_b]])
+    return reshape(_product(rows, columns), [*[a.shape[i] for i in free_a], *[b.shape[j] for j in free_b]])
 
 
 def chain_matmul(*matrices: Any) -> Any:
@@ -97,7 +103,7 @@ def chain_matmul(*matrices: Any) -> Any:
         if i == j:
             return given[i]
         k = cost[i, j][1]
-        return matmul(product(i, k), product(k + 1, j))
+        return _product(product(i, k), product(k + 1, j))
 
     return product(0, count - 1)
 

@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ..dispatch import call
 from ..layout import dense
 from ..tensor import Tensor
+from .casting import governed
 from .define import broadcast_shape, conj, define, quiet, real_of
 from .factorizations import eigvalsh, expect_matrices, svdvals, told, turned
 from .linear import matmul
@@ -268,16 +269,16 @@ def matrix_power(A: Any, n: int) -> Any:
     """Return the `n`-th power of matrices, by squaring; of the inverse for a negative `n`."""
     expect_matrices("matrix_power", A, square=True)
     if n < 0:
-        return matrix_power(inv(A), -n)
+        return matrix_power(governed(inv)(A), -n)
     if n == 0:
         one: Any = np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape)
         return A * 0 + (Tensor.made(one) if isinstance(A, Tensor) else one)
-    power, out = A, None
+    power, out, product = A, None, governed(matmul)
     while n:
         if n % 2:
-            out = power if out is None else matmul(out, power)
+            out = power if out is None else product(out, power)
         n //= 2
-        power = matmul(power, power) if n else power
+        power = product(power, power) if n else power
     return out
 
 

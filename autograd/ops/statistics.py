@@ -7,6 +7,7 @@ from typing import Any
 from raygrad.errors import AutogradError
 
 from .arithmetic import sub
+from .casting import governed
 from .compare import isnan, keep
 from .define import conj, real_of
 from .layouts import to_dtype
@@ -66,11 +67,11 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
     if weights is None:
         count: Any = rows.shape[1]
         centred = rows - mean(rows, 1, True)
-        product, free = matmul(centred, conj(transpose(centred, 0, 1))), count - correction
+        product, free = governed(matmul)(centred, conj(transpose(centred, 0, 1))), count - correction
     else:
         total = sum(weights)
         centred = rows - unsqueeze(sum(rows * weights, 1), 1) / total
-        product = matmul(centred * weights, conj(transpose(centred, 0, 1)))
+        product = governed(matmul)(centred * weights, conj(transpose(centred, 0, 1)))
         if aweights is None or not correction:
             free = total - correction
         else:

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_SUBMODULES = tuple("autograd client errors fft func functional linalg nn optim proto scheduler workers".split())
+_SUBMODULES = tuple("amp autograd client errors fft func functional linalg nn optim proto scheduler workers".split())
 
 _HOMES = {
     "Session": "raygrad.client.session",
     "place": "raygrad.client.place",
     "emit": "raygrad.workers.emit",
     "Tensor": "raygrad.autograd.tensor",
+    **dict.fromkeys(
+        "autocast get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled".split(),
+        "raygrad.autograd.autocast",
+    ),
     **dict.fromkeys(("inference_mode", "is_inference_mode_enabled"), "raygrad.autograd.inference"),
     **dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "raygrad.autograd.anomaly"),
     "vmap": "raygrad.autograd.vmap",
@@ -41,12 +45,13 @@ _HOMES = {
     ),
 }
 
-__all__ = [*_HOMES, *"autograd errors fft func functional linalg nn optim".split()]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, *"amp autograd errors fft func functional linalg nn optim".split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
 
 if TYPE_CHECKING:
+    from raygrad import amp as amp
     from raygrad import autograd as autograd
     from raygrad import errors as errors
     from raygrad import fft as fft
@@ -57,6 +62,10 @@ if TYPE_CHECKING:
     from raygrad import optim as optim
     from raygrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from raygrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+    from raygrad.autograd.autocast import autocast as autocast
+    from raygrad.autograd.autocast import get_autocast_dtype as get_autocast_dtype
+    from raygrad.autograd.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+    from raygrad.autograd.autocast import is_autocast_enabled as is_autocast_enabled
     from raygrad.autograd.creation import arange as arange
     from raygrad.autograd.creation import as_tensor as as_tensor
     from raygrad.autograd.creation import empty as empty
@@ -100,7 +109,8 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and name in (ops := importlib.import_module(_OPS)).__all__:
         value = getattr(ops, name)
     else:
-        raise AttributeError(f"module 'raygrad' has no attribute '{name}'")
+        hint = ": NumPy has no such dtype; raygrad.float16 is as short" if name == "bfloat16" else ""
+        raise AttributeError(f"module 'raygrad' has no attribute '{name}'{hint}")
     globals()[name] = value
     return value
 

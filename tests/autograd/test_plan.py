@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import raygrad as rg
@@ -74,3 +76,20 @@ def test_fn_23_flags_are_genuine_bools():
 
     with pytest.raises(RuntimeError, match="boxed_grads_call must be a bool, got int"):
         Odd.apply(rg.ones(2))
+
+
+def test_what_decorates_a_forward_makes_its_note_before_setup_context():
+    order: list[str] = []
+
+    def forward(x: Any) -> Any:
+        order.append("forward")
+        return x * 1
+
+    forward.note_on_context = lambda ctx: order.append(f"note on {ctx.name()}")  # type: ignore[attr-defined]
+
+    class Noted(rg.autograd.Function):
+        setup_context = staticmethod(lambda ctx, inputs, output: order.append("setup"))
+
+    Noted.forward = staticmethod(forward)
+    Noted.apply(rg.ones(1))
+    assert order == ["forward", "note on NotedBackward", "setup"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .contract import SECTIONS as SECTIONS  # whose programs are registered so
-from .ids import DIFFERS, IDS, NOT_BUILT
+from .ids import DIFFERS, IDS
 from .programs import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +22,7 @@ ID = re.compile(r"(?<![a-z0-9])([a-z]{2}[-_]\d\d)(?!\d)", re.IGNORECASE)
 
 
 NAMES: Mapping[str, Sequence[str]] = {
+    "amp": "GradScaler autocast custom_bwd custom_fwd is_autocast_available".split(),
     "autograd": (
         "Function Variable backward detect_anomaly enable_grad enforce_grad_layout_policy forward_ad function "
         "functional grad grad_mode gradcheck gradgradcheck graph inference_mode NestedIOFunction no_grad "
@@ -47,6 +48,7 @@ NAMES: Mapping[str, Sequence[str]] = {
 """The public names of PyTorch 2.13, by module."""
 
 ABSENT: dict[str, str] = {
+    "amp.GradScaler": "multiply the loss by a factor before backward, and the gradients by its inverse before the step",
     "autograd.enforce_grad_layout_policy": "about strides of gradients on PyTorch's devices; EN-32 always holds here",
     "autograd.function.BackwardCFunction": "a base class inside PyTorch's C++ engine",
     "autograd.function.FunctionCtx": "ctx is the node itself: `raygrad.autograd.graph.Node`",
@@ -137,8 +139,8 @@ def _behaviours() -> Iterator[str]:
     yield "| id | behaviour | eagerly | in a session | differs from PyTorch |"
     yield "|---|---|---|---|---|"
     for name, title in IDS.items():
-        eagerly = "no: " + NOT_BUILT[name] if name in NOT_BUILT else "yes" if named[name] else "no test"
-        session = f"no: {alone[name]}" if name in alone else "no" if name in NOT_BUILT else eagerly
+        eagerly = "yes" if named[name] else "no test"
+        session = f"no: {alone[name]}" if name in alone else eagerly
         if name in partly and name not in alone:
             session += f"; in part eagerly alone: {partly[name]}"
         yield f"| {name} | {title} | {eagerly} | {session} | {DIFFERS.get(name, '')} |"

@@ -324,6 +324,8 @@ DIFFERS: dict[str, str] = {
     "LG-03": "What a once-differentiable backward returns always raises when it is differentiated.",
     "LG-05": "NestedIOFunction works, through apply and by calling an instance.",
     "LG-11": "Named tuples and dictionaries are rebuilt in nested outputs.",
+    "LG-14": "The lower dtype is float16: NumPy has no bfloat16. Built-in derivatives run in the precision of their "
+    "function, also inside a region; a changed leaf is cast anew; the decorators work in both styles.",
     "EN-04": "More gradients than roots are an error too.",
     "EN-12": "The producer of a non-leaf among the inputs is not run for nothing.",
     "EN-22": "In a session a failed pass leaves every .grad as it was.",
@@ -343,8 +345,3 @@ DIFFERS: dict[str, str] = {
     "FT-06": "Nested derivatives through a once-differentiable backward raise.",
 }
 """Where raygrad does something else than PyTorch 2.13 on purpose, and what."""
-
-NOT_BUILT: dict[str, str] = {
-    "LG-14": "there is no automatic casting that these decorators could switch",
-}
-"""Behaviours that raygrad has not, and why."""

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from .compatibility import ABSENT, NAMES, PAGE, eager_only, named_in_tests, page, present
-from .ids import DIFFERS, IDS, NOT_BUILT
+from .ids import DIFFERS, IDS
 from .programs import PROGRAMS
 
 EAGER_SHARE = 0.05
@@ -28,7 +28,7 @@ def test_programs_name_behaviours_that_there_are():
 
 
 def test_each_behaviour_has_a_test_that_names_it():
-    assert [name for name, files in named_in_tests().items() if not files] == list(NOT_BUILT)
+    assert not [name for name, files in named_in_tests().items() if not files]
 
 
 def test_few_behaviours_hold_eagerly_alone():

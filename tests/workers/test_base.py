@@ -42,7 +42,7 @@ class Idle(Executor):
 
 
 def step(fn: str) -> Step:
-    return Step(0, Node("hook", fn, (), (0,), (0,), ("tensor", 1, 0)), (0,), ())
+    return Step(0, Node("hook", fn, (), (0,), (0,), ("tensor", 1, 0, ())), (0,), ())
 
 
 def test_a_program_s_code_is_found_by_the_names_of_its_steps():

@@ -25,17 +25,17 @@ def test_h7_the_third_derivative_comes_from_one_backward() -> None:
             return grad * x * x * 3.0
 
     host, (fn,) = host_with(Cube)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, ()))
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), ()))
     level1 = (1, 0, -1)  # cotangent, x, (y not saved)
     level2 = (1, *level1)
     level3 = (UNDEFINED, 1, UNDEFINED, *level2)
-    rest = (0, "", None, 1, (), 0)
+    rest = (0, "", None, 1, (), 0, ())
     first = Node(ROLE_FUNCTION, fn, (VJP,), (2, *level1), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=2)
     second = Node(
-        ROLE_FUNCTION, fn, (VJP,) * 2, (2, *level2), (1, 0), (4, 1, 1, (1,), (2,), 0, 0, None, 1, (), 0), near=2
+        ROLE_FUNCTION, fn, (VJP,) * 2, (2, *level2), (1, 0), (4, 1, 1, (1,), (2,), 0, 0, None, 1, (), 0, ()), near=2
     )
     third = Node(
-        ROLE_FUNCTION, fn, (VJP,) * 3, (2, *level3), (1, 0), (7, 1, 1, (2,), (3, 5), 0, 0, None, 1, (), 0), near=2
+        ROLE_FUNCTION, fn, (VJP,) * 3, (2, *level3), (1, 0), (7, 1, 1, (2,), (3, 5), 0, 0, None, 1, (), 0, ()), near=2
     )
     graph = Graph(
         (VECTOR, CONTEXT), (0, 0), (forward, first, second, third), tuple((v, KEEP_ON_WORKER) for v in (5, 7, 9))
@@ -63,8 +63,8 @@ class Sometimes(rg.autograd.Function):
 def backward_of(known: Any, grad: float) -> Any:
     """Run `Sometimes` forward and backward and return the record."""
     host, (fn,) = host_with(Sometimes)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, ()))
-    rest = (0, "", known, 0, (), 0)
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), ()))
+    rest = (0, "", known, 0, (), 0, ())
     backward = Node(ROLE_FUNCTION, fn, (VJP,), (2, 1, 0, UNDEFINED), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=2)
     graph = Graph((VECTOR, CONTEXT), (0, 0), (forward, backward), ((5, KEEP_ON_WORKER),))
     record, _ = run(graph, [np.array([1.0, 2.0]), np.array([grad, 1.0])], host)
@@ -98,8 +98,8 @@ def test_the_context_that_backward_is_given_is_its_own() -> None:
             return grad * ctx.runs
 
     host, (fn,) = host_with(Counts)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, ()))
-    rest = (0, "", None, 1, (), 0)
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), ()))
+    rest = (0, "", None, 1, (), 0, ())
     twice = [
         Node(ROLE_FUNCTION, fn, (VJP,), (context, 1, 0, UNDEFINED), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=context)
         for context in (2, 4)  # the second reads what the first left behind

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
+from raygrad.autograd.autocast import autocast
 from raygrad.proto.graph import (
     KEEP_ON_WORKER,
     ROLE_HOOK,
@@ -96,3 +98,22 @@ def test_a_gradient_that_nobody_reads_is_put_nowhere() -> None:
         record, values = run(graph, [np.full(2, 3.0), np.full(2, 4.0), np.ones(2)])
         assert record.status == "done"
         assert values[kept].tolist() == expected
+
+
+def _asks(g: Any) -> Any:
+    from raygrad.autograd.autocast import is_autocast_enabled
+
+    return g * (2.0 if is_autocast_enabled("cpu") else 3.0)
+
+
+@pytest.mark.parametrize(("recorded", "factor"), [((), 3.0), ((0, "float16", 1), 3.0), ((1, "float16", 1), 2.0)])
+def test_lg_14_user_code_sees_the_casting_state_in_which_it_was_recorded(recorded: Any, factor: float) -> None:
+    host = WorkerHost("worker 0")
+    shipped = ship(_asks)
+    host.learn(shipped.fingerprint, shipped.shipment)
+    hook = Node(ROLE_HOOK, "@" + shipped.fingerprint, (), (0,), (0,), ("tensor", 1, 0, recorded))
+    graph = Graph((VECTOR,), (0,), (hook,), ((1, KEEP_ON_WORKER),))
+    with autocast("cpu"):  # of the thread that waits: none of it is seen
+        record, values = run(graph, [np.array([1.0, 2.0])], host)
+    assert record.failure is None
+    assert values[1].tolist() == [factor, 2 * factor]

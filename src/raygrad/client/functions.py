@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.anomaly import remember as remember_origin
+from raygrad.autograd.autocast import Moment, moment
 from raygrad.autograd.function import Function
 from raygrad.autograd.hooked import with_hooks
 from raygrad.autograd.inference import refuse_saving
@@ -36,11 +37,13 @@ class Application:
 
     __slots__ = ("effects", "known", "members", "meta", "outputs", "pinned", "plain", "plan", "saved", "shapes")
 
-    def __init__(self, cls: type[Function], known: Known, meta: tuple[Any, ...], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, cls: type[Function], known: Known, meta: tuple[Any, ...], names: tuple[str, ...], casting: Moment
+    ) -> None:
         self.plan = cls._plan
         """That of the class as it was: setting an attribute of the class makes another."""
         self.known = known
-        self.meta = (*meta, known.expected, names)
+        self.meta = (*meta, known.expected, names, casting)
         self.outputs = (CONTEXT, *known.outputs)
         self.pinned = not known.pickles or bool(getattr(cls, "pinned", False))
         self.effects = bool(getattr(cls, "effects", False))
@@ -77,7 +80,8 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         sources: list[Any] = []
         inputs: list[Pending | None] = []
         flags: list[int] = []
-        key: list[Any] = [shipped.fingerprint, recording]
+        casting = () if here.casting is None else moment()
+        key: list[Any] = [shipped.fingerprint, recording, casting]
         for arg in args:
             if isinstance(arg, Tensor):
                 pending = recorder.leaf(arg)
@@ -109,11 +113,11 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             if known is None and cls is written and hasattr(cls, "infer"):
                 known = inferred(recorder, cls, args)
             if known is not None:
-                application = Application(cls, known, meta, names)
+                application = Application(cls, known, meta, names, casting)
                 if recorder.session.known.get(where) is known:
                     recorder.applications[where] = application
         if application is None:
-            application, record, values = _resolve(recorder, cls, fn, sources, meta, names, where, recording)
+            application, record, values = _resolve(recorder, cls, fn, sources, meta, names, casting, where, recording)
         else:
             known = application.known
             record = NodeRecord(
@@ -138,11 +142,14 @@ def _resolve(
     sources: list[Any],
     meta: tuple[Any, ...],
     names: tuple[str, ...],
+    casting: Moment,
     where: Any,
     recording: bool,
 ) -> tuple[Application, NodeRecord, list[Any]]:
     """Run up to and including the Function, wait, and return what its run showed with its outputs."""
-    record = NodeRecord(recorder, ROLE_FUNCTION, fn, (), sources, (CONTEXT,), (*meta, None, names), user_site())
+    record = NodeRecord(
+        recorder, ROLE_FUNCTION, fn, (), sources, (CONTEXT,), (*meta, None, names, casting), user_site()
+    )
     recorder.add_record(record)
     record.effects = True
     record.pinned = True  # whether its context can leave its worker is not known yet (H10)
@@ -166,7 +173,7 @@ def _resolve(
     if context is not None:
         record.live |= 1
         values.append(context)
-    application = Application(cls, known, meta, names)
+    application = Application(cls, known, meta, names, casting)
     application.pinned = True
     return application, record, values
 

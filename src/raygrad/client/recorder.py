@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from raygrad.autograd.anomaly import story_of
+from raygrad.autograd.autocast import moment
 from raygrad.autograd.batched import Batched, refused
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.layout import is_array
@@ -336,7 +337,7 @@ class SessionRecorder(Recorder):
                 self.plain((v.shape, v.dtype)) if v is not None else self.plain(m) if m is not None else unknown
                 for v, m in zip(values, metas, strict=True)
             ]
-            meta = (kind, len(values), len(beside))
+            meta = (kind, len(values), len(beside), moment())
             made = NodeRecord(self, ROLE_HOOK, "@" + shipped.fingerprint, (), sources, outputs, meta, user_site())
             made.effects = True
             made.near = self.source(getattr(owner, "_context", None))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.autograd.anomaly import story_of
+from raygrad.autograd.autocast import moment
 from raygrad.autograd.backward_vmap import each_example
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode
@@ -163,7 +164,8 @@ class VjpShape:
         self.transforms = (VJP,) * depth
         self.outputs = (CONTEXT, *[recorder.plain(meta) for meta in metas])  # type: ignore[arg-type]
         present = tuple([None if i is None else (i.shape, i.dtype.char) for i in items])
-        key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate)
+        casting = moment()
+        key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, casting)
         self.known = known = session.undefined.get(key)
         self.assumed = [known is not None and i not in known[0] for i in range(len(metas))]
         """Per result, whether it was defined in every earlier run."""
@@ -180,6 +182,7 @@ class VjpShape:
             int(recorder.retaining),
             tuple(names),
             int(depth == 1 and session.conduct.get(base._fn) is None),
+            casting,
         )
 
 
@@ -229,7 +232,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
     recorder = base._recorder
     with recorder.lock:
         needed = base._needed
-        alike: list[Any] = [recorder.retaining, refusal, None if needed is None else tuple(needed)]
+        alike: list[Any] = [recorder.retaining, refusal, None if needed is None else tuple(needed), moment()]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))
         saved_inputs, saved_outputs = base._saved_inputs, base._saved_outputs
@@ -311,7 +314,7 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
         sources = [context, *(recorder.source(item) for item in [*items, *recorder.captured(shipped)])]
         outputs = [CONTEXT, *(recorder.plain(node._inputs[i]) for i in wanted)]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
-        flags = (0, "", None, int(recorder.retaining), (), 0)
+        flags = (0, "", None, int(recorder.retaining), (), 0, moment())
         meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, *flags)
         made = NodeRecord(
             recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()

@@ -60,6 +60,7 @@ def program(
     errors: type[BaseException] | None = None,
     rtol64: float = 1e-10,
     rtol32: float = 1e-5,
+    rtol16: float = 2e-3,
     eager_only: str = "",
 ) -> Callable[[Run], Run]:
     """Register the decorated function as a program.
@@ -79,7 +80,7 @@ def program(
             tags=frozenset(tags),
             torch=torch,
             errors=errors,
-            rtol={"float64": rtol64, "float32": rtol32},
+            rtol={"float64": rtol64, "float32": rtol32, "float16": rtol16},
             eager_only=eager_only,
         )
         return run
