@@ -67,7 +67,7 @@ POLICIES: Mapping[str, Policy] = {
     ),
     **dict.fromkeys(
         """
-        adaptive_avg_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist cholesky
+        adaptive_avg_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist cholesky cond
         cosine_embedding_loss cross_entropy eigh eigvalsh fft fft2 fftn hfft hinge_embedding_loss huber_loss ifft ifft2
         ifftn ihfft inv irfft irfft2 irfftn kl_div l1_loss lstsq margin_ranking_loss matrix_rank max_pool3d
         mse_loss nanquantile nll_loss pinv pinverse poisson_nll_loss polar prod qr quantile rfft rfft2 rfftn

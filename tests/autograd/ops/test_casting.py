@@ -144,6 +144,19 @@ def test_keywords_and_lists_are_cast_like_positions():
         assert rg.linalg.multi_dot([x, x, x]).dtype == rg.float16
 
 
+@pytest.mark.oracle
+@pytest.mark.parametrize("p", [None, -2, "nuc", "fro", 1])
+def test_a_condition_number_is_made_of_what_is_computed_in_single_precision(p: Any):
+    torch = pytest.importorskip("torch")
+    found: list[Any] = []
+    for T in (rg, torch):
+        matrix = T.tensor(np.array([[4, 1], [2, 3]], np.float16))
+        with T.autocast("cpu", dtype=T.float16):
+            found.append(array_of(T.linalg.cond(matrix, p)))
+    assert found[0].dtype == found[1].dtype == np.float32
+    np.testing.assert_allclose(*found, rtol=1e-3)
+
+
 def test_borders_are_made_in_single_precision_where_they_are_in_torch():
     pad = rg.nn.functional.pad
     h = rg.ones(1, 1, 3, 3, dtype=rg.float16)
