@@ -61,11 +61,18 @@ class Context:
         return total
 
     def live(self, cls: type[Function]) -> FunctionNode:
-        """Return the node, rebuilt for `cls` if it came packed."""
-        if self._live is None:
+        """Return the node, rebuilt for `cls` if it came packed, or if its forward was that of a class which read
+        something else (a variable that was changed between the application and the pass)."""
+        live = self._live
+        if live is None:
             assert self._packed is not None
-            self._live, self._packed = _rebuild(cls, self._packed), None
-        return self._live
+            live = self._live = _rebuild(cls, self._packed)
+            self._packed = None
+        elif live._function is not cls:
+            made = cls._backward_cls()
+            made.__dict__.update(live.__dict__)
+            return made
+        return live
 
     def seen(self, cls: type[Function]) -> FunctionNode:
         """Return the node for who only looks at it."""

@@ -7,6 +7,7 @@ recorded for a backward is in `vjps`. Reading an attribute of the context, or wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,8 @@ from .records import snapshot
 from .vjps import Claim, RecordedVjp, VjpShape, record_backward, record_vjp
 
 if TYPE_CHECKING:
+    from raygrad.workers.shipping import Shipped
+
     from .recorder import SessionRecorder
     from .records import NodeRecord
 
@@ -49,8 +52,10 @@ class RecordedFunction(FunctionNode):
     """The context without what it saved, for who asks for its attributes after that was freed."""
     _input_tangents: dict[int, Tangents]
     """The tangents that arguments carried."""
+    _shipped: Shipped
+    """How the Function travelled when it was applied."""
     _captured: Sequence[Pending]
-    """What the Function captured when it was applied (H16)."""
+    """What it captured then (H16)."""
     _saved_inputs: dict[int, Pending]
     _saved_outputs: dict[int, Pending]
     _tensors: dict[int, Tensor]
@@ -275,6 +280,14 @@ class RecordedFunction(FunctionNode):
         if notes:
             assigned.append(("_notes", 0, snapshot(notes)[0]))
         return Claim(self._context, assigned, refusal)
+
+    def code_now(self) -> tuple[str, Sequence[Pending]]:
+        """Return the name of the Function's code, and what it captures: backward reads what stands there at the pass,
+        nearly always what stood there at the application."""
+        now, before = self._recorder.code(self._applied), self._shipped
+        if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
+            return self._fn, self._captured
+        return "@" + now.fingerprint, self._recorder.captured(now)
 
     def _ran(self, made: NodeRecord) -> None:
         """Take note of a recorded backward: where its context is from now on (DR-05)."""

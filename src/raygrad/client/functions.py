@@ -19,6 +19,7 @@ from raygrad.autograd.node import NO_EDGE, next_sequence
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
 from raygrad.proto.graph import ROLE_FUNCTION
+from raygrad.workers.shipping import Shipped
 
 from .applied import RecordedFunction
 from .learned import Known, Learning, inferred, shown
@@ -129,7 +130,9 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                 record.learn = Learning(where, known)
             recorder.add_record(record)
             values = [record.output(i) for i in range(1, len(application.outputs))]
-        result = _wrapped(recorder, written, cls, fn, record, application, args, inputs, captured, values, recording)
+        result = _wrapped(
+            recorder, written, cls, shipped, record, application, args, inputs, captured, values, recording
+        )
         if recorder.session.sync:
             recorder.session.wait_for_everything()
         return result
@@ -182,7 +185,7 @@ def _wrapped(
     recorder: SessionRecorder,
     cls: type[Function],
     applied: type[Function],
-    fn: str,
+    shipped: Shipped,
     record: NodeRecord,
     application: Application,
     args: tuple[Any, ...],
@@ -199,7 +202,7 @@ def _wrapped(
         record.saved |= 1
     node = None
     if context is not None and True in known.differentiable:
-        node = _node(recorder, cls, applied, fn, record.site, context, application, args, inputs, captured, values)
+        node = _node(recorder, cls, applied, shipped, record.site, context, application, args, inputs, captured, values)
     if application.plain and not state.here.inference:
         return fresh_outputs(known, values, node)
     return wrap_outputs(recorder, cls, record, known, args, inputs, values, node)
@@ -209,7 +212,7 @@ def _node(
     recorder: SessionRecorder,
     cls: type[Function],
     applied: type[Function],
-    fn: str,
+    shipped: Shipped,
     site: Any,
     context: Pending,
     application: Application,
@@ -223,7 +226,7 @@ def _node(
     if not application.members:
         application.members.update(
             _recorder=recorder,
-            _fn=fn,
+            _fn="@" + shipped.fingerprint,
             _applied=applied,
             _inputs=tuple([(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]),
             needs_input_grad=tuple([isinstance(a, Tensor) and a._requires_grad for a in args]),
@@ -280,6 +283,7 @@ def _node(
         _saved_inputs=saved_inputs,
         _saved_outputs=saved_outputs,
         _tensors=tensors,
+        _shipped=shipped,
         _captured=captured,
         _versions=versions,
         _sequence=next_sequence(),

@@ -266,11 +266,10 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
 def _recorded(base: RecordedFunction, shape: VjpShape, sources: list[Any]) -> tuple[NodeRecord, list[Pending | None]]:
     """Record a derivative that reads the context and `sources`, and return its record and its results."""
     recorder = base._recorder
-    if base._captured:
-        sources.extend([recorder.source(value) for value in base._captured])
-    made = NodeRecord(
-        recorder, ROLE_FUNCTION, base._fn, shape.transforms, sources, shape.outputs, shape.meta, base._site
-    )
+    fn, captured = base.code_now()
+    if captured:
+        sources.extend([recorder.source(value) for value in captured])
+    made = NodeRecord(recorder, ROLE_FUNCTION, fn, shape.transforms, sources, shape.outputs, shape.meta, base._site)
     made.effects = True
     if state.anomaly is not None:
         made.story = story_of(base)

@@ -342,3 +342,28 @@ def the_variable_of_a_loop_in_a_hook(T: Any, log: Log) -> Any:
     y.sum().backward()
     factor = 0.0
     return [seen, x.grad]
+
+
+@program("DR-13", "H23", "BW-01")
+def what_backward_reads_is_that_of_the_pass(T: Any, log: Log) -> Any:
+    """A number that only backward reads, changed between the application and the passes."""
+    rate = 2.0
+
+    class Scales(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * rate
+
+    x = leaf(T, 2)
+    seen = []
+    y = Scales.apply(x)
+    for value in (3.0, 5.0, 3.0):
+        rate = value
+        y.sum().backward(retain_graph=True)
+        rate = 0.0
+        seen.append(x.grad.clone())
+    return [seen, x.grad]
