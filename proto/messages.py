@@ -16,7 +16,7 @@ from raygrad.errors import ProtocolError
 from .checks import all_ints, fields, flag, integer, integers, octets, one_of, sequence, shown, text, texts
 from .frames import Frame, decode_frame, encode_frame
 from .graph import MAX_NODES, MAX_VALUES, UNDEFINED, Graph, nodes_of, specs_of
-from .program import Call, Failure, Learned, Pinned, Program, Record, Step
+from .program import Call, Failure, Learned, Pinned, Program, Record, Step, Warned
 from .value_reader import read_values
 from .value_writer import Buffer, write_values
 
@@ -222,10 +222,12 @@ def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
 
 
 def _write_record(record: Record) -> _Body:
-    """One list of values holds, in order: results, emitted values, outputs of what was learned, the exception."""
+    """One list of values holds, in order: results, emitted values, outputs of what was learned, warnings, the
+    exception."""
     values: list[Any] = [value for _, value in record.results]
     values += [value for *_, value in record.emits]
     values += [entry.outputs for entry in record.learned]
+    values += [entry.warning for entry in record.warned]
     failure = record.failure
     if failure is not None:
         values.append(failure.exception)
@@ -235,6 +237,7 @@ def _write_record(record: Record) -> _Body:
         emits=tuple([tuple(emit[:3]) for emit in record.emits]),
         learned=tuple([(entry.index, *entry[2:]) for entry in record.learned]),
         failure=None if failure is None else failure._replace(exception=None),
+        warned=tuple([tuple(entry[:-1]) for entry in record.warned]),
     )
     return (*body, tree), buffers
 
@@ -242,13 +245,15 @@ def _write_record(record: Record) -> _Body:
 def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
     *parts, tree = fields(body, len(Record._fields) + 1, "record")
     run, segment, attempt, worker, pid, seconds, status, exports, results, sizes = parts[:10]
-    learned, undefined, emits, hooks, failure = parts[10:]
+    learned, undefined, emits, hooks, failure, warned = parts[10:]
     results = integers(results, "values of the results", 0)
     emits, learned = sequence(emits, "emits"), sequence(learned, "what was learned")
+    warned = sequence(warned, "warnings")
     values = read_values(tree, buffers)
     first_emitted = len(results)
     first_learned = first_emitted + len(emits)
-    end = first_learned + len(learned)
+    first_warned = first_learned + len(learned)
+    end = first_warned + len(warned)
     if len(values) != end + (failure is not None):
         raise ProtocolError(f"it holds {len(values)} values, which is not what its other fields speak of")
     if type(seconds) is not float:
@@ -264,11 +269,12 @@ def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
         _pairs(exports, "sizes of the exports", 0),
         tuple(zip(results, values, strict=False)),
         _pairs(sizes, "sizes of values", -1),
-        tuple(map(_learned, learned, values[first_learned:end])),
+        tuple(map(_learned, learned, values[first_learned:first_warned])),
         tuple([_undefined(raw) for raw in sequence(undefined, "undefined outputs")]),
         tuple(map(_emit, emits, values[first_emitted:first_learned])),
         integers(hooks, "nodes of the hooks", 0),
         None if failure is None else _failure(failure, values[-1]),
+        tuple(map(_warned, warned, values[first_warned:end])),
     )
 
 
@@ -321,6 +327,19 @@ def _failure(raw: Any, exception: Any) -> Failure:
     )
 
 
+def _warned(raw: Any, warning: Any) -> Warned:
+    index, category, message, filename, line, module = fields(raw, len(Warned._fields) - 1, "warning")
+    return Warned(
+        integer(index, "node index of a warning", 0),
+        text(category, "category of a warning"),
+        text(message, "message of a warning"),
+        text(filename, "file of a warning"),
+        integer(line, "line of a warning", 0),
+        text(module, "module of a warning"),
+        warning,
+    )
+
+
 # ---- the vocabulary ------------------------------------------------------------------------------------------------
 
 _OUT: Final[dict[type, tuple[str, int, Callable[[Any], _Body]]]] = {
@@ -328,7 +347,7 @@ _OUT: Final[dict[type, tuple[str, int, Callable[[Any], _Body]]]] = {
     Graph: ("graph", 1, _write_graph),
     Program: ("program", 1, _write_program),
     Call: ("call", 1, _write_call),
-    Record: ("record", 1, _write_record),
+    Record: ("record", 2, _write_record),
 }
 
 _IN: Final[dict[str, tuple[int, Callable[[Any, tuple[memoryview, ...]], Message]]]] = {
@@ -336,5 +355,5 @@ _IN: Final[dict[str, tuple[int, Callable[[Any, tuple[memoryview, ...]], Message]
     "graph": (1, _read_graph),
     "program": (1, _read_program),
     "call": (1, _read_call),
-    "record": (1, _read_record),
+    "record": (2, _read_record),
 }

@@ -104,6 +104,22 @@ class Learned(NamedTuple):
     saved_outputs: tuple[int, ...]
 
 
+class Warned(NamedTuple):
+    """User code issued a warning while a step ran; told once for each text and place."""
+
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    """The node's index in its graph."""
+    category: str
+    """The name of its type."""
+    message: str
+    filename: str
+    line: int
+    module: str
+    """The name of the module that it was issued for, or empty."""
+    warning: Any
+    """The pickled warning: an opaque blob, opened by a client that trusts its workers."""
+
+
 class Record(NamedTuple):
     """What one attempt did."""
 
@@ -131,3 +147,5 @@ class Record(NamedTuple):
     hooks: tuple[int, ...]
     """Node indices of the hooks that fired here."""
     failure: Failure | None = None
+    warned: tuple[Warned, ...] = ()
+    """Warnings of user code, where the worker is a process of its own; elsewhere they come out as they are."""

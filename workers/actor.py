@@ -21,6 +21,7 @@ from .base import failed_record
 from .host import POISON, WorkerHost
 from .shipping import Shipment
 from .threads import limit_blas
+from .warned import WarningCollector
 from .wire import Frame, Order, compact, decode_call, decode_order, decode_program, encode_record, pieces
 
 
@@ -33,7 +34,7 @@ class WorkerActor:
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[variable] = str(blas_threads)  # for libraries that are loaded later
         limit_blas(blas_threads)
-        self._host = WorkerHost(name)
+        self._host = WorkerHost(name, WarningCollector())
 
     def hello(self, node_id: Callable[[], str]) -> tuple[int, str]:
         """Return the process id, and what `node_id` says here."""

@@ -35,6 +35,7 @@ from .emit import emitting_to
 from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
 from .shipping import Shipment, open_shipment, pack_exception, pickle_value, unpickle_value
+from .warned import WarningCollector
 
 PROGRAM_CACHE: Final = 512
 """Programs kept per worker: enough for the plans of several training loops, a bound on memory."""
@@ -66,9 +67,11 @@ class RunReport:
 class WorkerHost:
     """A worker as its process sees it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, warnings: WarningCollector | None = None) -> None:
         self.name = name
         self.report = RunReport()
+        self._warnings = warnings
+        """Where the process is the worker's own: what user code warns of goes to the client."""
         self._programs: dict[bytes, tuple[Program, list[tuple[Execute, tuple[int, ...]]]]] = {}
         self._sources: dict[bytes, Program] = {}
         self._shipments: dict[str, Shipment] = {}
@@ -165,6 +168,8 @@ class WorkerHost:
                 report.emits.append((program.steps[position].index, emit_index, name, pickle_value(_detached(value))))
                 emit_index += 1
 
+            if self._warnings is not None:
+                self._warnings.begin(lambda: program.steps[position].index)
             with emitting_to(sink), np.errstate(all="ignore"), collecting_rarely() as collector:
                 for position, (execute, frees) in enumerate(steps):  # noqa: B007 - read where an error is told
                     execute(slots)
@@ -262,6 +267,7 @@ class WorkerHost:
             emits=tuple(report.emits),
             hooks=tuple(report.hooks),
             failure=failure,
+            warned=() if self._warnings is None else self._warnings.end(),
         )
 
     def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -344,3 +345,27 @@ def test_dr_08_what_reads_a_dropped_value_is_refused_where_it_is_submitted() -> 
             second.sum().backward()
         assert x.grad is None
         Fails.apply(x)
+
+
+def test_in_process_a_warning_that_is_made_an_error_is_one_of_the_code_that_issues_it() -> None:
+    class Warns(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            warnings.warn("in backward", stacklevel=1)
+            return grad
+
+    with rg.Session() as session:
+        x: Any = rg.tensor([1.0], requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Warns.apply(x).sum().backward()
+            with pytest.raises(UserWarning, match="in backward") as caught:
+                x.grad.tolist()
+        assert any("raised by node" in note for note in caught.value.__notes__)
+        assert session.last_run is not None
+        assert session.last_run.failed
+        assert x.grad is None

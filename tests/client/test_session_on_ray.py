@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,73 @@ def test_dr_06_a_hook_that_fills_a_list_of_the_client_is_warned_of(recording: An
     (x * 3.0).sum().backward()
     recording.last_run.wait()
     assert [grad.tolist() for grad in seen] == [[3.0, 3.0]]
+
+
+class Imprecise(UserWarning):
+    """A warning with attributes of its own."""
+
+    def __init__(self, digits: int) -> None:
+        super().__init__(f"only {digits} digits")
+        self.digits = digits
+
+
+class Warns(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        warnings.warn("in forward", DeprecationWarning, stacklevel=1)
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        for _ in range(3):
+            warnings.warn(Imprecise(3), stacklevel=1)
+        return grad * 2.0
+
+
+def line_of(text: str) -> int:
+    with open(__file__) as file:
+        return next(number for number, line in enumerate(file, 1) if text in line)
+
+
+def test_warnings_come_to_the_client_once_per_run_with_their_own_place(recording: Any) -> None:
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            Warns.apply(Warns.apply(x)).sum().backward()
+            x.grad.tolist()
+        mine = [one for one in seen if one.filename == __file__]
+        assert {(one.category, one.lineno) for one in mine} == {
+            (DeprecationWarning, line_of('"in forward", Dep')),
+            (Imprecise, line_of("warn(Imprecise(3)")),
+        }
+        assert [one.message.digits for one in mine if isinstance(one.message, Imprecise)] == [3]
+    assert {warned.category for record in recording.last_run.records for warned in record.warned} >= {"Imprecise"}
+
+
+def test_a_warning_that_the_client_makes_an_error_is_raised_at_a_read_and_fails_no_run(recording: Any) -> None:
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Imprecise)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        loss = Warns.apply(x).sum()
+        loss.backward()
+        with pytest.raises(Imprecise, match="only 3 digits") as caught:
+            x.grad.tolist()
+        assert any("issued by node" in note for note in caught.value.__notes__)
+        assert x.grad.tolist() == [2.0, 2.0]
+        assert not recording.last_run.failed
+
+
+def test_at_the_end_values_come_home_before_a_warning_is_raised(ray_started: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        session = rg.Session("ray", workers=1).start()
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+        Warns.apply(x).sum().backward()
+        with pytest.raises(Imprecise):
+            session.close()
+        assert x.grad.tolist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("where", ["forward", "backward", "hook"])

@@ -20,6 +20,7 @@ from raygrad.proto.frames import (
     MAX_BUFFERS,
     MAX_HEADER_BYTES,
     NEED_DATA,
+    PROTOCOL_VERSION,
     Frame,
     FrameDecoder,
     NeedData,
@@ -132,7 +133,7 @@ def test_the_memory_fed_may_be_reused():
 
 
 def prefix(**changes: Any) -> bytes:
-    told = {"magic": b"RGRD", "version": 1, "reserved": 0, "header": 1, "count": 0, **changes}
+    told = {"magic": b"RGRD", "version": PROTOCOL_VERSION, "reserved": 0, "header": 1, "count": 0, **changes}
     return struct.pack("<4sHHII", *told.values())
 
 
@@ -140,7 +141,7 @@ def prefix(**changes: Any) -> bytes:
     ("data", "says"),
     [
         (b"GET / HTTP/1.1\r\n", "no frame"),
-        (prefix(version=2), "version 2 of the protocol; this side speaks 1"),
+        (prefix(version=99), f"version 99 of the protocol; this side speaks {PROTOCOL_VERSION}"),
         (prefix(reserved=1), "version"),
         (prefix(header=0), "header has 0 bytes"),
         (prefix(header=MAX_HEADER_BYTES + 1), "header has"),

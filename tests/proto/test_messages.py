@@ -18,7 +18,7 @@ from raygrad.proto.frames import PROTOCOL_VERSION, FrameDecoder, NeedData, decod
 from raygrad.proto.graph import Graph, Node, Spec, structural_hash
 from raygrad.proto.layout import layout_of
 from raygrad.proto.messages import Hello, Message, decode_message, encode_message, message_of
-from raygrad.proto.program import Call, Failure, Item, Learned, Pinned, Program, Record, Step
+from raygrad.proto.program import Call, Failure, Item, Learned, Pinned, Program, Record, Step, Warned
 from raygrad.proto.values import Blob
 
 GOLDEN = Path(__file__).parent / "golden" / f"v{PROTOCOL_VERSION}"
@@ -88,6 +88,7 @@ MESSAGES: dict[str, Message] = {
         undefined=((5, (0,), (1, 2)),),
         emits=((2, 0, "loss", b"\x80pickled"), (2, 1, "grad", Blob(b"pickled"))),
         hooks=(3, 4),
+        warned=(Warned(4, "UserWarning", "mind the gap", "/home/ada/train.py", 12, "__main__", b"\x80pickled"),),
     ),
     "failure": Record(
         run=7,
@@ -106,6 +107,10 @@ MESSAGES: dict[str, Message] = {
         hooks=(),
         failure=Failure(
             3, "MyLayer (vjp)", ("float32[2, 3]", "context"), "Traceback …", Blob(b"e"), "ValueError", "no"
+        ),
+        warned=(
+            Warned(0, "MyWarning", "", "lib.py", 0, "", Blob(b"w")),
+            Warned(1, "UserWarning", "…", "lib.py", 3, "lib", b"w"),
         ),
     ),
 }
@@ -179,6 +184,12 @@ def test_the_golden_files_are_read(message: Message):
     assert_same(decode_message((GOLDEN / f"{name}.bin").read_bytes()), message)
 
 
+@pytest.mark.parametrize("name", MESSAGES)
+def test_the_bytes_of_an_earlier_version_are_refused_by_its_name(name: str):
+    with pytest.raises(ProtocolError, match="version 1 of the protocol; this side speaks 2"):
+        decode_message((GOLDEN.parent / "v1" / f"{name}.bin").read_bytes())
+
+
 def test_large_arrays_are_not_copied_on_the_way_through_a_process():
     call = Call(1, 0, 0, b"", (LARGE,))
     back = decode_message(encode_message(call))
@@ -230,6 +241,9 @@ PROGRAM: Any = MESSAGES["program"]
 CALL: Any = MESSAGES["call"]
 RECORD: Any = MESSAGES["record"]
 FAILED: Any = MESSAGES["failure"]
+
+
+WARNED: Any = Warned(2, "W", "m", "f", 1, "m", b"")
 
 
 def learned(*entry: Any) -> Any:
@@ -285,6 +299,9 @@ def with_step(**changes: Any) -> Any:
         (learned(1, [("object",)], (), ()), "learned outputs"),
         (learned(1, (), ("0",), ()), "saved inputs"),
         (RECORD._replace(undefined=((5, (0,)),)), "undefined outputs of a vjp"),
+        (RECORD._replace(warned=(WARNED._replace(line=-1),)), "line of a warning"),
+        (RECORD._replace(warned=(WARNED._replace(index=-1),)), "node index of a warning"),
+        (RECORD._replace(warned=(WARNED._replace(message=b"m"),)), "message of a warning is not text"),
         (RECORD._replace(emits=((2, -1, "loss", b""),)), "ordinal of an emit"),
         (RECORD._replace(emits=((2, 0, b"loss", b""),)), "name is not text"),
         (RECORD._replace(hooks=(-1,)), "nodes of the hooks"),
@@ -345,6 +362,10 @@ _records = st.builds(
     emits=st.lists(st.tuples(_ids, _ids, st.text(max_size=3), _values), max_size=3).map(tuple),
     hooks=st.lists(_ids, max_size=3).map(tuple),
     failure=st.none() | st.just(Failure(-1, "", (), "", b"e", "E", "m")),
+    warned=st.lists(
+        st.builds(Warned, _ids, st.just("W"), st.text(max_size=3), st.just("f"), _ids, st.just("m"), _values),
+        max_size=2,
+    ).map(tuple),
 )
 
 

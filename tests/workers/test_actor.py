@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ class Leaves(Function):
 def actor(monkeypatch: Any) -> Any:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(name, "9")
-    yield WorkerActor("worker 5", 1)
+    with warnings.catch_warnings():  # an actor takes over those of its process
+        yield WorkerActor("worker 5", 1)
     release_blas(1)
 
 

@@ -35,6 +35,7 @@ from .cells import roll_back
 from .learned import Learning, shown
 from .recorder import SessionRecorder
 from .records import NodeRecord
+from .reissue import Reissue
 from .runs import Run
 from .submission import Submitted, build, needed_records, unsubmitted_dependencies
 
@@ -88,6 +89,7 @@ class Session:
         self._history: list[Submitted] = []
         self._failed_runs: dict[int, str] = {}
         self._errors: list[BaseException] = []
+        self._warnings = Reissue()
         self._handlers: dict[str, list[Callable[[Any], Any]]] = {}
         self._holders: dict[int, weakref.ref[NodeRecord]] = {}
         self._ambient_before: list[Any] = []
@@ -130,19 +132,21 @@ class Session:
             self._recorder.close()
             self._driver.close()
             self._history.clear()
+            self._warnings.close()
 
     def _finish(self) -> None:
         """Run what is left and bring home what is still held."""
         self._raise_errors()
-        self.submit()
-        self.wait_for_everything()
-        for reference in list(self._holders.values()):
-            record = reference()
-            if record is None or record.run in self._failed_runs:
-                continue
-            for index, entry in enumerate(record.outputs):
-                if record.live >> index & 1 and entry.spec.kind == "array":
-                    self._fetch(record, index)
+        with self._warnings.kept():  # one that is made an error must not keep values from coming home
+            self.submit()
+            self.wait_for_everything()
+            for reference in list(self._holders.values()):
+                record = reference()
+                if record is None or record.run in self._failed_runs:
+                    continue
+                for index, entry in enumerate(record.outputs):
+                    if record.live >> index & 1 and entry.spec.kind == "array":
+                        self._fetch(record, index)
         self._raise_errors()
 
     # ---- what its users call ----------------------------------------------------------------------------------------
@@ -305,6 +309,7 @@ class Session:
         """A segment's record has arrived and counts."""
         run = self._runs.get(record.run)
         submitted = next((s for s in reversed(self._history) if s.run == record.run), None)
+        self._warnings.take(record)
         if run is not None:
             run.records.append(record)
         if submitted is not None:
@@ -359,6 +364,7 @@ class Session:
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""
+        self._warnings.forget(run)
         if run in self._runs:
             self._runs[run].finished = True
         for submitted in self._history:
@@ -369,6 +375,7 @@ class Session:
 
     def failed(self, run: int, record: RunRecord | None, reason: str) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
+        self._warnings.forget(run)
         if run in self._failed_runs:
             return
         if record is not None and record.failure is not None:
@@ -430,6 +437,7 @@ class Session:
         return error
 
     def _raise_errors(self) -> None:
+        self._warnings.issue()
         if self._errors:
             raise self._errors.pop(0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import warnings
 from typing import Any
 
 from ..programs.functions import square
@@ -201,6 +202,33 @@ def an_exception_with_attributes(T: Any, log: Log) -> Any:
         Wrong.apply(x).sum().backward()
     error: Any = caught[0]
     return [error.errno, error.filename, error.attempts, x.grad is None]
+
+
+@program("DR-09")
+def what_user_code_warns_of(T: Any, log: Log) -> Any:
+    """A warning that stays in a worker's log, or that comes back without its category, file or line."""
+
+    class Warns(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            warnings.warn("in forward", RuntimeWarning, stacklevel=1)
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx, g):
+            warnings.warn("in backward", stacklevel=1)
+            return g * 2.0
+
+    x = leaf(T, 3)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", message="of a hook", module=__name__)
+        y = Warns.apply(x)
+        y.register_hook(lambda g: warnings.warn("of a hook", stacklevel=1))
+        y.sum().backward()
+        settle()
+    mine = {(w.category.__name__, str(w.message), w.lineno) for w in seen if w.filename == __file__}
+    return [sorted(mine), x.grad]
 
 
 @program("DR-13", "FN-23")

@@ -126,7 +126,7 @@ def dirty_and_no_input(T: Any, log: Log) -> Any:
     return [shape, y, x.grad]
 
 
-@program("OU-20", eager_only="what user code on a worker warns of is shown there")
+@program("OU-20")
 def a_warning_of_what_is_dirty_and_no_input(T: Any, log: Log) -> Any:
     """Something else than an input that is marked without a warning."""
 

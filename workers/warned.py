@@ -1,0 +1,113 @@
+"""Warnings of user code in a worker's own process: collected, to be issued again at the client.
+
+Rules of this file: which warnings are shown, and how, is for the client's filters to say; a worker passes on all that
+its user code does not filter itself. In the client's process nothing of this is used: there they come out as they are.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+from raygrad.proto.program import Warned
+
+from .exceptions import pack_exception, unpack_exception
+
+KEPT: Final = 64
+"""Different warnings that one segment passes on: a loop over data may issue one for each element."""
+
+TEXT_KEPT: Final = 4096
+"""Characters of a warning that travel."""
+
+_SELDOM_SHOWN: Final = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+"""What Python's own filters ignore: also where no segment runs, and nobody collects."""
+
+
+class WarningCollector:
+    """Takes over the warnings of this process, for good. One segment at a time collects them."""
+
+    def __init__(self) -> None:
+        self._node: Callable[[], int] | None = None
+        """Says which node runs, while a segment does."""
+        self._seen: dict[tuple[type[Warning], str, str, int], Warned] = {}
+        self._left_out = 0
+        self._show_anyway: Any = warnings.showwarning
+        warnings.resetwarnings()
+        warnings.simplefilter("always")
+        warnings.showwarning = self._show
+
+    def begin(self, node: Callable[[], int]) -> None:
+        """Collect from here on, for the nodes whose index in the graph `node` returns."""
+        self._node = node
+        self._seen.clear()
+        self._left_out = 0
+
+    def end(self) -> tuple[Warned, ...]:
+        """Return what was collected, each warning once per text and place, and collect no more."""
+        found = list(self._seen.values())
+        if self._left_out and found:
+            text = f"{self._left_out} more warnings of other texts or places came from here and were left out"
+            more = UserWarning(text)
+            found.append(found[-1]._replace(category="UserWarning", message=text, warning=pack_exception(more)))
+        self._node = None
+        self._seen.clear()
+        return tuple(found)
+
+    def _show(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: Any = None,
+        line: str | None = None,
+    ) -> None:
+        """Stand for `warnings.showwarning`, which is called with each warning that passes the filters."""
+        if self._node is None:
+            if not issubclass(category, _SELDOM_SHOWN):
+                self._show_anyway(message, category, filename, lineno, file, line)
+            return
+        text = str(message)[:TEXT_KEPT]
+        key = (category, text, filename, lineno)
+        if key in self._seen:
+            return
+        if len(self._seen) >= KEPT:
+            self._left_out += 1
+            return
+        warning = message if isinstance(message, Warning) else category(message)
+        self._seen[key] = Warned(
+            self._node(),
+            category.__name__,
+            text,
+            filename,
+            lineno,
+            _module_of(filename, lineno),
+            _packed(warning, text),
+        )
+
+
+def _packed(warning: Warning, text: str) -> bytes:
+    """Return a warning as bytes; of the nearest built-in type, with its text alone, if it is large or odd."""
+    packed = pack_exception(warning)
+    if len(packed) <= 2 * TEXT_KEPT and type(unpack_exception(packed)) is type(warning):
+        return packed
+    nearest = next(cls for cls in type(warning).__mro__ if cls.__module__ == "builtins")
+    return pack_exception(nearest(text if nearest is type(warning) else f"{type(warning).__name__}: {text}"))
+
+
+def _module_of(filename: str, line: int) -> str:
+    """Return the name of the module that a warning was issued for: filters may go by it. Empty if it is not running."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_lineno == line and frame.f_code.co_filename == filename:
+            return str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    return ""
+
+
+def opened(warned: Warned) -> Warning:
+    """Return a warning as it was issued; a UserWarning that names its type if that cannot be imported here."""
+    error = unpack_exception(warned.warning)
+    return error if isinstance(error, Warning) else UserWarning(f"{warned.category}: {warned.message}")
