@@ -104,8 +104,10 @@ class FunctionNode(MembersOfFunction, Node):
     _materialize_non_diff_grads: bool = True
     _barren: frozenset[int] = frozenset()
     """The outputs marked as non-differentiable."""
-    _saved: Sequence[Saved | None] | None = ()
-    """What was saved: () while forward runs and where nothing is recorded, None once it was freed."""
+    _kept: tuple[Tensor, ...] | None = None
+    """What was saved, as long as it stands for itself: the first arguments as they were given, never changed."""
+    _slots: Sequence[Saved | None] | None = ()
+    """Otherwise what was saved: () while forward runs and where nothing is recorded, None once it was freed."""
     _output_tangents: Sequence[Any] | None = None
     """Per output, the tangents that apply returned it with."""
     _suffix: str = "Backward"
@@ -201,6 +203,14 @@ class FunctionNode(MembersOfFunction, Node):
         Raises:
             RuntimeError: freed by an earlier backward (CX-10), or changed in place since (CX-13).
         """
+        kept = self._kept
+        if kept is not None:
+            for tensor in kept:
+                counter = tensor._counter
+                if (counter is not None and counter[0]) or (tensor.grad_fn is None and not tensor._requires_grad):
+                    break  # it was changed in place, or perhaps detached
+            else:
+                return kept
         slots = self._saved
         if slots is None:
             raise AutogradError(FREED)
@@ -229,6 +239,19 @@ class FunctionNode(MembersOfFunction, Node):
         return plan.backward(self, list(grads)) if plan.boxed else plan.backward(self, *grads)
 
     # ---- the node -------------------------------------------------------------------------------------------------
+
+    @property
+    def _saved(self) -> Sequence[Saved | None] | None:
+        """What was saved, in slots."""
+        kept = self._kept
+        if kept is not None:
+            slots: list[Saved | None] = [Saved(INPUT, i, held, held.counter(), 0) for i, held in enumerate(kept)]
+            self._kept, self._slots = None, slots
+        return self._slots
+
+    @_saved.setter
+    def _saved(self, slots: Sequence[Saved | None] | None) -> None:
+        self._kept, self._slots = None, slots
 
     def _was_detached(self, slot: Saved) -> bool:
         """Tell whether a saved input lost its history by an in-place detach (CX-32)."""
@@ -294,15 +317,10 @@ class FunctionNode(MembersOfFunction, Node):
         return Tensor.made(data, self, position)
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
-        if create_graph or recorder is not None or self._needed is not None:
-            return self._run_rarely(grads, create_graph, recorder)
-        return arrays_through(self, grads)  # nearly always
-
-    def _run_rarely(
-        self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None
-    ) -> Sequence[Data | None]:
         if recorder is not None and not create_graph:
             return recorder.function_vjp(self, grads)
+        if not create_graph and self._needed is None:
+            return arrays_through(self, grads)
         static, needed = self.needs_input_grad, self._needed
         if needed is None or static != tuple([edge is not None and edge[0] is not None for edge in self._edges]):
             return self._run_here(grads, create_graph)  # every gradient is needed, or the user said which (CX-18)
@@ -312,6 +330,9 @@ class FunctionNode(MembersOfFunction, Node):
         finally:
             if self.needs_input_grad is narrowed:
                 self.needs_input_grad = static
+
+    def _run_on_arrays(self, grads: list[Data | None]) -> Sequence[Data | None]:
+        return arrays_through(self, grads)
 
     def _run_here(self, grads: list[Data | None], create_graph: bool) -> Sequence[Data | None]:
         if not create_graph:
@@ -345,10 +366,10 @@ class FunctionNode(MembersOfFunction, Node):
         return any(carried(tensor) for tensor in (*grads, *saved) if tensor is not None)
 
     def _release(self) -> None:
-        self._saved = None
+        self._kept = self._slots = None
 
     def _holds(self) -> bool:
-        return bool(self._saved)
+        return bool(self._kept or self._slots)
 
     def _input_metas(self) -> Sequence[Meta | None]:
         return self._inputs
@@ -356,7 +377,7 @@ class FunctionNode(MembersOfFunction, Node):
     @property
     def readable(self) -> bool:
         """Whether what was saved may still be read."""
-        return self._saved is not None and type(self._saved) is not Refused
+        return self._kept is not None or (self._slots is not None and type(self._slots) is not Refused)
 
     def freed(self, instead: Refused | None = None) -> FunctionNode:
         """Return a copy whose saved tensors are gone, as after a backward that did not retain them, or refused."""
@@ -420,21 +441,26 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
-    "_materialize_non_diff_grads _barren _output_tangents _saved _inputs _references _edges _metas _sequence "
-    "_suffix _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
+    "_materialize_non_diff_grads _barren _output_tangents _saved _kept _slots _inputs _references _edges _metas "
+    "_sequence _suffix _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
 )
 """What is no attribute of the user's."""
+
+HOLDING = frozenset({"_kept", "_slots"})
+"""Among them, where what was saved is held."""
 
 
 def keep(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
     """Sort what forward saved into inputs, outputs and values of its own; the last are tagged by what they are not."""
     tensors = node.to_save
     if tensors is None:
-        node._saved = []
         return
     if type(tensors) is not tuple:
         raise AutogradError(f"ctx.to_save must be a tuple of tensors, got {type(tensors).__name__}")
     dirty = node.dirty_tensors
+    if dirty is None and _stand_for_themselves(tensors, args):
+        node._kept = tensors
+        return
     first = args[0] if args and dirty is None else node
     saved: list[Saved | None] = []
     for tensor in tensors:
@@ -454,6 +480,22 @@ def keep(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
             version += 1  # it is about to become an output (OU-16)
         saved.append(_slot((kind, position, tensor._data if kind is OUTPUT else tensor, counter, version)))
     node._saved = saved
+
+
+def _stand_for_themselves(tensors: tuple[Any, ...], args: tuple[Any, ...]) -> bool:
+    """Tell whether tensors are the first arguments, in order, and were never changed: nothing else need be known of
+    them later."""
+    if len(tensors) > len(args):
+        return False
+    position = 0
+    for tensor in tensors:
+        if tensor is not args[position] or type(tensor) is not Tensor:
+            return False
+        counter = tensor._counter
+        if counter[0] if counter is not None else tensor._inference is not None:
+            return False
+        position += 1
+    return True
 
 
 def refer(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:

@@ -77,8 +77,23 @@ _type: Any = type
 """Which the type checker does not see through: a rule may return anything."""
 
 
+class RuleContext(Protocol):
+    """What a rule is given as `ctx`: the node of an op itself, or an `OpContext`, which has the same."""
+
+    @property
+    def saved_tensors(self) -> Sequence[Any] | None: ...
+    @property
+    def params(self) -> tuple[Any, ...]: ...
+    @property
+    def needs_input_grad(self) -> Sequence[Any]: ...
+    @property
+    def inputs(self) -> Sequence[Meta | None]: ...
+    @property
+    def outputs(self) -> Sequence[Meta | None]: ...
+
+
 class OpContext:
-    """What a rule is given as `ctx`: residuals, parameters, and what is wanted.
+    """Residuals, parameters, and what is wanted.
 
     Attributes:
         saved_tensors: the residuals in the order that the entry declares; arrays or tensors, as the gradient is.
@@ -105,7 +120,7 @@ class OpContext:
         self.outputs = outputs
 
 
-def vjp_arrays(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> Sequence[Any]:
+def vjp_arrays(op: Op, rule: Derivative, ctx: RuleContext, grads: Sequence[Any]) -> Sequence[Any]:
     """Return one gradient per operand (None where undefined or unwanted), from bare arrays.
 
     Each gradient has its operand's shape and dtype: larger ones are summed down (BW-07), dtypes converted (BW-08).
@@ -142,7 +157,7 @@ def _as_operand(grad: Any, meta: Meta | None, need: Any) -> Any:
     return grad if type(grad) is _ARRAY else np.asarray(grad)
 
 
-def vjp_tensors(op: Op, rule: Derivative, ctx: OpContext, grads: Sequence[Any]) -> list[Any]:
+def vjp_tensors(op: Op, rule: Derivative, ctx: RuleContext, grads: Sequence[Any]) -> list[Any]:
     """Return one gradient per operand as tensors, recorded for further differentiation."""
     needs, inputs = ctx.needs_input_grad, ctx.inputs
     result: Any = rule.backward(ctx, grads[0] if op.outputs == 1 else tuple(grads))

@@ -18,8 +18,8 @@ from .anomaly import remember as remember_origin
 from .batched import Batched, innermost, living
 from .handles import pack_op
 from .inference import marked, refuse_saving
-from .modes import state
-from .node import NO_EDGE, OpNode
+from .modes import Modes, state
+from .node import NO_EDGE, OpNode, next_sequence
 from .recording import Pending
 from .registry import Op, get_op
 from .saving import in_force
@@ -29,6 +29,12 @@ from .views import NO_GRAD, Stale, remember
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
+
+_ABSENT: Any = object()
+_new: Any = object.__new__
+
+_PLAIN = (float, int, type(None))
+"""What meets floating tensors without changing their dtype."""
 
 MISUSE = (ValueError, IndexError, TypeError)
 """What NumPy raises on operands that do not fit; the shape rule then says it better."""
@@ -78,10 +84,64 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         out = kernel(*datas, *params)
     except MISUSE as error:
         raise explained(op, params, datas, error) from None
+    return _made(here, op, operands, params, datas, out if type(out) is _ARRAY else np.asarray(out), needed)
+
+
+def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
+    """Apply an op of one or two operands and no parameters: what `call` does, in half the steps."""
+    kernel = op.simple
+    if type(operand) is not Tensor or kernel is None:
+        return _any(op, operand, other)
+    here = state.here
+    data = operand._data
+    if here.special or type(data) is not _ARRAY:
+        return _any(op, operand, other)
+    dtype = data.dtype
+    if dtype is not _FLOAT64 and dtype.kind != "f" and op.promotes is not None:
+        return _any(op, operand, other)
+    needed = operand._requires_grad
+    beside = other
+    if type(other) is Tensor:
+        beside = other._data
+        if type(beside) is not _ARRAY or beside.dtype is not dtype:
+            return call(op, (operand, other))
+        needed = needed or other._requires_grad
+    elif other is not _ABSENT and type(other) not in _PLAIN:
+        return call(op, (operand, other))
+    try:
+        out = kernel(data) if other is _ABSENT else kernel(data, beside)
+    except MISUSE as error:
+        raise explained(op, (), (data,) if other is _ABSENT else (data, beside), error) from None
     if type(out) is not _ARRAY:
         out = np.asarray(out)
-    # what is set here is read soon: an attribute of the instance is found in a third of the time of a default
+    if needed and here.grad:
+        if other is _ABSENT:
+            return _made(here, op, (operand,), (), (data,), out, True)
+        return _made(here, op, (operand, other), (), (data, beside), out, True)
     result = _new(Tensor)
+    result._data = out
+    result._counter = None
+    result._requires_grad = False
+    return result
+
+
+def _any(op: Op, operand: Any, other: Any) -> Any:
+    """Apply an op of one or two operands that are not as nearly always."""
+    return call(op, (operand,) if other is _ABSENT else (operand, other))
+
+
+def _made(
+    here: Modes,
+    op: Op,
+    operands: Sequence[Any],
+    params: tuple[Any, ...],
+    datas: Sequence[Any],
+    out: np.ndarray[Any, Any],
+    needed: bool,
+) -> Tensor:
+    """Return the one output as a tensor, with its node if one is needed."""
+    result = _new(Tensor)
+    # what is set here is read soon: an attribute of the instance is found in a third of the time of a default
     result._data = out
     result._counter = None
     if op.view:
@@ -89,46 +149,10 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     if needed and here.grad and ((dtype := out.dtype) is _FLOAT64 or dtype.kind in "fc"):
         result._requires_grad = True
         result.output_nr = 0
-        result.grad_fn = _node(op, operands, params, datas, (result,), [(out.shape, dtype)])
+        result.grad_fn = _node(op, operands, params, datas, (result,), None)
     else:
         result._requires_grad = False
     return result
-
-
-def call_one(op: Op, operand: Any) -> Any:
-    """Apply an op of one operand and no parameters: what `call` does, in half the steps."""
-    here = state.here
-    kernel = op.simple
-    if type(operand) is not Tensor or here.special or kernel is None:
-        return call(op, (operand,))
-    data = operand._data
-    if type(data) is not _ARRAY:
-        return call(op, (operand,))
-    dtype = data.dtype
-    if dtype is not _FLOAT64 and dtype.kind != "f" and op.promotes is not None:
-        return call(op, (operand,))
-    try:
-        out = kernel(data)
-    except MISUSE as error:
-        raise explained(op, (), (data,), error) from None
-    if type(out) is not _ARRAY:
-        out = np.asarray(out)
-    result = _new(Tensor)
-    result._data = out
-    result._counter = None
-    if operand._requires_grad and here.grad and ((dtype := out.dtype) is _FLOAT64 or dtype.kind in "fc"):
-        result._requires_grad = True
-        result.output_nr = 0
-        result.grad_fn = _node(op, (operand,), (), (data,), (result,), ((out.shape, dtype),))
-    else:
-        result._requires_grad = False
-    return result
-
-
-_new: Any = object.__new__
-
-_PLAIN = (float, int, type(None))
-"""What meets floating tensors without changing their dtype."""
 
 
 def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
@@ -306,18 +330,24 @@ def _node(
     params: tuple[Any, ...],
     datas: Sequence[Any],
     results: tuple[Tensor, ...],
-    metas: Sequence[Any],
+    metas: Sequence[Any] | None,
 ) -> OpNode:
-    """Return the node of one application: its edges, and what its rule keeps."""
-    rule = op.sole_rule or op.derivative("cpu", _compute_dtype(datas))
+    """Return the node of one application: its edges, and what its rule keeps. With `metas` None there is one output."""
     edges: Any
     wants: Any
     inputs: Any
+    edge: Any
     if len(operands) == 1:
-        operand, data = operands[0], datas[0]
-        edges = ((operand.grad_fn, operand.output_nr) if operand.grad_fn is not None else operand.edge(),)
+        operand = operands[0]
+        edge = operand.edge() if operand.grad_fn is None else (operand.grad_fn, operand.output_nr)
+        edges = (edge,)
         wants = _WANTED
-        inputs = ((data.shape, data.dtype),)
+        inputs = edge[0]._metas  # who made it knows what it is: that is shared
+        if len(inputs) > 1:
+            inputs = (inputs[edge[1]],)
+        data = datas[0]
+        if inputs[0][0] != data.shape:  # it was assigned to `.data` since
+            inputs = ((data.shape, data.dtype),)
     else:
         edges = []
         wants = []
@@ -327,23 +357,43 @@ def _node(
                 edges.append(None)
                 wants.append(False)
                 inputs.append(None)
-                continue
-            if operand.grad_fn is not None:
-                edges.append((operand.grad_fn, operand.output_nr))
-                wants.append(True)
             elif operand._requires_grad:
-                edges.append(operand.edge())
+                edge = operand.edge() if operand.grad_fn is None else (operand.grad_fn, operand.output_nr)
+                edges.append(edge)
                 wants.append(True)
+                meta = edge[0]._metas[edge[1]]
+                data = operand._data
+                inputs.append(meta if meta[0] == data.shape else (data.shape, data.dtype))
             else:
                 edges.append(NO_EDGE)
                 wants.append(False)
-            data = operand._data
-            inputs.append((data.shape, data.dtype))
+                data = operand._data
+                inputs.append((data.shape, data.dtype))
+        edges, wants, inputs = tuple(edges), tuple(wants), tuple(inputs)
+    if metas is None:
+        data = results[0]._data
+        meta = inputs[0]
+        if meta is None or meta[1] is not data.dtype or meta[0] != data.shape:
+            metas = ((data.shape, data.dtype),)
+        else:
+            metas = inputs if len(inputs) == 1 else (meta,)
+    rule = op.sole_rule or op.derivative("cpu", _compute_dtype(datas))
+    # an __init__ of so many arguments would take as long as all of this
+    node = _new(OpNode)
+    node.op = op
+    node.rule = rule
+    node.params = params
+    node._edges = edges
+    node.needs_input_grad = wants
+    node.inputs = inputs
+    node._metas = metas
+    node._sequence = next_sequence()
+    if rule is None or not rule.saves:
+        node.saved_tensors = node.versions = ()
+        return node
+    gates = rule.gates
     saved: list[Any] = []
     versions: list[Any] = []
-    if rule is None or not rule.saves:
-        return OpNode(op, rule, params, edges, wants, inputs, saved, versions, metas)
-    gates = rule.gates
     slot = 0
     for position in rule.saves:
         if gates:
@@ -368,7 +418,9 @@ def _node(
         else:
             saved.append(held)
             versions.append(None)
-    return OpNode(op, rule, params, edges, wants, inputs, saved, versions, metas)
+    node.saved_tensors = tuple(saved)
+    node.versions = tuple(versions)
+    return node
 
 
 def promoted(op: Op, operands: Sequence[Any]) -> Sequence[Any]:

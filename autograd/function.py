@@ -140,9 +140,11 @@ class Function(Members, metaclass=FunctionMeta):
         # fresh, and nobody else has it: nearly always. It need not be wrapped
         node.to_save = None
         if node._edges:
-            data = raw._data
+            data, known = raw._data, node._inputs
             dtype = data.dtype
-            node._metas = ((data.shape, dtype),)
+            meta = known[0]
+            fits = meta is not None and meta[1] is dtype and meta[0] == data.shape and len(known) == 1
+            node._metas = known if fits else ((data.shape, dtype),)
             if dtype is _FLOAT64 or dtype.kind in "fc":
                 raw._requires_grad = True
                 raw.grad_fn = node
@@ -247,6 +249,7 @@ def _forward(
 ) -> tuple[FunctionNode | None, Any, tuple[Any, ...]]:
     """Run forward; return the node, what forward returned, and the arguments that it was given. Where an argument's
     data is no array, nothing is run, and there is no node."""
+    plan = cls._plan
     needs: list[bool] = []
     targets: list[Edge | None] = []
     metas: list[Meta | None] = []
@@ -263,32 +266,38 @@ def _forward(
             if not data.flags.c_contiguous and not is_plain(data):
                 arg = densified(arg)
                 args = (*args[:position], arg, *args[position + 1 :])
-            metas.append((data.shape, data.dtype))
             if arg._requires_grad:
                 needs.append(True)
-                producer = arg.grad_fn
-                if producer is not None:
-                    targets.append((producer, arg.output_nr))
+                producer: Any = arg.grad_fn
+                if producer is None and edges is not None:
+                    targets.append(NO_EDGE)  # of a leaf whose edge is given
+                    metas.append((data.shape, data.dtype))
                 else:
-                    targets.append(NO_EDGE if edges is not None else arg.edge())
+                    edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
+                    targets.append(edge)
+                    metas.append(edge[0]._metas[edge[1]])  # who made it knows what it is: that is shared
             else:
                 needs.append(False)
                 targets.append(NO_EDGE)
+                metas.append((data.shape, data.dtype))
         position += 1
-    node = cls._backward_cls()
+    node = plan.node()
     node.needs_input_grad = tuple(needs)
     recorded = recording and (edges is not None or True in needs)
     if recorded:
-        node._edges = targets if edges is None else edges
-        node._inputs = metas
+        node._edges = tuple(targets if edges is None else edges)
+        node._inputs = tuple(metas)
         node._sequence = next_sequence()
         if here.transforms and here.transforms.count("vmap") < len(here.transforms):
             node._suffix = "GeneratedBackward"  # as PyTorch names it there (FT-08)
-    plan, since, before = cls._plan, CLOCK[0], here.grad
+    since, before = CLOCK[0], here.grad
     here.grad = False
     try:
         if plan.setup is None:
-            raw: Any = plan.forward(node, *args, **named) if named else plan.forward(node, *args)
+            if position == 1 and not named:  # to spread one argument takes as long as to call
+                raw: Any = plan.forward(node, args[0])
+            else:
+                raw = plan.forward(node, *args, **named) if named else plan.forward(node, *args)
         else:
             raw = plan.forward(*args, **named) if named else plan.forward(*args)
             plan.setup(node, args, raw)

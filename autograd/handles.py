@@ -25,7 +25,7 @@ class PackedOpNode(OpNode):
     """The node of a built-in op some of whose saved values are packed."""
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
-        if self.saved is None:
+        if self.saved_tensors is None:
             raise AutogradError(FREED)
         if all(grad is None for grad in grads):
             return [None] * len(self._edges)
@@ -34,17 +34,23 @@ class PackedOpNode(OpNode):
         plain.__dict__.update(self.__dict__)
         plain.tensors = [
             held.tensor(edge_of(self, slot)) if isinstance(held, Packed) else None
-            for slot, held in enumerate(self.saved)
+            for slot, held in enumerate(self.saved_tensors)
         ]
-        plain.saved = [
-            held if tensor is None else tensor._data for held, tensor in zip(self.saved, plain.tensors, strict=True)
-        ]
+        plain.saved_tensors = tuple(
+            [
+                held if tensor is None else tensor._data
+                for held, tensor in zip(self.saved_tensors, plain.tensors, strict=True)
+            ]
+        )
         plain.node = self
         return plain._run(grads, create_graph, recorder)
 
+    def _run_on_arrays(self, grads: list[Data | None]) -> Sequence[Data | None]:
+        return self._run(grads, False, None)
+
     def keep_old_value(self, old: Data, counter: list[int], copy: Callable[[Data], Data]) -> None:
         super().keep_old_value(old, counter, copy)
-        for held in self.saved or ():
+        for held in self.saved_tensors or ():
             if isinstance(held, Packed):
                 held.keep_old(old, copy)
 
@@ -59,7 +65,7 @@ class _Unpacked(OpNode):
     tensors: list[Tensor | None]
     node: PackedOpNode
 
-    def _residual_tensors(self, saved: list[Data]) -> list[Any]:
+    def _residual_tensors(self, saved: Sequence[Data]) -> list[Any]:
         others = OpNode._residual_tensors(self.node, saved)  # whose outputs are that node's
         for slot, tensor in enumerate(self.tensors):
             if tensor is not None and self.tangents is not None:
@@ -84,12 +90,12 @@ def pack_op(node: OpNode, hooks: Hooks) -> None:
 def pack_op_slot(node: OpNode, slot: int, hooks: Hooks) -> None:
     """Pack what stands in one slot."""
     entry = node.versions[slot]
-    assert node.saved is not None
+    assert node.saved_tensors is not None
     assert entry is not None
     edge = edge_of(node, slot)
     own = edge is not None and edge[0] is node
-    packed = Packed(hooks, node.saved[slot], None if own else edge, entry[0])
-    node.saved[slot], node.versions[slot] = packed, None
+    packed = Packed(hooks, node.saved_tensors[slot], None if own else edge, entry[0])
+    node.keep_in(slot, packed, None)
     node.__class__ = PackedOpNode
 
 
@@ -142,7 +148,7 @@ class SavedTensor:
                 raise TypeError(f"saved-tensor hooks must be callable, got {type(hook).__name__}")
         node, index = self._node, self._index
         of_op = isinstance(node, OpNode)
-        slots: Any = node.saved if of_op else node._saved
+        slots: Any = node.saved_tensors if of_op else node._saved
         if slots is None:
             raise AutogradError(FREED)
         held = slots[index]
@@ -187,14 +193,14 @@ def saved_attribute(node: OpNode, name: str) -> Any:
     if position is None or position not in saves:
         raise AttributeError(f"'{node._title()}' object has no attribute '{name}'")
     slot = tuple(saves).index(position)
-    if node.saved is None:
+    if node.saved_tensors is None:
         raise AutogradError(FREED)
     if raw:
         return SavedTensor.of(node, slot)
-    held = node.saved[slot]
+    held = node.saved_tensors[slot]
     if isinstance(held, Packed):
         return held.tensor(edge_of(node, slot))
-    return node._residual_tensors(node.saved)[slot]
+    return node._residual_tensors(node.saved_tensors)[slot]
 
 
 def offer_saved_attributes(ops: Iterable[Op]) -> None:

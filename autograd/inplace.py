@@ -250,13 +250,10 @@ def _keep_new_value(result: Tensor, tensor: Tensor, copied: bool) -> None:
     """Let a node that saved its result save the tensor that it was written to: a later change makes that stale."""
     node = result.grad_fn
     if isinstance(node, OpNode):
-        for slot, data in enumerate(node.saved or ()):
+        for slot, data in enumerate(node.saved_tensors or ()):
             if data is result._data:
-                assert node.saved is not None
                 counter = tensor.counter()
-                node.versions[slot] = (counter, counter[0])
-                if copied:
-                    node.saved[slot] = tensor._data
+                node.keep_in(slot, tensor._data if copied else data, (counter, counter[0]))
 
 
 def _copy(data: Any) -> Any:

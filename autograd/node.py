@@ -11,7 +11,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -135,6 +135,10 @@ class Node:
         """Return the gradients of the inputs, aligned with `edges`, given those of the outputs."""
         raise NotImplementedError
 
+    def _run_on_arrays(self, grads: list[Data | None]) -> Sequence[Data | None]:
+        """Return what `_run` returns where gradients are arrays and all are needed: nearly always."""
+        return self._run(grads, False, None)
+
     def _release(self) -> None:
         """Let go of what was saved for backward."""
 
@@ -169,79 +173,94 @@ def hook_for(hook: Callable[..., Any], kind: str, client: bool = False) -> Calla
 
 
 class OpNode(Node):
-    """A built-in op that was applied to tensors."""
+    """A built-in op that was applied to tensors. It is what its rule is given as `ctx` where gradients are arrays.
 
+    Attributes:
+        rule: the derivative, None if there is none.
+        params: the op's static parameters.
+        needs_input_grad: per operand, whether its gradient is wanted.
+        inputs: per operand (shape, dtype), None for numbers.
+        saved_tensors: the residuals in the order that the rule declares; None once they were freed.
+        versions: beside them, the version counter of each and what it showed; None for what is no tensor.
+    """
+
+    op: Op
+    rule: Derivative | None
+    params: tuple[Any, ...]
+    needs_input_grad: Sequence[bool]
+    inputs: Sequence[Meta | None]
+    saved_tensors: tuple[Data, ...] | None
+    versions: tuple[tuple[list[int], int] | None, ...]
     _origin: Record | None = None
     """The record of the op in its session, if it was recorded."""
     tangents: Sequence[Any] | None = None
     """Per residual, the tangents that it carried, if any did."""
 
-    def __init__(
-        self,
-        op: Op,
-        rule: Derivative | None,
-        params: tuple[Any, ...],
-        edges: Sequence[Edge | None],
-        wants: Sequence[bool],
-        inputs: Sequence[Meta | None],
-        saved: list[Data],
-        versions: list[tuple[list[int], int] | None],
-        metas: Sequence[Meta],
-    ) -> None:
-        self.op = op
-        self.rule = rule
-        self.params = params
-        self._edges = edges
-        self._wants = wants
-        """Per operand, whether its gradient is wanted."""
-        self.inputs = inputs
-        self.saved: list[Data] | None = saved
-        self.versions = versions
-        self._metas = metas
-        self._sequence = next_sequence()
+    @property
+    def outputs(self) -> Sequence[Meta | None]:
+        """Per output (shape, dtype)."""
+        return self._metas
 
     def name(self) -> str:
         """Return the node's name, in PyTorch's form."""
         return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
 
     def needs(self) -> Sequence[bool]:
-        """Return, per operand, whether its gradient is wanted."""
-        if self._needed is not None:
-            return self._needed
-        return self._wants
+        """Return, per operand, whether its gradient is wanted, and needed by the pass."""
+        return self.needs_input_grad if self._needed is None else self._needed
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if not self._ready(grads):
+            return [None] * len(self._edges)
+        rule, saved = cast("Derivative", self.rule), cast("tuple[Data, ...]", self.saved_tensors)
+        if recorder is not None and not create_graph:
+            return recorder.op_vjp(self, saved, grads)
+        residuals = self._residual_tensors(saved) if create_graph else saved
+        context = OpContext(residuals, self.params, self.needs(), self.inputs, self._metas)  # type: ignore[arg-type]
+        return (vjp_tensors if create_graph else vjp_arrays)(self.op, rule, context, grads)
+
+    def _run_on_arrays(self, grads: list[Data | None]) -> Sequence[Data | None]:
+        if not self._ready(grads):
+            return [None] * len(self._edges)
+        return vjp_arrays(self.op, cast("Derivative", self.rule), self, grads)
+
+    def _ready(self, grads: Sequence[Data | None]) -> bool:
+        """Tell whether a gradient arrived at any output, after checking that the rule can run.
+
+        Raises:
+            MissingDerivative: there is no rule.
+            AutogradError: what was saved for it was freed, or changed in place since.
+        """
         if self.rule is None:
             meta = self._metas[0]
             raise self.op.missing("cpu", meta[1] if meta else "?")
-        saved = self.saved
-        if saved is None:
+        if self.saved_tensors is None:
             raise AutogradError(FREED)
         for grad in grads:
             if grad is not None:
                 break
         else:
-            return [None] * len(self._edges)
+            return False
         for entry in self.versions:
             if entry is not None and entry[0][0] != entry[1]:
                 self._check_versions()
-        needs = self._needed or self._wants
-        if create_graph:
-            context = OpContext(self._residual_tensors(saved), self.params, needs, self.inputs, self._metas)  # type: ignore[arg-type]
-            return vjp_tensors(self.op, self.rule, context, grads)
-        if recorder is not None:
-            return recorder.op_vjp(self, saved, grads)
-        context = OpContext(saved, self.params, needs, self.inputs, self._metas)  # type: ignore[arg-type]
-        return vjp_arrays(self.op, self.rule, context, grads)
+        return True
 
     def _release(self) -> None:
-        for data in self.saved or ():
+        for data in self.saved_tensors or ():
             if type(data) is not tuple and data is not None:  # of what keeps no value nothing is freed
-                self.saved = None
+                self.saved_tensors = None
                 return
 
     def _holds(self) -> bool:
-        return bool(self.saved)
+        return bool(self.saved_tensors)
+
+    def keep_in(self, slot: int, value: Data, version: tuple[list[int], int] | None) -> None:
+        """Keep something else in a slot, with the version counter that it is checked by."""
+        saved, versions = self.saved_tensors, self.versions
+        assert saved is not None
+        self.saved_tensors = (*saved[:slot], value, *saved[slot + 1 :])
+        self.versions = (*versions[:slot], version, *versions[slot + 1 :])
 
     def _recorder_of(self) -> Recorder | None:
         return None if self._origin is None else self._origin.recorder
@@ -260,24 +279,23 @@ class OpNode(Node):
     def keep_old_value(self, old: Data, counter: list[int], copy: Callable[[Data], Data]) -> None:
         """Keep what `copy` makes of a value that is about to be replaced by this op's result in place (a copy, or a
         pending value itself), where it was saved as what is changed; as another operand (`x.mul_(x)`) it gets stale."""
-        if self.saved is None or self.rule is None:
+        if self.saved_tensors is None or self.rule is None:
             return
         for slot, entry in enumerate(self.versions):
             if entry is not None and entry[0] is counter and self.rule.saves[slot] == 0:
-                if self.saved[slot] is old:
-                    self.saved[slot] = copy(old)
-                self.versions[slot] = None
+                held = self.saved_tensors[slot]
+                self.keep_in(slot, copy(old) if held is old else held, None)
 
     def _check_versions(self) -> None:
         for slot, entry in enumerate(self.versions):
             if entry is not None and entry[0][0] != entry[1]:
                 assert self.rule is not None
-                assert self.saved is not None
-                position, data = self.rule.saves[slot], self.saved[slot]
+                assert self.saved_tensors is not None
+                position, data = self.rule.saves[slot], self.saved_tensors[slot]
                 what = stale_value(data, self._edges[position] if position >= 0 else (self, -1 - position), self)
                 raise AutogradError(stale_message(what, entry[0][0], entry[1]))
 
-    def _residual_tensors(self, saved: list[Data]) -> list[Any]:
+    def _residual_tensors(self, saved: Sequence[Data]) -> list[Any]:
         """Return the residuals as tensors with their place in the graph, and their tangents."""
         from .tensor import Tensor
 

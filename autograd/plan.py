@@ -61,11 +61,13 @@ class Plan:
         backward: what is called for the gradients: its backward or vjp, or what raises because of neither or both.
         boxed: backward takes one list of gradients instead of one argument for each (CX-26).
         read_once: saved tensors are given away when they are first read (CX-25).
+        node: the class of its nodes.
     """
 
-    __slots__ = ("backward", "boxed", "forward", "read_once", "setup")
+    __slots__ = ("backward", "boxed", "forward", "node", "read_once", "setup")
 
     def __init__(self, cls: type[Function]) -> None:
+        self.node = cls._backward_cls
         self.forward: Callable[..., Any] = cls.forward
         setup: Any = cls.setup_context
         note: Any = getattr(cls.forward, NOTE, None)

@@ -433,6 +433,8 @@ class Tensor(Exports, TensorMethods):
             recorder = state.here.recorder or self._data.record.recorder
             recorder.write(self, "_data", value._data)
         else:
+            if value.dtype != self.dtype:
+                self._accumulator = None  # which knows the old dtype
             self._data = value._data
             self._snapshot = None
 

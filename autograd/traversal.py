@@ -11,7 +11,7 @@ import contextlib
 import contextvars
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, cast
 
@@ -80,12 +80,12 @@ class Pass:
     def run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, *, into_leaves: bool = True) -> None:
         """Run the pass. With `wanted`, run only what lies on a path to those edges, and capture what arrives there;
         `into_leaves` says whether wanted leaves accumulate as well."""
-        waiting, order = _dependencies([edge[0] for edge, _ in seeds])
+        waiting = _dependencies([edge[0] for edge, _ in seeds])
         self._waiting = waiting
         if wanted is not None:
             self._wanted = frozenset(wanted)
             self._ends = {edge[0] for edge in wanted}
-            self._execute = _leading_to(order, self._ends)
+            self._execute = _leading_to(waiting, self._ends)
             if into_leaves:
                 self._execute.update(edge[0] for edge in wanted if isinstance(edge[0], AccumulateGrad))
         for edge, value in seeds:
@@ -137,65 +137,74 @@ class Pass:
             if not waiting[node]:
                 tie += 1
                 heappush(ready, (-node._sequence, tie, node))
+        on_arrays = plain and not on_tensors and recorder is None
         following: Node | None = None
+        arrived: list[Any] | None = None
+        grads: list[Any] | None
         while ready or following is not None:
-            if following is not None:  # the only one that is ready: nearly always, in a chain
-                node, following = following, None
-            else:
+            if following is None:
                 node = heappop(ready)[2]
+                grads = buffers.pop(node, None)
+            else:  # the only one that is ready: nearly always, in a chain
+                node, following = following, None
+                grads, arrived = buffers.pop(node, None) if arrived is None else arrived, None
             here.grad = create_graph
             self.node = node
             results: Sequence[Any] | None
             if not plain or node._hooked:
-                results = step(node, execute is None or node in execute)
+                results = step(node, grads, execute is None or node in execute)
+            elif grads is None:
+                results = None
             else:
-                grads = buffers.pop(node, None)
-                if grads is None:
-                    results = None
-                else:
-                    if len(grads) > 1:
-                        _sum_up(grads, self._add)
-                    elif type(grads[0]) is _Terms:
-                        grads[0] = balanced_sum(grads[0], self._add)
-                    results = node._run(grads, on_tensors, recorder)
-                    if node._post_hooks is not None:  # registered by the backward itself
-                        results = self._after(node, results, ())
-                    if not retain:
-                        node._release()
+                if len(grads) > 1:
+                    _sum_up(grads, self._add)
+                elif type(grads[0]) is _Terms:
+                    grads[0] = balanced_sum(grads[0], self._add)
+                results = node._run_on_arrays(grads) if on_arrays else node._run(grads, on_tensors, recorder)
+                if node._post_hooks is not None:  # registered by the backward itself
+                    results = self._after(node, results, ())
+                if not retain:
+                    node._release()
             position = 0
             for edge in node._edges:
                 if edge is not None and (below := edge[0]) is not None:
+                    left = waiting[below] - 1
                     if results is not None:
                         slots = buffers.get(below)
                         if slots is None:
-                            count = len(below._metas)
-                            if count == 1:
-                                buffers[below] = [results[position]]
+                            if len(below._metas) == 1:
+                                slots = [results[position]]
                             else:
-                                slots = buffers[below] = [_NOTHING] * count
+                                slots = [_NOTHING] * len(below._metas)
                                 slots[edge[1]] = results[position]
+                            if not left and following is None and not ready:  # at hand when its turn comes, at once
+                                following, arrived = below, slots
+                                position += 1
+                                continue
+                            buffers[below] = slots
                         elif slots[edge[1]] is _NOTHING:
                             slots[edge[1]] = results[position]
                         else:
                             self._deliver(below, edge[1], results[position])
-                    left = waiting[below] - 1
                     waiting[below] = left
                     if not left:
                         if following is None and not ready:
                             following = below
                         else:
+                            if arrived is not None and following is not None:
+                                buffers[following], arrived = arrived, None
                             for one in (below,) if following is None else (following, below):
                                 tie += 1
                                 heappush(ready, (-one._sequence, tie, one))
                             following = None
                 position += 1
 
-    def _watched(self, watcher: Watcher) -> Callable[[Node, bool], Sequence[Any] | None]:
+    def _watched(self, watcher: Watcher) -> Callable[[Node, list[Any] | None, bool], Sequence[Any] | None]:
         """Return `_step` as it runs while anomaly detection is on."""
 
-        def step(node: Node, execute: bool) -> Sequence[Any] | None:
+        def step(node: Node, grads: list[Any] | None, execute: bool) -> Sequence[Any] | None:
             try:
-                results = self._step(node, execute)
+                results = self._step(node, grads, execute)
                 watcher.ran(node, results)
             except Exception as error:
                 watcher.failed(node, error)
@@ -217,10 +226,8 @@ class Pass:
         else:
             slots[number] = _Terms((held, value))
 
-    def _step(self, node: Node, execute: bool) -> Sequence[Any] | None:
+    def _step(self, node: Node, grads: list[Any] | None, execute: bool) -> Sequence[Any] | None:
         """Sum what arrived, run tensor hooks, capture, run the node; return the gradients of its inputs, or None."""
-        grads = self._buffers.pop(node, None)
-        self.node = node
         if grads is None or not (execute or any((node, number) in self._wanted for number in range(len(grads)))):
             return None
         _sum_up(grads, self._add)
@@ -417,10 +424,9 @@ def _on_fresh_stack(work: Callable[[], None]) -> None:
         raise raised.pop()
 
 
-def _dependencies(roots: Sequence[Node | None]) -> tuple[dict[Node, int], list[Node]]:
-    """Return how many contributions each reachable node waits for, and the nodes, each before some of its users."""
+def _dependencies(roots: Sequence[Node | None]) -> dict[Node, int]:
+    """Return how many contributions each reachable node waits for."""
     waiting: dict[Node, int] = {}
-    order: list[Node] = []
     stack: list[Node] = []
     for root in roots:
         if root is not None and root not in waiting:
@@ -428,7 +434,6 @@ def _dependencies(roots: Sequence[Node | None]) -> tuple[dict[Node, int], list[N
             stack.append(root)
     while stack:
         node = stack.pop()
-        order.append(node)
         for edge in node._edges:
             if edge is not None:
                 below = edge[0]
@@ -438,13 +443,13 @@ def _dependencies(roots: Sequence[Node | None]) -> tuple[dict[Node, int], list[N
                     else:
                         waiting[below] = 1
                         stack.append(below)
-    return waiting, order
+    return waiting
 
 
-def _leading_to(order: Sequence[Node], targets: set[Node | None]) -> set[Node | None]:
+def _leading_to(nodes: Iterable[Node], targets: set[Node | None]) -> set[Node | None]:
     """Return the nodes from which a target can be reached along at least one edge."""
     users: dict[Node, list[Node]] = {}
-    for node in order:
+    for node in nodes:
         for edge in node._edges:
             if edge is not None and edge[0] is not None:
                 users.setdefault(edge[0], []).append(node)

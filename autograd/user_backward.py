@@ -32,18 +32,16 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
     Raises:
         AutogradError: as `run_backward`.
     """
-    wrapped: list[Any] = []
-    for grad in grads:
-        if type(grad) is not _ARRAY:  # undefined, or batched
-            wrapped = _materialised(node, [shown(g) for g in grads])
-            break
+    plan, grad = node._plan, grads[0]
+    if len(grads) == 1 and type(grad) is _ARRAY and not plan.boxed:  # nearly always
         tensor = _new(Tensor)
         tensor._data = grad if grad.flags.c_contiguous else dense(grad)
         tensor._requires_grad = False
         tensor._frozen = True
-        wrapped.append(tensor)
-    plan = node._plan
-    result = plan.backward(node, wrapped) if plan.boxed else plan.backward(node, *wrapped)
+        result = plan.backward(node, tensor)
+    else:
+        given = _materialised(node, [shown(g) for g in grads])
+        result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
     inputs = node._inputs
     if len(inputs) == 1:  # a single gradient that fits: nearly always
         meta = inputs[0]

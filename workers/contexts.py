@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.context import OWN, PACKED, Refused
+from raygrad.autograd.context import HOLDING, OWN, PACKED, Refused
 from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
 from raygrad.autograd.hooked import unpack_of
 from raygrad.autograd.hooks import HookDict
@@ -141,9 +141,8 @@ def has_changed(before: dict[str, Any], ran: FunctionNode) -> bool:
     """Tell whether backward set or deleted something on a context that was `before`. That it let go of what was saved
     (CX-24, CX-25) is no change: the client knows of it."""
     now = ran.__dict__
-    return len(now) != len(before) or any(
-        [before.get(name, _ABSENT) is not value and name != "_saved" for name, value in now.items()]
-    )
+    names = (now.keys() | before.keys()) - HOLDING
+    return any([before.get(name, _ABSENT) is not now.get(name, _ABSENT) for name in names])
 
 
 def attributes_of(node: FunctionNode) -> int:

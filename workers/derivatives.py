@@ -139,11 +139,11 @@ class _Once:
     def serves(self, context: FunctionNode) -> bool:
         """Tell whether this context is one."""
         saved: Any = context._saved
-        if type(saved) is not list or context._references != {}:
+        if type(saved) not in (list, tuple) or context._references != {}:
             return False
         if context._pre_hooks is not None or context._post_hooks is not None:
             return False
-        for slot in cast("list[Any]", saved):
+        for slot in saved:
             if slot is not None and slot[0] is PACKED:
                 return False
         return True
@@ -159,7 +159,7 @@ class _Once:
             if slot is not None and slot[0] is not VALUE:
                 slot = _slot((VALUE, -1, items[places[slot[0]] + slot[1]], UNSHARED, 0))
             watched.append(slot)
-        own["_saved"] = watched
+        node._saved = watched
         needs = node.needs_input_grad
         if needs != self._needs and needs == wanted_by(node):
             own["needs_input_grad"] = self._needs
@@ -279,8 +279,6 @@ class _Levels:
     def conduct(self) -> int:
         """What level 1 did with the context."""
         read = self._watched is not None and self._watched.read
-        if not self._task.retain:  # what was saved goes anyway
-            self._before["_saved"] = self._ran._saved
         return CHANGES * has_changed(self._before, self._ran) + READS * read
 
     def at(self, depth: int, items: Sequence[Any], create_graph: bool) -> list[Any]:

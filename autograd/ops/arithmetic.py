@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..dispatch import call
+from ..dispatch import call, call_few
 from .compare import keep, where
 from .define import conj, define, infer_elementwise, quiet, xp
 from .unary import exp, floor, log, trunc, zeros_as
@@ -92,12 +92,12 @@ _DIV = define(
 
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return `input + alpha * other`."""
-    return call(_ADD, (input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha)))
+    return call_few(_ADD, input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha))
 
 
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Return `input - alpha * other`."""
-    return call(_SUB, (input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha)))
+    return call_few(_SUB, input, other if type(alpha) is int and alpha == 1 else _scaled(other, alpha))
 
 
 def _scaled(other: Any, alpha: Any) -> Any:
@@ -106,13 +106,13 @@ def _scaled(other: Any, alpha: Any) -> Any:
 
 def mul(input: Any, other: Any) -> Any:
     """Return `input * other`."""
-    return call(_MUL, (input, other))
+    return call_few(_MUL, input, other)
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Return `input / other`; with `rounding_mode` "floor" or "trunc" rounded, integers then staying integers."""
     if rounding_mode is None:
-        return call(_DIV, (input, other))
+        return call_few(_DIV, input, other)
     if rounding_mode == "floor":
         return floor_divide(input, other)
     if rounding_mode != "trunc":
@@ -120,8 +120,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
     if any(getattr(o, "dtype", np.dtype(bool)).kind in "fc" or isinstance(o, float) for o in (input, other)):
-        return trunc(call(_DIV, (input, other)))
-    return call(_DIV_TRUNC, (input, other))
+        return trunc(call_few(_DIV, input, other))
+    return call_few(_DIV_TRUNC, input, other)
 
 
 # ---- division with remainder -----------------------------------------------------------------------------------------
@@ -196,17 +196,17 @@ _FMOD = define(
 
 def floor_divide(input: Any, other: Any) -> Any:
     """Return `input / other` rounded towards minus infinity."""
-    return call(_FLOOR_DIVIDE, (input, other))
+    return call_few(_FLOOR_DIVIDE, input, other)
 
 
 def remainder(input: Any, other: Any) -> Any:
     """Return the remainder of `input / other`, with the sign of `other`, as Python's `%`."""
-    return call(_REMAINDER, (input, other))
+    return call_few(_REMAINDER, input, other)
 
 
 def fmod(input: Any, other: Any) -> Any:
     """Return the remainder of `input / other`, with the sign of `input`, as C's fmod."""
-    return call(_FMOD, (input, other))
+    return call_few(_FMOD, input, other)
 
 
 # ---- powers ----------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ _POW = define(
 
 def pow(input: Any, exponent: Any) -> Any:
     """Return `input ** exponent`; either may be a number."""
-    return call(_POW, (input, exponent))
+    return call_few(_POW, input, exponent)
 
 
 # ---- the greater, the smaller ----------------------------------------------------------------------------------------
@@ -322,12 +322,12 @@ _CLAMP = define("clamp", ("a", "min", "max"), _clamp, _clamp_infer, _clamp_backw
 
 def maximum(input: Any, other: Any) -> Any:
     """Return the greater of the two, elementwise; NaN where either is."""
-    return call(_MAXIMUM, (input, other))
+    return call_few(_MAXIMUM, input, other)
 
 
 def minimum(input: Any, other: Any) -> Any:
     """Return the smaller of the two, elementwise; NaN where either is."""
-    return call(_MINIMUM, (input, other))
+    return call_few(_MINIMUM, input, other)
 
 
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
@@ -387,17 +387,17 @@ _HYPOT = define(
 
 def atan2(input: Any, other: Any) -> Any:
     """Return the angle of the point (other, input)."""
-    return call(_ATAN2, (input, other))
+    return call_few(_ATAN2, input, other)
 
 
 def logaddexp(input: Any, other: Any) -> Any:
     """Return `log(exp(input) + exp(other))` without overflow."""
-    return call(_LOGADDEXP, (input, other))
+    return call_few(_LOGADDEXP, input, other)
 
 
 def hypot(input: Any, other: Any) -> Any:
     """Return `sqrt(input**2 + other**2)` without overflow."""
-    return call(_HYPOT, (input, other))
+    return call_few(_HYPOT, input, other)
 
 
 # ---- made of others --------------------------------------------------------------------------------------------------

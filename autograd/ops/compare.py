@@ -9,7 +9,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .. import dtypes
-from ..dispatch import call, promoted
+from ..dispatch import call, call_few, promoted
 from ..registry import Op
 from ..tensor import Tensor
 from .define import broadcast_shape, define, infer_comparison, infer_elementwise, shapes_of, xp
@@ -38,67 +38,67 @@ _ISFINITE = define("isfinite", ("a",), np.isfinite, infer_comparison("isfinite")
 
 def eq(input: Any, other: Any) -> Any:
     """Return where `input == other`, elementwise."""
-    return call(_EQ, (input, other))
+    return call_few(_EQ, input, other)
 
 
 def ne(input: Any, other: Any) -> Any:
     """Return where `input != other`, elementwise."""
-    return call(_NE, (input, other))
+    return call_few(_NE, input, other)
 
 
 def lt(input: Any, other: Any) -> Any:
     """Return where `input < other`, elementwise."""
-    return call(_LT, (input, other))
+    return call_few(_LT, input, other)
 
 
 def le(input: Any, other: Any) -> Any:
     """Return where `input <= other`, elementwise."""
-    return call(_LE, (input, other))
+    return call_few(_LE, input, other)
 
 
 def gt(input: Any, other: Any) -> Any:
     """Return where `input > other`, elementwise."""
-    return call(_GT, (input, other))
+    return call_few(_GT, input, other)
 
 
 def ge(input: Any, other: Any) -> Any:
     """Return where `input >= other`, elementwise."""
-    return call(_GE, (input, other))
+    return call_few(_GE, input, other)
 
 
 def logical_and(input: Any, other: Any) -> Any:
     """Return where both are nonzero."""
-    return call(_LOGICAL_AND, (input, other))
+    return call_few(_LOGICAL_AND, input, other)
 
 
 def logical_or(input: Any, other: Any) -> Any:
     """Return where either is nonzero."""
-    return call(_LOGICAL_OR, (input, other))
+    return call_few(_LOGICAL_OR, input, other)
 
 
 def logical_xor(input: Any, other: Any) -> Any:
     """Return where exactly one is nonzero."""
-    return call(_LOGICAL_XOR, (input, other))
+    return call_few(_LOGICAL_XOR, input, other)
 
 
 def logical_not(input: Any) -> Any:
     """Return where `input` is zero."""
-    return call(_LOGICAL_NOT, (input,))
+    return call_few(_LOGICAL_NOT, input)
 
 
 def isnan(input: Any) -> Any:
     """Return where `input` is not a number."""
-    return call(_ISNAN, (input,))
+    return call_few(_ISNAN, input)
 
 
 def isinf(input: Any) -> Any:
     """Return where `input` is infinite."""
-    return call(_ISINF, (input,))
+    return call_few(_ISINF, input)
 
 
 def isfinite(input: Any) -> Any:
     """Return where `input` is neither infinite nor NaN."""
-    return call(_ISFINITE, (input,))
+    return call_few(_ISFINITE, input)
 
 
 # ---- bits ------------------------------------------------------------------------------------------------------------
@@ -125,22 +125,22 @@ _BITWISE_NOT = define("bitwise_not", ("a",), np.invert, infer_bitwise("bitwise_n
 
 def bitwise_and(input: Any, other: Any) -> Any:
     """Return `input & other`."""
-    return call(_BITWISE_AND, (input, other))
+    return call_few(_BITWISE_AND, input, other)
 
 
 def bitwise_or(input: Any, other: Any) -> Any:
     """Return `input | other`."""
-    return call(_BITWISE_OR, (input, other))
+    return call_few(_BITWISE_OR, input, other)
 
 
 def bitwise_xor(input: Any, other: Any) -> Any:
     """Return `input ^ other`."""
-    return call(_BITWISE_XOR, (input, other))
+    return call_few(_BITWISE_XOR, input, other)
 
 
 def bitwise_not(input: Any) -> Any:
     """Return `~input`."""
-    return call(_BITWISE_NOT, (input,))
+    return call_few(_BITWISE_NOT, input)
 
 
 # ---- choosing --------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 def keep(input: Any, mask: Any) -> Any:
     """Return `input` where `mask` holds, zero elsewhere, whatever stands there."""
-    return call(_KEEP, (input, mask))
+    return call_few(_KEEP, input, mask)
 
 
 def _masked_fill(a: Any, mask: Any, value: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..dispatch import call, call_one
+from ..dispatch import call_few
 from .define import broadcast_shape, define, infer_same, real_of
 from .define import conj as conjugated
 
@@ -49,19 +49,19 @@ _CONJ = define("conj", ("a",), _conj, infer_same, lambda ctx, g: conjugated(g), 
 
 def real(input: Any) -> Any:
     """Return the real part; what is real as it is."""
-    return call_one(_REAL, input) if input.dtype.kind == "c" else input
+    return call_few(_REAL, input) if input.dtype.kind == "c" else input
 
 
 def imag(input: Any) -> Any:
     """Return the imaginary part of a complex tensor."""
     if input.dtype.kind != "c":
         _imag_infer((), input)
-    return call_one(_IMAG, input)
+    return call_few(_IMAG, input)
 
 
 def conj(input: Any) -> Any:
     """Return the complex conjugate; what is real as it is."""
-    return call_one(_CONJ, input) if input.dtype.kind == "c" else input
+    return call_few(_CONJ, input) if input.dtype.kind == "c" else input
 
 
 # ---- from real numbers, and back -------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ _COMPLEX = define("complex", ("a", "b"), _complex, _complex_infer, lambda ctx, g
 def complex(real: Any, imag: Any) -> Any:
     """Return complex numbers of given real and imaginary parts."""
     _complex_infer((), real, imag)
-    return call(_COMPLEX, (real, imag))
+    return call_few(_COMPLEX, real, imag)
 
 
 def polar(abs: Any, angle: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import call
+from ..dispatch import call_few
 from .define import by_element, define, infer_same, quiet, xp
 from .unary import exp, square
 
@@ -65,7 +65,7 @@ _ERF = define("erf", ("a",), quiet(_erf), infer_same, _erf_backward, promotes="f
 
 def erf(input: Any) -> Any:
     """Return the error function."""
-    return call(_ERF, (input,))
+    return call_few(_ERF, input)
 
 
 # ---- what is left of it, and its inverse -----------------------------------------------------------------------------
@@ -107,9 +107,9 @@ _ERFINV = define("erfinv", ("a",), quiet(_erfinv), infer_same, _erfinv_backward,
 
 def erfc(input: Any) -> Any:
     """Return `1 - erf(input)`, precise where that is near 0."""
-    return call(_ERFC, (input,))
+    return call_few(_ERFC, input)
 
 
 def erfinv(input: Any) -> Any:
     """Return the inverse of the error function; infinite at -1 and 1, NaN beyond."""
-    return call(_ERFINV, (input,))
+    return call_few(_ERFINV, input)

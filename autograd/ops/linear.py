@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ..dispatch import call
+from ..dispatch import call_few
 from ..layout import dense
 from .arithmetic import add, mul
 from .define import broadcast_shape, conj, define, quiet
@@ -95,7 +95,7 @@ def matmul(input: Any, other: Any) -> Any:
     """Return the product of matrices, of vectors, or of batches of matrices."""
     if input.dtype != other.dtype:
         _matmul_infer((), input, other)
-    return call(_MATMUL, (input, other))
+    return call_few(_MATMUL, input, other)
 
 
 def _expect(name: str, input: Any, ndim: int, argument: str) -> None:

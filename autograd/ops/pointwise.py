@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..dispatch import call
+from ..dispatch import call_few
 from .arithmetic import add, clamp, div, logaddexp, mul, pow, sub
 from .compare import isfinite, isinf, isnan, keep, where
 from .define import define, infer_comparison, infer_elementwise, quiet
@@ -114,12 +114,12 @@ _XLOGY = define("xlogy", ("a", "b"), quiet(_xlogy), infer_elementwise("xlogy"), 
 
 def copysign(input: Any, other: Any) -> Any:
     """Return the size of `input` with the sign of `other`."""
-    return call(_COPYSIGN, (input, other))
+    return call_few(_COPYSIGN, input, other)
 
 
 def xlogy(input: Any, other: Any) -> Any:
     """Return `input * log(other)`, 0 where `input` is 0."""
-    return call(_XLOGY, (input, other))
+    return call_few(_XLOGY, input, other)
 
 
 def xlog1py(input: Any, other: Any) -> Any:
@@ -169,7 +169,7 @@ _SIGNBIT = define("signbit", ("a",), np.signbit, infer_comparison("signbit"))
 
 def signbit(input: Any) -> Any:
     """Return where the sign of `input` is minus, also that of zero."""
-    return call(_SIGNBIT, (input,))
+    return call_few(_SIGNBIT, input)
 
 
 def isposinf(input: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..dispatch import call
+from ..dispatch import call_few
 from .compare import infer_bitwise
 from .define import define, infer_elementwise, xp
 from .indexing import nonzero
@@ -37,12 +37,12 @@ _NEXTAFTER = define("nextafter", ("a", "b"), np.nextafter, infer_elementwise("ne
 
 def bitwise_left_shift(input: Any, other: Any) -> Any:
     """Return `input << other`."""
-    return call(_LEFT_SHIFT, (input, other))
+    return call_few(_LEFT_SHIFT, input, other)
 
 
 def bitwise_right_shift(input: Any, other: Any) -> Any:
     """Return `input >> other`, the sign being kept."""
-    return call(_RIGHT_SHIFT, (input, other))
+    return call_few(_RIGHT_SHIFT, input, other)
 
 
 def heaviside(input: Any, values: Any) -> Any:
@@ -55,12 +55,12 @@ def heaviside(input: Any, values: Any) -> Any:
         raise AutogradError(
             f"heaviside is not yet implemented for tensors with different dtypes: {input.dtype}, {values.dtype}"
         )
-    return call(_HEAVISIDE, (input, values))
+    return call_few(_HEAVISIDE, input, values)
 
 
 def nextafter(input: Any, other: Any) -> Any:
     """Return the next number that the dtype has after `input`, towards `other`."""
-    return call(_NEXTAFTER, (input, other))
+    return call_few(_NEXTAFTER, input, other)
 
 
 def argwhere(input: Any) -> Any:

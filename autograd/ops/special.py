@@ -13,7 +13,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..dispatch import call
+from ..dispatch import call, call_few
 from .define import by_element, define, infer_same, quiet, xp
 
 PUBLIC = "digamma lgamma mvlgamma polygamma".split()
@@ -97,7 +97,7 @@ _POLYGAMMA = define(
 
 def lgamma(input: Any) -> Any:
     """Return the logarithm of the size of the gamma function."""
-    return call(_LGAMMA, (input,))
+    return call_few(_LGAMMA, input)
 
 
 def digamma(input: Any) -> Any:

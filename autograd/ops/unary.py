@@ -13,7 +13,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..dispatch import call, call_one
+from ..dispatch import call, call_few
 from ..registry import Op
 from .compare import keep
 from .complexes import infer_real, real
@@ -213,164 +213,164 @@ def round(input: Any, *, decimals: int = 0) -> Any:
 
 def neg(input: Any) -> Any:
     """Return `-input`."""
-    return call_one(_NEG, input)
+    return call_few(_NEG, input)
 
 
 def abs(input: Any) -> Any:
     """Return the absolute value."""
-    return call_one(_ABS, input)
+    return call_few(_ABS, input)
 
 
 def sign(input: Any) -> Any:
     """Return the sign of real numbers: -1, 0 or 1."""
     if input.dtype.kind == "c":
         _infer_sign((), input)
-    return call_one(_SIGN, input)
+    return call_few(_SIGN, input)
 
 
 def sgn(input: Any) -> Any:
     """Return the sign: of real numbers -1, 0 or 1; of complex ones, the number of size one in their direction."""
-    return call_one(_SGN, input)
+    return call_few(_SGN, input)
 
 
 def floor(input: Any) -> Any:
     """Return the greatest integers not above."""
-    return call_one(_FLOOR, input)
+    return call_few(_FLOOR, input)
 
 
 def ceil(input: Any) -> Any:
     """Return the smallest integers not below."""
-    return call_one(_CEIL, input)
+    return call_few(_CEIL, input)
 
 
 def trunc(input: Any) -> Any:
     """Return `input` rounded towards zero."""
-    return call_one(_TRUNC, input)
+    return call_few(_TRUNC, input)
 
 
 def zeros_as(input: Any) -> Any:
     """Return zeros of `input`'s shape and dtype, with a gradient of zero."""
-    return call_one(_ZEROS_AS, input)
+    return call_few(_ZEROS_AS, input)
 
 
 def square(input: Any) -> Any:
     """Return `input * input`."""
-    return call_one(_SQUARE, input)
+    return call_few(_SQUARE, input)
 
 
 def reciprocal(input: Any) -> Any:
     """Return `1 / input`."""
-    return call_one(_RECIPROCAL, input)
+    return call_few(_RECIPROCAL, input)
 
 
 def sqrt(input: Any) -> Any:
     """Return the square root."""
-    return call_one(_SQRT, input)
+    return call_few(_SQRT, input)
 
 
 def rsqrt(input: Any) -> Any:
     """Return `1 / sqrt(input)`."""
-    return call_one(_RSQRT, input)
+    return call_few(_RSQRT, input)
 
 
 def exp(input: Any) -> Any:
     """Return e to the power of `input`."""
-    return call_one(_EXP, input)
+    return call_few(_EXP, input)
 
 
 def expm1(input: Any) -> Any:
     """Return `exp(input) - 1`, precise near zero."""
-    return call_one(_EXPM1, input)
+    return call_few(_EXPM1, input)
 
 
 def log(input: Any) -> Any:
     """Return the natural logarithm."""
-    return call_one(_LOG, input)
+    return call_few(_LOG, input)
 
 
 def log1p(input: Any) -> Any:
     """Return `log(1 + input)`, precise near zero."""
-    return call_one(_LOG1P, input)
+    return call_few(_LOG1P, input)
 
 
 def log2(input: Any) -> Any:
     """Return the logarithm to base 2."""
-    return call_one(_LOG2, input)
+    return call_few(_LOG2, input)
 
 
 def log10(input: Any) -> Any:
     """Return the logarithm to base 10."""
-    return call_one(_LOG10, input)
+    return call_few(_LOG10, input)
 
 
 def sin(input: Any) -> Any:
     """Return the sine."""
-    return call_one(_SIN, input)
+    return call_few(_SIN, input)
 
 
 def cos(input: Any) -> Any:
     """Return the cosine."""
-    return call_one(_COS, input)
+    return call_few(_COS, input)
 
 
 def tan(input: Any) -> Any:
     """Return the tangent."""
-    return call_one(_TAN, input)
+    return call_few(_TAN, input)
 
 
 def asin(input: Any) -> Any:
     """Return the inverse sine."""
-    return call_one(_ASIN, input)
+    return call_few(_ASIN, input)
 
 
 def acos(input: Any) -> Any:
     """Return the inverse cosine."""
-    return call_one(_ACOS, input)
+    return call_few(_ACOS, input)
 
 
 def atan(input: Any) -> Any:
     """Return the inverse tangent."""
-    return call_one(_ATAN, input)
+    return call_few(_ATAN, input)
 
 
 def sinh(input: Any) -> Any:
     """Return the hyperbolic sine."""
-    return call_one(_SINH, input)
+    return call_few(_SINH, input)
 
 
 def cosh(input: Any) -> Any:
     """Return the hyperbolic cosine."""
-    return call_one(_COSH, input)
+    return call_few(_COSH, input)
 
 
 def tanh(input: Any) -> Any:
     """Return the hyperbolic tangent."""
-    return call_one(_TANH, input)
+    return call_few(_TANH, input)
 
 
 def asinh(input: Any) -> Any:
     """Return the inverse hyperbolic sine."""
-    return call_one(_ASINH, input)
+    return call_few(_ASINH, input)
 
 
 def acosh(input: Any) -> Any:
     """Return the inverse hyperbolic cosine."""
-    return call_one(_ACOSH, input)
+    return call_few(_ACOSH, input)
 
 
 def atanh(input: Any) -> Any:
     """Return the inverse hyperbolic tangent."""
-    return call_one(_ATANH, input)
+    return call_few(_ATANH, input)
 
 
 def sigmoid(input: Any) -> Any:
     """Return `1 / (1 + exp(-input))`."""
-    return call_one(_SIGMOID, input)
+    return call_few(_SIGMOID, input)
 
 
 def relu(input: Any) -> Any:
     """Return `max(input, 0)`; its derivative at 0 is 0."""
-    return call_one(_RELU, input)
+    return call_few(_RELU, input)
 
 
 _Tensors.cos, _Tensors.sin, _Tensors.cosh, _Tensors.sinh, _Tensors.sqrt = map(

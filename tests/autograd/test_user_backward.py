@@ -296,3 +296,29 @@ def test_a_strided_tensor_is_made_dense_in_its_place_in_the_graph():
     assert densified(copy) is copy
     middle = (leaf * 1).reshape(3, 1).expand(3, 4)
     assert densified(middle) is middle  # an expansion of a dense array is one of the two layouts that exist
+
+
+def test_a_gradient_has_to_fit_what_the_argument_was_when_it_was_made(T: Any):
+    class Doubled(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x = T.tensor([1.0, 2.0, 3.0], dtype=T.float64, requires_grad=True)
+    y = x * 2
+    y.data = T.ones(5, dtype=T.float64)
+    with pytest.raises(RuntimeError, match=r"got \[5\] but expected shape compatible with \[3\]"):
+        Doubled.apply(y).sum().backward()
+
+
+def test_an_accumulator_knows_the_dtype_that_its_leaf_has_now(T: Any):
+    x = T.tensor([1.0, 2.0], dtype=T.float64, requires_grad=True)
+    kept_alive = [x * 2]
+    x.data = T.ones(2, dtype=T.float32)
+    (x * 3).sum().backward()
+    assert x.grad.dtype == T.float32
+    assert len(kept_alive) == 1

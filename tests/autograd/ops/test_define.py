@@ -160,6 +160,6 @@ def test_infinities_come_without_warnings():
 def test_a_residual_is_kept_only_for_a_gradient_that_is_wanted():
     x = rg.tensor([1.0, 2.0], requires_grad=True)
     y = rg.tensor([3.0, 4.0])
-    assert [s is None for s in (x * y).grad_fn.saved] == [True, False]
-    assert [s is None for s in (x.unsqueeze(0) @ y).grad_fn.saved] == [True, False]
-    assert (x * 3).grad_fn.saved == [None, 3]
+    assert [s is None for s in (x * y).grad_fn.saved_tensors] == [True, False]
+    assert [s is None for s in (x.unsqueeze(0) @ y).grad_fn.saved_tensors] == [True, False]
+    assert (x * 3).grad_fn.saved_tensors == (None, 3)
