@@ -16,7 +16,7 @@ from raygrad.errors import ProtocolError
 from .checks import all_ints, fields, flag, integer, integers, octets, one_of, sequence, shown, text, texts
 from .frames import Frame, decode_frame, encode_frame
 from .graph import MAX_NODES, MAX_VALUES, UNDEFINED, Graph, nodes_of, specs_of
-from .program import Call, Failure, Learned, Pinned, Program, Record, Step, Warned
+from .program import Call, Failure, Learned, Pinned, Program, Record, Step, Timing, Warned
 from .value_reader import read_values
 from .value_writer import Buffer, write_values
 
@@ -245,7 +245,7 @@ def _write_record(record: Record) -> _Body:
 def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
     *parts, tree = fields(body, len(Record._fields) + 1, "record")
     run, segment, attempt, worker, pid, seconds, status, exports, results, sizes = parts[:10]
-    learned, undefined, emits, hooks, failure, warned = parts[10:]
+    learned, undefined, emits, hooks, failure, warned, timing = parts[10:]
     results = integers(results, "values of the results", 0)
     emits, learned = sequence(emits, "emits"), sequence(learned, "what was learned")
     warned = sequence(warned, "warnings")
@@ -256,15 +256,13 @@ def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
     end = first_warned + len(warned)
     if len(values) != end + (failure is not None):
         raise ProtocolError(f"it holds {len(values)} values, which is not what its other fields speak of")
-    if type(seconds) is not float:
-        raise ProtocolError(f"the seconds are {shown(seconds)}")
     return Record(
         integer(run, "run"),
         integer(segment, "segment"),
         integer(attempt, "attempt"),
         text(worker, "worker"),
         integer(pid, "process id"),
-        seconds,
+        _seconds(seconds, "seconds"),
         one_of(status, RECORD_STATUS, "status"),
         _pairs(exports, "sizes of the exports", 0),
         tuple(zip(results, values, strict=False)),
@@ -275,6 +273,34 @@ def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
         integers(hooks, "nodes of the hooks", 0),
         None if failure is None else _failure(failure, values[-1]),
         tuple(map(_warned, warned, values[first_warned:end])),
+        _timing(timing),
+    )
+
+
+def _seconds(raw: Any, what: str) -> float:
+    if type(raw) is not float or not 0.0 <= raw < float("inf"):
+        raise ProtocolError(f"the {what} are {shown(raw)}, no time of 0 or more")
+    return raw
+
+
+def _timing(raw: Any) -> Timing:
+    began, inputs, steps, outputs, nodes = fields(raw, len(Timing._fields), "timing")
+    entries = [fields(entry, 3, "time of a node") for entry in sequence(nodes, "times of nodes")]
+    return Timing(
+        _seconds(began, "seconds at which it began"),
+        _seconds(inputs, "seconds for inputs"),
+        _seconds(steps, "seconds for steps"),
+        _seconds(outputs, "seconds for outputs"),
+        tuple(
+            [
+                (
+                    integer(index, "node index of a time", 0),
+                    _seconds(start, "start of a node"),
+                    _seconds(took, "seconds of a node"),
+                )
+                for index, start, took in entries
+            ]
+        ),
     )
 
 
@@ -347,7 +373,7 @@ _OUT: Final[dict[type, tuple[str, int, Callable[[Any], _Body]]]] = {
     Graph: ("graph", 1, _write_graph),
     Program: ("program", 1, _write_program),
     Call: ("call", 1, _write_call),
-    Record: ("record", 2, _write_record),
+    Record: ("record", 3, _write_record),
 }
 
 _IN: Final[dict[str, tuple[int, Callable[[Any, tuple[memoryview, ...]], Message]]]] = {
@@ -355,5 +381,5 @@ _IN: Final[dict[str, tuple[int, Callable[[Any, tuple[memoryview, ...]], Message]
     "graph": (1, _read_graph),
     "program": (1, _read_program),
     "call": (1, _read_call),
-    "record": (2, _read_record),
+    "record": (3, _read_record),
 }

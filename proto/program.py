@@ -15,6 +15,11 @@ INLINE_RESULT_BYTES = 64 * 1024
 """A kept result up to this size rides in its segment's record (H14)."""
 
 
+LONG_NODE_SECONDS = 50e-6
+"""A node that takes as long as this is timed by itself: ten times what running any node costs, so that what is told of
+a node does not cost more than the node."""
+
+
 class Step(NamedTuple):
     """One node of the graph, with slots in the place of value ids."""
 
@@ -120,6 +125,21 @@ class Warned(NamedTuple):
     """The pickled warning: an opaque blob, opened by a client that trusts its workers."""
 
 
+class Timing(NamedTuple):
+    """When an attempt ran, by the clock of its worker, and what took how long, in seconds."""
+
+    began: float = 0.0
+    """The worker's monotonic clock when the call came. Clocks of two machines have nothing in common."""
+    inputs: float = 0.0
+    """To take in what the call brings and reads."""
+    steps: float = 0.0
+    """To run the nodes."""
+    outputs: float = 0.0
+    """To pack what it returns."""
+    nodes: tuple[tuple[int, float, float], ...] = ()
+    """(node index, start counted from `began`, seconds) of each node that took `LONG_NODE_SECONDS` or more."""
+
+
 class Record(NamedTuple):
     """What one attempt did."""
 
@@ -149,3 +169,4 @@ class Record(NamedTuple):
     failure: Failure | None = None
     warned: tuple[Warned, ...] = ()
     """Warnings of user code, where the worker is a process of its own; elsewhere they come out as they are."""
+    timing: Timing = Timing()

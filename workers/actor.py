@@ -18,7 +18,7 @@ from raygrad.proto.program import Pinned
 from raygrad.proto.values import Packed
 
 from .base import failed_record
-from .host import POISON, WorkerHost
+from .host import POISON, WorkerHost, packed_since
 from .shipping import Shipment
 from .threads import limit_blas
 from .warned import WarningCollector
@@ -51,14 +51,16 @@ class WorkerActor:
 
         Returns the record, a token if asked for, and as many objects as asked for.
         """
+        started = time.perf_counter()
         frame, count, exports, with_token = decode_order(order)
         call = decode_call(pieces(frame))
-        started = time.perf_counter()
         host = self._host
         try:
-            record, values = host.run(call, [host.unpack(packed) for packed in references[:count]])
+            objects = [host.unpack(packed) for packed in references[:count]]
+            record, values = host.run(call, objects, time.perf_counter() - started)
+            packing = time.perf_counter()
             packed = [host.pack(one) for one in values]
-            answer = compact(encode_record(record))
+            answer = compact(encode_record(packed_since(record, packing)))
         except BaseException as error:  # also SystemExit, which would end the actor: the record says what happened
             seconds = time.perf_counter() - started
             answer = compact(encode_record(failed_record(call, host.name, os.getpid(), error, seconds)))

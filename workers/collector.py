@@ -27,11 +27,14 @@ class Rarely:
     def __init__(self, enabled: bool) -> None:
         self._due = time.perf_counter() + PAUSE if enabled else float("inf")
 
-    def after_a_step(self) -> None:
-        """Look, if it is time."""
-        if time.perf_counter() > self._due:
-            gc.collect(0)
-            self._due = time.perf_counter() + PAUSE
+    def after_a_step(self, now: float) -> float:
+        """Look, if it is time; return when the next step starts. `now` is the time of `time.perf_counter`."""
+        if now <= self._due:
+            return now
+        gc.collect(0)
+        now = time.perf_counter()
+        self._due = now + PAUSE
+        return now
 
 
 @contextmanager

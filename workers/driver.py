@@ -94,8 +94,9 @@ class Submission(NamedTuple):
 class Listener(Protocol):
     """Who is told what becomes of runs: by one thread at a time, the one that polls or waits."""
 
-    def record(self, record: Record) -> None:
-        """A segment's record has arrived and counts; values of it are readable from here on."""
+    def record(self, record: Record, sent: float, came: float) -> None:
+        """A segment's record has arrived and counts; values of it are readable from here on. Its call was `sent`, and
+        the record `came`, at these times of the driver's clock."""
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""
@@ -128,6 +129,8 @@ class _Run:
     requested: set[int] = field(default_factory=set[int])
     returned: set[int] = field(default_factory=set[int])
     """Segments whose record has arrived."""
+    sent: dict[int, float] = field(default_factory=dict[int, float])
+    """Per segment that runs, when its call was sent."""
     lost: dict[int, int] = field(default_factory=dict[int, int])
     """Kept values that are gone, with the worker that took them along."""
     unreadable: dict[int, str] = field(default_factory=dict[int, str])
@@ -321,6 +324,7 @@ class Driver:
         self._flush_unpins()
 
     def _returned(self, record: Record) -> None:
+        at = self._clock()
         worker = self._worker_index[record.worker]
         self._running[worker] = self._running.get(worker, 1) - 1
         run = self._runs.get(record.run)
@@ -334,11 +338,12 @@ class Driver:
             run.results.update((value, result) for value, result in record.results if value in run.places)
             if record.status == "failed" and run.failure is None:
                 run.failure = record
+            sent = run.sent.pop(record.segment, at)
             if record.status != "skipped":
-                self._reports.append(partial(self._listener.record, record))
+                self._reports.append(partial(self._listener.record, record, sent, at))
         self._tell(
             SegmentFinished(
-                at=self._clock(),
+                at=at,
                 run=record.run,
                 segment=record.segment,
                 attempt=record.attempt,
@@ -488,6 +493,7 @@ class Driver:
             tuple(self._unpins.pop(command.worker, ())),
         )
         self._running[command.worker] = self._running.get(command.worker, 0) + 1
+        run.sent[command.segment] = self._clock()
         try:
             self.executor.start(
                 Work(

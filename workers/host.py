@@ -19,6 +19,7 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ExecutionError
 from raygrad.proto.program import (
     INLINE_RESULT_BYTES,
+    LONG_NODE_SECONDS,
     Call,
     Failure,
     Item,
@@ -26,6 +27,7 @@ from raygrad.proto.program import (
     Pinned,
     Program,
     Record,
+    Timing,
 )
 from raygrad.proto.values import Blob, Packed, pack_values, unpack_values
 
@@ -62,6 +64,11 @@ class RunReport:
         self.undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
         self.hooks: list[int] = []
         self.emits: list[tuple[int, int, str, Any]] = []
+        self.began = 0.0
+        """See `Timing`."""
+        self.inputs = 0.0
+        self.steps = 0.0
+        self.nodes: list[tuple[int, float, float]] = []
 
 
 class WorkerHost:
@@ -146,20 +153,27 @@ class WorkerHost:
 
     # ---- running --------------------------------------------------------------------------------------------------
 
-    def run(self, call: Call, objects: Sequence[Any]) -> tuple[Record, list[Any]]:
-        """Run a call; return its record and, per exported object, its values (POISON when it did not get there)."""
+    def run(self, call: Call, objects: Sequence[Any], unpacking: float = 0.0) -> tuple[Record, list[Any]]:
+        """Run a call; return its record and, per exported object, its values (POISON when it did not get there).
+
+        `unpacking` are the seconds that decoding the call and unpacking its objects took, which the record tells.
+        """
         self.unpin(call.unpin)
         program, steps = self._compiled(call.program)
         report = self.report = RunReport()
         self._opened.clear()
         started = time.perf_counter()
+        report.began = time.monotonic() - unpacking
         position = 0
         slots: list[Any] = [None] * program.slots
         callers = state.here
         state.here = Modes()  # none of the caller's, and none that user code leaves behind (DR-10)
         state.passes = callers.passes
         try:
-            if not self._fill(program, call, objects, slots):
+            filled = self._fill(program, call, objects, slots)
+            begun = time.perf_counter()
+            report.inputs = begun - started + unpacking
+            if not filled:
                 return self._ended(call, program, report, started, "skipped", None)
             emit_index = 0
 
@@ -171,11 +185,18 @@ class WorkerHost:
             if self._warnings is not None:
                 self._warnings.begin(lambda: program.steps[position].index)
             with emitting_to(sink), np.errstate(all="ignore"), collecting_rarely() as collector:
-                for position, (execute, frees) in enumerate(steps):  # noqa: B007 - read where an error is told
+                clock, after_a_step = time.perf_counter, collector.after_a_step
+                since = clock()
+                for position, (execute, frees) in enumerate(steps):
                     execute(slots)
                     for slot in frees:
                         slots[slot] = None
-                    collector.after_a_step()
+                    now = clock()
+                    if now - since >= LONG_NODE_SECONDS:
+                        offset = since - started + unpacking
+                        report.nodes.append((program.steps[position].index, offset, now - since))
+                    since = after_a_step(now)
+                report.steps = since - begun
             return self._done(call, program, report, started, slots)
         except Exception as error:
             failure = self._failure(program, position, slots, error)
@@ -268,6 +289,7 @@ class WorkerHost:
             hooks=tuple(report.hooks),
             failure=failure,
             warned=() if self._warnings is None else self._warnings.end(),
+            timing=Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes)),
         )
 
     def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:
@@ -281,6 +303,11 @@ class WorkerHost:
         shapes = tuple(_shape(slots[slot]) for slot in step.node.inputs if slot >= 0)
         name = node_name(step.node) if code is None else node_name(step.node._replace(fn=code.name))
         return Failure(step.index, name, shapes, _trace(error), pack_exception(error), type(error).__name__, str(error))
+
+
+def packed_since(record: Record, started: float) -> Record:
+    """Return the record of a run whose outputs have been packed since then, by `time.perf_counter`."""
+    return record._replace(timing=record.timing._replace(outputs=time.perf_counter() - started))
 
 
 def _trace(error: Exception) -> str:

@@ -31,7 +31,7 @@ from .base import (
     failed_record,
     value_object,
 )
-from .host import POISON, WorkerHost
+from .host import POISON, WorkerHost, packed_since
 from .shipping import Shipment, opening_as_worker
 from .threads import limit_blas, release_blas
 from .wire import decode_call, decode_program, decode_record, encode_call, encode_program, encode_record
@@ -213,10 +213,13 @@ class InProcessExecutor(Executor):
             worker.programs.add(call.program)
         if not self._strict:
             return host.run(call, objects)
+        started = time.perf_counter()
         with opening_as_worker():
-            record, exports = host.run(call, [host.unpack(packed) for packed in objects])
+            unpacked = [host.unpack(packed) for packed in objects]
+            record, exports = host.run(call, unpacked, time.perf_counter() - started)
+            packing = time.perf_counter()
             packed_exports = [host.pack(values) for values in exports]
-            frame = encode_record(record)
+            frame = encode_record(packed_since(record, packing))
         return decode_record(frame), packed_exports
 
     def _returned(self, work: Work, record: Record, exports: list[Any]) -> None:

@@ -18,7 +18,7 @@ from raygrad.proto.frames import PROTOCOL_VERSION, FrameDecoder, NeedData, decod
 from raygrad.proto.graph import Graph, Node, Spec, structural_hash
 from raygrad.proto.layout import layout_of
 from raygrad.proto.messages import Hello, Message, decode_message, encode_message, message_of
-from raygrad.proto.program import Call, Failure, Item, Learned, Pinned, Program, Record, Step, Warned
+from raygrad.proto.program import Call, Failure, Item, Learned, Pinned, Program, Record, Step, Timing, Warned
 from raygrad.proto.values import Blob
 
 GOLDEN = Path(__file__).parent / "golden" / f"v{PROTOCOL_VERSION}"
@@ -89,6 +89,7 @@ MESSAGES: dict[str, Message] = {
         emits=((2, 0, "loss", b"\x80pickled"), (2, 1, "grad", Blob(b"pickled"))),
         hooks=(3, 4),
         warned=(Warned(4, "UserWarning", "mind the gap", "/home/ada/train.py", 12, "__main__", b"\x80pickled"),),
+        timing=Timing(1234.5, 0.0625, 0.125, 0.25, ((2, 0.0625, 0.03125), (4, 0.09375, 0.0625))),
     ),
     "failure": Record(
         run=7,
@@ -185,9 +186,10 @@ def test_the_golden_files_are_read(message: Message):
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_the_bytes_of_an_earlier_version_are_refused_by_its_name(name: str):
-    with pytest.raises(ProtocolError, match="version 1 of the protocol; this side speaks 2"):
-        decode_message((GOLDEN.parent / "v1" / f"{name}.bin").read_bytes())
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_bytes_of_an_earlier_version_are_refused_by_its_name(name: str, version: int):
+    with pytest.raises(ProtocolError, match=f"version {version} of the protocol; this side speaks {PROTOCOL_VERSION}"):
+        decode_message((GOLDEN.parent / f"v{version}" / f"{name}.bin").read_bytes())
 
 
 def test_large_arrays_are_not_copied_on_the_way_through_a_process():
@@ -250,6 +252,10 @@ def learned(*entry: Any) -> Any:
     return RECORD._replace(learned=(Learned(*entry),))
 
 
+def timing(**changes: Any) -> Any:
+    return RECORD._replace(timing=RECORD.timing._replace(**changes))
+
+
 def with_step(**changes: Any) -> Any:
     return PROGRAM._replace(steps=(PROGRAM.steps[0], PROGRAM.steps[1]._replace(**changes), PROGRAM.steps[2]))
 
@@ -290,6 +296,14 @@ def with_step(**changes: Any) -> Any:
         (RECORD._replace(worker=0), "worker is not text"),
         (RECORD._replace(pid=None), "process id"),
         (RECORD._replace(seconds=1), "seconds are int 1"),
+        (RECORD._replace(seconds=-1.0), "seconds are float -1.0, no time"),
+        (timing(began=float("nan")), "seconds at which it began are float nan"),
+        (timing(steps=float("inf")), "seconds for steps are float inf"),
+        (timing(outputs=None), "seconds for outputs"),
+        (timing(nodes=((1, 0.5),)), "time of a node is not 3 fields"),
+        (timing(nodes=((-1, 0.5, 0.5),)), "node index of a time"),
+        (timing(nodes=((1, 0.5, -0.5),)), "seconds of a node are float -0.5"),
+        (RECORD._replace(timing=()), "timing is not 5 fields"),
         (RECORD._replace(status="lost"), "status is not one of done, failed, skipped"),
         (RECORD._replace(exports=((1,),)), "sizes of the exports"),
         (RECORD._replace(results=((-1, None),)), "values of the results"),
@@ -345,6 +359,7 @@ _ids = st.integers(0, 2**40)
 _values = (
     st.none() | st.floats(allow_nan=False) | st.text(max_size=5) | st.binary(max_size=5) | st.builds(Pinned, _ids, _ids)
 )
+_times = st.floats(0.0, allow_infinity=False)
 _records = st.builds(
     Record,
     run=_ids,
@@ -352,7 +367,7 @@ _records = st.builds(
     attempt=_ids,
     worker=st.text(max_size=5),
     pid=_ids,
-    seconds=st.floats(allow_nan=False),
+    seconds=_times,
     status=st.sampled_from(["done", "failed", "skipped"]),
     exports=st.lists(st.tuples(_ids, _ids), max_size=2).map(tuple),
     results=st.lists(st.tuples(_ids, _values), max_size=3).map(tuple),
@@ -366,6 +381,9 @@ _records = st.builds(
         st.builds(Warned, _ids, st.just("W"), st.text(max_size=3), st.just("f"), _ids, st.just("m"), _values),
         max_size=2,
     ).map(tuple),
+    timing=st.builds(
+        Timing, _times, _times, _times, _times, st.lists(st.tuples(_ids, _times, _times), max_size=2).map(tuple)
+    ),
 )
 
 

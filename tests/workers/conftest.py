@@ -57,11 +57,13 @@ class Log:
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
         self.records: list[Record] = []
+        self.times: dict[tuple[int, int], tuple[float, float]] = {}
         self.failures: dict[int, tuple[Record | None, str]] = {}
 
-    def record(self, record: Record) -> None:
+    def record(self, record: Record, sent: float, came: float) -> None:
         self.told.append(("record", record.run, record.segment))
         self.records.append(record)
+        self.times[record.run, record.segment] = (sent, came)
 
     def finished(self, run: int) -> None:
         self.told.append(("finished", run))

@@ -68,7 +68,7 @@ def test_a_collector_that_its_user_switched_off_is_not_run(monkeypatch: pytest.M
     monkeypatch.setattr("raygrad.workers.collector.time.perf_counter", lambda: now[0])
     with collecting_rarely() as collector:
         now[0] = 2 * PAUSE
-        collector.after_a_step()
+        collector.after_a_step(now[0])
     assert knot() is not None
 
 
@@ -78,10 +78,10 @@ def test_garbage_of_a_slow_step_goes_after_it(monkeypatch: pytest.MonkeyPatch) -
     gc.collect()
     collector = Rarely(True)
     knot = weakref.ref(Knot())
-    collector.after_a_step()
+    collector.after_a_step(now[0])
     assert knot() is not None
     now[0] = 2 * PAUSE
-    collector.after_a_step()
+    collector.after_a_step(now[0])
     assert knot() is None
 
 

@@ -315,8 +315,8 @@ def test_a_handler_may_use_the_session(session: Any, graphs: Any):
     seen: list[Any] = []
     plain = session.log.record
 
-    def record(one: Record) -> None:
-        plain(one)
+    def record(one: Record, *times: float) -> None:
+        plain(one, *times)
         if one.run == 1:
             seen.append(session.driver.read(session.submit(g.graph(), np.full(4, 2.0)), out))
 
@@ -326,12 +326,25 @@ def test_a_handler_may_use_the_session(session: Any, graphs: Any):
     assert seen[0].tolist() == [4.0] * 4
 
 
+def test_a_record_tells_its_times_between_sending_and_coming(session: Any, graphs: Any):
+    g = graphs()
+    g.keep(g.mul(0, 0))
+    before = session.driver._clock()
+    run = session.submit(g.graph(), np.ones(4))
+    session.wait(run)
+    (record,) = session.log.records
+    sent, came = session.log.times[run, record.segment]
+    timing = record.timing
+    assert before <= sent <= timing.began
+    assert timing.began + timing.inputs + timing.steps + timing.outputs <= came <= session.driver._clock()
+
+
 def test_an_error_in_a_handler_is_raised_to_who_polls_and_loses_nothing(session: Any, graphs: Any):
     g = graphs()
     g.keep(g.mul(0, 0))
     plain = session.log.record
 
-    def record(one: Record) -> None:
+    def record(one: Record, *times: float) -> None:
         session.log.record = plain
         raise LookupError("in a handler")
 

@@ -12,7 +12,7 @@ import raygrad as rg
 from raygrad.errors import ExecutionError
 from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec
 from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
-from raygrad.workers.host import POISON, WorkerHost
+from raygrad.workers.host import POISON, WorkerHost, packed_since
 from raygrad.workers.shipping import ship, unpack_exception
 
 VECTOR = Spec("array", (2,), "float64")
@@ -128,3 +128,25 @@ def test_a_program_or_code_that_was_never_shipped_is_named(host: WorkerHost) -> 
         host.run(Call(1, 0, 0, b"\x01", ()), [])
     with pytest.raises(ExecutionError, match="'@abc' was not shipped"):
         host.code("@abc", [])
+
+
+def test_a_record_says_when_it_ran_and_which_nodes_took_long(host: WorkerHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(100))
+    monkeypatch.setattr("raygrad.workers.host.time.perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr("raygrad.workers.host.time.monotonic", lambda: 500.0)
+    program = doubling(results=((1, 9),))
+    host.load(b"key", program)
+    record, _ = host.run(Call(1, 0, 0, b"key", (np.ones(2),)), [], 3.0)
+    timing = record.timing
+    assert timing.began == 497.0  # the three seconds of unpacking came before
+    assert timing.inputs == 4.0
+    ((index, start, seconds),) = timing.nodes
+    assert (index, seconds) == (4, 1.0)
+    assert timing.inputs <= start < start + seconds <= timing.inputs + timing.steps
+    assert packed_since(record, 0.0).timing.outputs > 0
+
+
+def test_a_node_that_takes_no_time_is_not_told_of(host: WorkerHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raygrad.workers.host.time.perf_counter", lambda: 1.0)
+    record, _ = call(host, doubling(results=((1, 9),)), (np.ones(2),))
+    assert record.timing.nodes == ()

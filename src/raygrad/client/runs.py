@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from raygrad.proto.graph import Graph
     from raygrad.proto.program import Record
     from raygrad.scheduler.plan import Plan
 
@@ -20,15 +21,25 @@ class Run:
         records: what has come back of its segments.
     """
 
-    def __init__(self, session: Session, number: int, plan: Plan, nodes: int) -> None:
+    def __init__(self, session: Session, number: int, plan: Plan, graph: Graph, submitted: float) -> None:
         self._session = session
         self.number = number
         self.plan = plan
-        self.nodes = nodes
+        self.nodes = len(graph.nodes)
         self.records: list[Record] = []
+        self._graph = graph
+        self._submitted = submitted
+        """When planning began, on the session's clock, `time.monotonic`."""
+        self._calls: dict[int, tuple[float, float]] = {}
+        """Per segment that has ended, when its call was sent and when its record came, on the same clock."""
         self.finished = False
         self.failed = False
         self._emits: list[tuple[int, int, str, Any]] = []
+
+    def take(self, record: Record, sent: float, came: float) -> None:
+        """Enter what a segment has told."""
+        self.records.append(record)
+        self._calls[record.segment] = (sent, came)
 
     def done(self) -> bool:
         """Tell whether it has ended, well or not, without blocking."""

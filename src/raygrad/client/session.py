@@ -233,13 +233,14 @@ class Session:
                 self._fail(number, error)
                 self._errors.remove(error)
                 raise error
+            started = time.monotonic()
             try:
                 planned = self._driver.submit(submission)
             except RaygradError as error:
                 self._fail(number, error)
                 self._errors.clear()
                 raise
-            self.last_run = self._runs[number] = Run(self, number, planned.plan, len(graph.nodes))
+            self.last_run = self._runs[number] = Run(self, number, planned.plan, graph, started)
             if self.sync and not open_ended:
                 self.wait_for_everything()
 
@@ -305,13 +306,13 @@ class Session:
 
     # ---- what the driver reports ------------------------------------------------------------------------------------
 
-    def record(self, record: RunRecord) -> None:
+    def record(self, record: RunRecord, sent: float, came: float) -> None:
         """A segment's record has arrived and counts."""
         run = self._runs.get(record.run)
         submitted = next((s for s in reversed(self._history) if s.run == record.run), None)
         self._warnings.take(record)
         if run is not None:
-            run.records.append(record)
+            run.take(record, sent, came)
         if submitted is not None:
             for learned in record.learned:
                 self._learned(submitted.learns[learned.index].learn, learned)
