@@ -25,6 +25,7 @@ from .recording import Data, Recorder
 from .saving import Placed
 from .tensor import Tensor
 from .user_backward import arrays_through, densified, run_backward, shown
+from .versions import was_changed
 
 if TYPE_CHECKING:
     from .function import Function
@@ -273,7 +274,7 @@ class FunctionNode(MembersOfFunction, Node):
             if tensor[0] is OUTPUT and self._output_tangents is not None:
                 unpacked._tangents = self._output_tangents[position]
             return unpacked
-        if counter[0] != version:
+        if was_changed(counter, version):
             made_by: Edge = (self, position) if kind is OUTPUT else (tensor.grad_fn, tensor.output_nr)
             what = stale_value(tensor, made_by, self)
             raise AutogradError(stale_message(what, counter[0], version))

@@ -167,7 +167,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
             if operand._requires_grad:
                 needed = True
             if type(operand._data) is Stale:
-                operand._data.for_use(state.here.grad and operand._requires_grad)
+                operand._data.for_use(state.here.grad, operand)
             if type(operand._data) is Pending:
                 owner = operand._data.record.recorder
                 if owner.closed:
@@ -285,8 +285,11 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     data = base._data
     sure = True
     if type(out) is _ARRAY:
-        if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
-            return
+        if out is not data and out.base is not data:
+            if type(data) is Stale:
+                data = data.array
+            if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
+                return
     elif op.name == "reshape":  # it copies what it cannot view; the layout of a pending value is not known here
         sure = type(data) is _ARRAY and data.flags.c_contiguous
     result.share_counter(base)

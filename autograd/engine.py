@@ -22,7 +22,7 @@ from .recording import Pending, Recorder
 from .tensor import Tensor
 from .traversal import Pass, settled
 from .traversal import call_hook as call_hook
-from .views import Stale
+from .views import check_fresh, memory
 
 Place = Tensor | GradientEdge
 """Where a gradient starts from or is asked for."""
@@ -234,6 +234,8 @@ def _wanted(inputs: Any, caller: str) -> tuple[Place, ...]:
     for index, place in enumerate(wanted):
         if isinstance(place, Tensor) and not place._requires_grad:
             raise AutogradError(f"One of the differentiated Tensors does not require grad (input {index})")
+        if isinstance(place, Tensor):
+            check_fresh(place)
     return wanted
 
 
@@ -254,8 +256,7 @@ def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tup
     seeds: list[tuple[Edge, Any]] = []
     for index, (root, grad) in enumerate(zip(roots, grads, strict=True)):
         if isinstance(root, Tensor):
-            if type(root._data) is Stale:
-                root._data.for_use(root._requires_grad)
+            check_fresh(root)
             if not root._requires_grad:
                 raise AutogradError(f"element {index} of tensors does not require grad and does not have a grad_fn")
         shape, dtype = _meta_of(root)
@@ -280,5 +281,5 @@ def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tup
                 )
             if grad.dtype != dtype:
                 grad = ops.to_dtype(grad, dtype)
-        seeds.append((_edge_of(root), grad if task.on_tensors else grad._data))
+        seeds.append((_edge_of(root), grad if task.on_tensors else memory(grad._data)))
     return seeds

@@ -161,7 +161,7 @@ class Exports:
             kind = "pending" if type(self._data) is Pending else "batched"
             body = f"{kind}, shape={self.shape}, dtype={self.dtype}"
         else:
-            body = np.array2string(self._data, separator=", ", precision=4, prefix="tensor(")
+            body = np.array2string(self.read(), separator=", ", precision=4, prefix="tensor(")
             if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
                 body += f", dtype={self.dtype}"
         if self.grad_fn is not None:

@@ -164,7 +164,7 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
         if not isinstance(arg, Tensor):
             continue
         if type(arg._data) is Stale:
-            arg._data = arg._data.for_use(here.grad and arg._requires_grad)
+            return _apply_to_stale(cls, here, args, named)
         if type(arg._data) is Pending:
             owner = arg._data.record.recorder
             if owner.closed:
@@ -188,6 +188,19 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
 
         return apply_jointly(cls, args, named)
     return recorder.function(cls, args, named)
+
+
+def _apply_to_stale(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Apply a Function, unrecorded, to what must not be differentiated any more; it stays so."""
+    held = {arg: arg._data for arg in args if isinstance(arg, Tensor) and type(arg._data) is Stale}
+    for arg, data in held.items():
+        arg._data = data.for_use(here.grad, arg)
+    try:
+        return _apply_specially(cls, here, args, named)
+    finally:
+        for arg, data in held.items():
+            if arg._data is data.array:
+                arg._data = data
 
 
 def apply_with_tangents(

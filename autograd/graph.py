@@ -23,6 +23,7 @@ from .saving import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from .saving import save_on_cpu as save_on_cpu
 from .saving import saved_tensors_hooks as saved_tensors_hooks
 from .tensor import Tensor
+from .versions import bump
 
 if TYPE_CHECKING:
     from .node import Node as Node
@@ -60,7 +61,7 @@ class GradientEdge(NamedTuple):
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Count one change in place of a tensor, or of each of several: how a change through a raw array is declared."""
     for changed in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        changed.counter()[0] += 1
+        bump(changed.counter())
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:

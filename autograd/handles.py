@@ -27,9 +27,9 @@ class PackedOpNode(OpNode):
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if self.saved_tensors is None:
             raise AutogradError(FREED)
+        self._check_stale()
         if all(grad is None for grad in grads):
             return [None] * len(self._edges)
-        self._check_stale()
         plain = _Unpacked.__new__(_Unpacked)
         plain.__dict__.update(self.__dict__)
         plain.tensors = [
@@ -197,9 +197,11 @@ def saved_attribute(node: OpNode, name: str) -> Any:
         raise AutogradError(FREED)
     if raw:
         return SavedTensor.of(node, slot)
-    held = node.saved_tensors[slot]
+    held, entry = node.saved_tensors[slot], node.versions[slot]
     if isinstance(held, Packed):
         return held.tensor(edge_of(node, slot))
+    if entry is not None and entry[0][0] != entry[1]:
+        node.check_version(slot, *entry)
     return node._residual_tensors(node.saved_tensors)[slot]
 
 

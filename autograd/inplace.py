@@ -24,10 +24,13 @@ from .node import Node, OpNode
 from .recording import Pending, Recorder
 from .versions import bump
 from .views import (
+    RETURNED,
     UNKNOWN,
     again,
     check_rebase,
-    make_stale,
+    is_lost,
+    made_by,
+    memory,
     owner_of,
     parent_of,
     stale,
@@ -42,8 +45,24 @@ if TYPE_CHECKING:
 _KINDS = "biufc"
 
 
+class CopySlices(OpNode):
+    """The node of a tensor a part of which was changed in place. A pass that does not retain the graph frees it in any
+    case, also where nothing is saved (CX-10)."""
+
+    def name(self) -> str:
+        """Return PyTorch's name for it."""
+        return "CopySlices"
+
+    def _release(self) -> None:
+        self.saved_tensors = None
+
+    def _holds(self) -> bool:
+        return self.saved_tensors is not None
+
+
 def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
-    """Give `tensor` the value of `compute(tensor)`, in place, and return it.
+    """Give `tensor` the value of `compute(tensor)`, in place, and return it. What changes a part of it only says so by
+    a result whose node is a `CopySlices`.
 
     Raises:
         RuntimeError: it is a leaf that requires grad (or a view of one) and gradients are recorded; the result has
@@ -68,7 +87,6 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
     _announce(tensor)
     if recorder is None and not flows:
         _write(tensor, result)
-        make_stale(tensor)
         return tensor
     values = _back_to_owner(tensor, result, recorder is not None)
     if recorder is None:
@@ -76,11 +94,11 @@ def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
     else:
         owner, value = values[-1]
         recorder.write(owner, "_data", value._data)
-        bump(tensor.counter())
     if flows:
-        root, value = next((t, v) for t, v in values if t._base is None)
-        _rebase(root, value)
+        _rebase_base(values)
     _renew_views(tensor, recorder, flows)
+    if recorder is not None:
+        bump(tensor.counter())
     if flows:
         _keep_new_value(result, tensor, recorder is None)
     return tensor
@@ -91,16 +109,25 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
     from . import ops
 
     if state.here.forward or (state.here.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False))):
-        in_place(tensor, lambda old: ops.with_item(old, index, value))
+        in_place(tensor, lambda old: _with_item(old, index, value))
     elif state.special or _recorder_of(tensor, value) is not None:
         in_place(tensor, lambda old: ops.with_item(old, index, value))
     else:
         _check_leaf(tensor)
         _check_writeable(tensor)
         _announce(tensor)
-        ops.write_item(tensor._data, index, value)
+        ops.write_item(memory(tensor._data), index, value)
         bump(tensor.counter())
-        make_stale(tensor)
+
+
+def _with_item(old: Tensor, index: Any, value: Any) -> Tensor:
+    from . import ops
+
+    result = ops.with_item(old, index, value)
+    node = result.grad_fn
+    if not isinstance(node, OpNode) or node.op.name != "setitem":  # put at indices, which are saved
+        return result
+    return result if ops.is_whole((node.saved_tensors or ((),))[0], old.shape) else of_part(result)
 
 
 def changed_by_function(
@@ -133,18 +160,20 @@ def changed_by_function(
             )
         _check_leaf(tensor)
         check_rebase(tensor)
-    bump(tensor.counter())
-    if node is None and recorder is None:
-        make_stale(tensor)
-        return
+    if recorder is None:
+        bump(tensor.counter())
+        if node is None:
+            return
     data = tensor._data if value is None else value
     values = _back_to_owner(tensor, tensor.made(data, node, number), recorder is not None)
     if recorder is not None:
         owner, whole = values[-1]
         recorder.write(owner, "_data", whole._data)
     if node is not None:
-        _rebase(*next((t, v) for t, v in values if t._base is None))
+        _rebase_base(values)
     _renew_views(tensor, recorder, node is not None)
+    if recorder is not None:
+        bump(tensor.counter())
 
 
 def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
@@ -190,7 +219,7 @@ def _write(tensor: Tensor, result: Tensor) -> None:
 
         write(tensor, result)
     else:
-        np.copyto(tensor._data, result._data, casting="unsafe")
+        np.copyto(memory(tensor._data), memory(result._data), casting="unsafe")
     if counter[0] == before:  # what is under a batch counts its own change, with the same counter
         bump(counter)
 
@@ -212,7 +241,7 @@ def _check_writeable(tensor: Tensor) -> None:
             "a gradient that backward or a hook is given must not be changed in place, since others read it too: work "
             "on a copy (grad.clone()), or return a new tensor"
         )
-    data = tensor._data
+    data = memory(tensor._data)
     if type(data) is not Batched and not data.flags.writeable:
         raise AutogradError(
             "unsupported operation: this tensor's memory is read-only (an expanded view, whose elements share places, "
@@ -274,6 +303,21 @@ def _back_to_owner(tensor: Tensor, value: Tensor, through_aliases: bool) -> list
     return values
 
 
+def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
+    """Put the base among a tensor and its parents in the place of its new value in the graph."""
+    base, value = next((t, v) for t, v in values if t._base is None)
+    if base is not values[0][0]:
+        of_part(value)
+    _rebase(base, value)
+
+
+def of_part(result: Tensor) -> Tensor:
+    """Note in the graph that a result differs from what was there before in a part of it only; return it."""
+    if type(result.grad_fn) is OpNode:
+        result.grad_fn.__class__ = CopySlices
+    return result
+
+
 def _rebase(tensor: Tensor, result: Tensor) -> None:
     """Put the tensor in the place of the result in the graph."""
     before, node = tensor.grad_fn, result.grad_fn
@@ -305,16 +349,15 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
     root = changed if changed._base is None else changed._base
     before = state.here.grad
-    if recorder is None:
-        make_stale(changed)
     for view in views_of(owner_of(changed)):
         recipe, parent = view._recipe, parent_of(view)
-        if recipe is None or parent is None or (view._made_by is not None and recorder is None):
+        if recipe is None or parent is None:
             continue
-        related = flows and view._base is root
+        maker = made_by(view)
+        related = flows and view._base is root and maker is None
         if recorder is None and not related:
             continue
-        if recipe[0] is UNKNOWN and recorder is not None:
+        if recorder is not None and (recipe[0] is UNKNOWN or is_lost(parent)):
             recorder.write(view, "_data", stale(view, lost=True))
             continue
         if not recipe[5]:
@@ -325,10 +368,7 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
         finally:
             state.here.grad = before
         if recorder is not None:
-            of_function = view._made_by is not None and view._requires_grad and view is not changed
-            recorder.write(view, "_data", stale(view, renewed._data) if of_function else renewed._data)
-            if of_function:
-                continue
+            recorder.write(view, "_data", stale(view, renewed._data) if maker in RETURNED else renewed._data)
         if related and renewed._requires_grad:
             _warn_of_hooks(view)
             _rebase(view, renewed)

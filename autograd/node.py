@@ -21,6 +21,7 @@ from .derive import Meta, OpContext, vjp_arrays, vjp_tensors
 from .hooks import ClientHook, HookDict, RemovableHandle
 from .modes import state
 from .recording import Data, Pending, Record, Recorder
+from .versions import was_changed, was_detached
 
 if TYPE_CHECKING:
     from .registry import Derivative, Op
@@ -236,14 +237,14 @@ class OpNode(Node):
             raise self.op.missing("cpu", meta[1] if meta else "?")
         if self.saved_tensors is None:
             raise AutogradError(FREED)
+        for entry in self.versions:
+            if entry is not None and entry[0][0] != entry[1]:
+                self._check_versions()
         for grad in grads:
             if grad is not None:
                 break
         else:
             return False
-        for entry in self.versions:
-            if entry is not None and entry[0][0] != entry[1]:
-                self._check_versions()
         return True
 
     def _release(self) -> None:
@@ -289,11 +290,30 @@ class OpNode(Node):
     def _check_versions(self) -> None:
         for slot, entry in enumerate(self.versions):
             if entry is not None and entry[0][0] != entry[1]:
-                assert self.rule is not None
-                assert self.saved_tensors is not None
-                position, data = self.rule.saves[slot], self.saved_tensors[slot]
-                what = stale_value(data, self._edges[position] if position >= 0 else (self, -1 - position), self)
-                raise AutogradError(stale_message(what, entry[0][0], entry[1]))
+                self.check_version(slot, *entry)
+
+    def check_version(self, slot: int, counter: list[int], version: int) -> None:
+        """Check that what stands in a slot, saved at a version of a counter, is as it was then.
+
+        Raises:
+            AutogradError: it was changed in place (CX-13), or detached in place, being an operand (CX-32).
+        """
+        assert self.rule is not None
+        assert self.saved_tensors is not None
+        position, data = self.rule.saves[slot], self.saved_tensors[slot]
+        edge = (self, -1 - position) if position < 0 else self._edges[position] or NO_EDGE
+        if was_changed(counter, version):
+            raise AutogradError(stale_message(stale_value(data, edge, self), counter[0], version))
+        if position < 0:
+            return
+        while isinstance(edge[0], OpNode) and edge[0].op.name == "to_dtype":  # it was saved in the dtype of the result
+            edge = edge[0]._edges[0] or NO_EDGE
+        if was_detached(counter, *edge):
+            raise AutogradError(
+                "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(): operand "
+                f"{position} of {self._title()}, a {data.dtype} tensor of shape {list(data.shape)}. Use the "
+                "out-of-place .detach() instead"
+            )
 
     def _residual_tensors(self, saved: Sequence[Data]) -> list[Any]:
         """Return the residuals as tensors with their place in the graph, and their tangents."""
@@ -424,16 +444,19 @@ _RECORDED_LOCK = threading.RLock()
 """The same while a pass is recorded: then the recorder's lock is taken under it, and never the other way round."""
 
 
-def accumulate(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None) -> None:
-    """Add `grad` to `variable.grad`: stored the first time, then added in place, or anew with `create_graph` (EN-07).
+def accumulate(
+    variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, *, anew: bool = False
+) -> None:
+    """Add `grad` to `variable.grad`: stored the first time, then added in place, or anew with `create_graph` (EN-07)
+    and where a non-leaf retains its gradient.
 
     The first gradient takes the leaf's axis order (EN-32) and memory of its own (BW-16).
     """
     with _LOCKS[id(variable) >> 4 & 15] if recorder is None else _RECORDED_LOCK:
-        _add_to_grad(variable, grad, create_graph, recorder)
+        _add_to_grad(variable, grad, create_graph, recorder, anew)
 
 
-def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None) -> None:
+def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, anew: bool) -> None:
     from . import ops
 
     old = variable._grad
@@ -448,10 +471,14 @@ def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Rec
         laid = ops.in_order_data(grad, order, recorder)
         if old is None:
             _set_grad(variable, variable.made(laid), recorder)
+        elif anew:
+            _set_grad(variable, variable.made(recorder.add(old._data, laid)), recorder)
         else:
             recorder.write(old, "_data", recorder.add(old._data, laid))
     elif old is None:
         _set_grad(variable, variable.made(ops.copy_in_order(grad, order)), None)
+    elif anew:
+        _set_grad(variable, variable.made(ops.add(old.read(), grad)), None)
     else:
         old.add_in_place(grad)
 

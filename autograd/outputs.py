@@ -18,7 +18,7 @@ from .context import OUTPUT, refer
 from .inplace import changed_by_function
 from .modes import state
 from .tensor import Tensor
-from .versions import bump
+from .versions import bump, watch
 from .views import FUNCTION, NO_GRAD, SEVERAL, remember_output
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, sev
         alias._base = source if source._base is None else source._base
         alias._made_by = SEVERAL if several else FUNCTION
         remember_output(alias, source)
+        watch(alias.counter(), alias)
     if flows:
         _place(alias, node, number)
     return alias
@@ -175,6 +176,8 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
         twin._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
         if output._recipe is not None:
             remember_output(twin, output)
+        if state.here.grad:
+            watch(twin.counter(), twin)
     if flows:
         _place(twin, node, number)
     return twin

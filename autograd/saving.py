@@ -18,6 +18,7 @@ from .modes import state
 from .node import AccumulateGrad, Edge, stale_message
 from .recording import Data
 from .tensor import Tensor
+from .versions import was_changed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,7 +57,7 @@ class Packed:
             raise AutogradError(_MODIFYING) from error
         finally:
             state.grad = before
-        if counter[0] != version:
+        if was_changed(counter, version):
             raise AutogradError(_MODIFYING)
         self._counter: list[int] | None = None
         self._version = version
@@ -95,7 +96,7 @@ class Packed:
             TypeError: what `unpack` returned is no tensor.
             RuntimeError: it has another shape or dtype; or what was kept was changed in place.
         """
-        if self._counter is not None and self._counter[0] != self._version:
+        if self._counter is not None and was_changed(self._counter, self._version):
             what = f"[{self._meta[1]} {list(self._meta[0])}], kept by a pack hook as it was,"
             raise AutogradError(stale_message(what, self._counter[0], self._version))
         value = self._unpack(self._value)

@@ -25,8 +25,8 @@ from .methods import TensorMethods
 from .modes import state
 from .node import AccumulateGrad, Edge, hook_for
 from .recording import Data, Pending, Recorder
-from .versions import bump, new_counter
-from .views import Stale, remember_alias
+from .versions import bump, new_counter, note_detached
+from .views import Stale, check_fresh, memory, remember_alias, stale
 
 if TYPE_CHECKING:
     from .levels import Tangents
@@ -108,8 +108,7 @@ class Tensor(Exports, TensorMethods):
     def alias(self) -> Tensor:
         """Return a new tensor of the same memory and version, without history."""
         other = object.__new__(Tensor)
-        data = self._data
-        other._data = data.array if type(data) is Stale and not data.lost else data
+        other._data = memory(self._data)
         if self._inference is None:
             other._counter = self._counter or self.counter()
         else:
@@ -214,7 +213,7 @@ class Tensor(Exports, TensorMethods):
     def _version(self) -> int:
         if self._inference is not None:
             raise AutogradError("Inference tensors do not track version counter.")
-        return self.counter()[0]
+        return int(self.counter()[0])
 
     def axis_order(self) -> tuple[int, ...]:
         """Return the axes from outermost to innermost, as the leaf had them when first asked (EN-32)."""
@@ -313,6 +312,7 @@ class Tensor(Exports, TensorMethods):
         """
         if not self._requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+        check_fresh(self)
         return RemovableHandle(self.hooks_of_gradient(), hook_for(hook, "tensor", client))
 
     def hooks_of_gradient(self) -> HookDict:
@@ -362,6 +362,7 @@ class Tensor(Exports, TensorMethods):
         self._refuse_in_transform("retain_grad")
         if not self._requires_grad:
             raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
+        check_fresh(self)
         if self.grad_fn is None or self._retains_grad:
             return
         self._retains_grad = True
@@ -413,6 +414,8 @@ class Tensor(Exports, TensorMethods):
         """
         if self._base is not None:
             raise AutogradError("Can't detach views in-place. Use detach() instead")
+        if self.grad_fn is not None and self._counter is not None:
+            note_detached(self._counter, self.grad_fn, self.output_nr)
         self.grad_fn = None
         self.output_nr = 0
         self._requires_grad = False
@@ -422,7 +425,7 @@ class Tensor(Exports, TensorMethods):
     @property
     def data(self) -> Tensor:
         """A tensor of the same memory, with a version counter of its own."""
-        other = Tensor.made(self._data)
+        other = Tensor.made(memory(self._data))
         if state.here.recorder is not None or type(self._data) is Pending:
             remember_alias(other, self)
         return other
@@ -431,11 +434,13 @@ class Tensor(Exports, TensorMethods):
     def data(self, value: Tensor) -> None:
         if state.here.recorder is not None or type(self._data) is Pending:
             recorder = state.here.recorder or self._data.record.recorder
-            recorder.write(self, "_data", value._data)
+            recorder.write(self, "_data", memory(value._data))
+        elif type(self._data) is Stale:
+            self._data = stale(self, memory(value._data))
         else:
             if value.dtype != self.dtype:
                 self._accumulator = None  # which knows the old dtype
-            self._data = value._data
+            self._data = memory(value._data)
             self._snapshot = None
 
     # ---- in place -------------------------------------------------------------------------------------------------

@@ -245,7 +245,7 @@ class Pass:
                     value = grads[number]
                     if self.on_tensors and not self.create_graph:  # `.grad` carries no tangents
                         value = value._data
-                    accumulate(tensor, value, self.create_graph, self.recorder)
+                    accumulate(tensor, value, self.create_graph, self.recorder, anew=True)
         if self._wanted:
             for number, value in enumerate(grads):
                 if (node, number) in self._wanted:

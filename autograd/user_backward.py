@@ -18,6 +18,7 @@ from .layout import dense, is_plain
 from .levels import hand_on
 from .modes import state
 from .tensor import Tensor
+from .views import memory
 
 if TYPE_CHECKING:
     from .context import FunctionNode
@@ -49,7 +50,7 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
             data: Any = result._data
             if type(data) is _ARRAY and data.shape == meta[0] and data.dtype is meta[1]:
                 return (data,)
-    return [None if g is None else g._data for g in _checked(node, result, False)]
+    return [None if g is None else memory(g._data) for g in _checked(node, result, False)]
 
 
 def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:

@@ -15,6 +15,8 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .versions import add_view
+
 if TYPE_CHECKING:
     from .registry import Op
     from .tensor import Tensor
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 FUNCTION, SEVERAL, NO_GRAD = "function", "several", "no_grad"
 """What made a view whose history must not be rewritten: a Function, one of several outputs, or code under no_grad."""
 
-SWEEP_AT = 16
-"""Entries of a list of views at which dead ones are dropped from it."""
+RETURNED = (FUNCTION, SEVERAL)
+"""Of these, the ones that a change of their memory makes stale."""
 
 
 Recipe = tuple["Op | None", Any, Any, Sequence[Any], tuple[Any, ...], bool]
@@ -79,13 +81,10 @@ def _enter(view: Tensor, recipe: Recipe) -> None:
     _list(recipe[2], weakref.ref(view))
 
 
-def _list(owner: Any, entry: weakref.ref[Tensor]) -> None:
-    views: Any = owner._views
-    if views is None:
-        views = owner._views = []
-    elif len(views) >= SWEEP_AT and not len(views) & (len(views) - 1):  # a power of two: linear in all
-        views[:] = [known for known in views if known() is not None]
-    views.append(entry)
+def _list(owner: Tensor, entry: weakref.ref[Tensor]) -> None:
+    if owner._views is None:
+        owner._views = []
+    add_view(owner._views, entry)
 
 
 def remember_output(view: Tensor, output: Tensor) -> None:
@@ -123,13 +122,17 @@ class Stale:
         self.lost = lost
         """In a session: what it has become is not known either."""
 
-    def for_use(self, recorded: bool) -> Any:
+    def for_use(self, recorded: bool, view: Tensor | None = None) -> Any:
         """Return the array.
+
+        Args:
+            recorded: whether gradients are recorded.
+            view: the tensor whose data it is; None for a use that is not differentiated whatever it requires.
 
         Raises:
             AutogradError: the use is recorded for differentiation, or the value is lost.
         """
-        if recorded or self.lost:
+        if (recorded and view is not None and _differentiable(view)) or self.lost:
             raise AutogradError(self.message)
         return self.array
 
@@ -154,39 +157,83 @@ class Stale:
         return self.array.size
 
 
+def memory(data: Any) -> Any:
+    """Return a tensor's data without the note that it is stale: what may be written to, or shared."""
+    return data.array if type(data) is Stale and not data.lost else data
+
+
+def is_lost(tensor: Tensor) -> bool:
+    """Tell whether nobody here knows a tensor's value any more."""
+    return type(tensor._data) is Stale and tensor._data.lost
+
+
+def _differentiable(view: Tensor) -> bool:
+    """Tell whether gradient flows through a view, or would if its history were that of its base."""
+    return view._requires_grad or (view._base is not None and view._base._requires_grad)
+
+
+def check_fresh(view: Tensor) -> None:
+    """Check that the place of a tensor in the graph may be used.
+
+    Raises:
+        AutogradError: it is a view that a Function returned, and its memory was changed (OU-12).
+    """
+    if type(view._data) is Stale:
+        view._data.for_use(True, view)
+
+
+def made_by(view: Tensor) -> str | None:
+    """Return what made a view whose history must not be rewritten, or the first such view that it was made from."""
+    found: Tensor | None = view
+    while found is not None:
+        if found._made_by is not None:
+            return found._made_by
+        found = parent_of(found)
+    return None
+
+
 def check_rebase(view: Tensor) -> None:
     """Check that the history of a view may be rewritten.
 
     Raises:
-        AutogradError: it was made by a Function, among several outputs, or under no_grad (OU-11, OU-13, OU-15).
+        AutogradError: it, or a view that it was made from, was made by a Function, among several outputs, or under
+            no_grad (OU-11, OU-13, OU-15).
     """
-    if view._made_by is not None:
-        raise AutogradError(_forbidden(view, "is being modified inplace"))
+    kind = made_by(view)
+    if kind is not None:
+        raise AutogradError(_forbidden(view, kind, "is being modified inplace"))
 
 
-def make_stale(changed: Tensor) -> None:
-    """Mark the views that Functions made of the memory of `changed`, which was changed in place (OU-12)."""
-    for view in views_of(owner_of(changed)):
-        if view._made_by is not None and view._requires_grad and type(view._data) is not Stale:
+def make_stale(returned: Tensor) -> None:
+    """Mark a view that a Function returned, and those made of it: their memory was changed in place (OU-12)."""
+    for view in (returned, *views_of(owner_of(returned))):
+        if type(view._data) is not Stale and _is_made_of(view, returned):
             view._data = stale(view)
 
 
+def _is_made_of(view: Tensor | None, source: Tensor) -> bool:
+    while view is not None and view is not source:
+        view = parent_of(view)
+    return view is source
+
+
 def stale(view: Tensor, data: Any = None, *, lost: bool = False) -> Stale:
-    """Return what a view that a Function returned holds after its memory was changed: `data`, else what it has."""
+    """Return what a view that a Function returned, or that was made of one, holds after its memory was changed: `data`,
+    else what it has."""
     held = view._data.array if type(view._data) is Stale else view._data
-    message = _forbidden(view, "its base or another view of its base has been modified inplace")
-    return Stale(held if data is None else data, message, lost)
+    what = "its base or another view of its base has been modified inplace"
+    return Stale(held if data is None else data, _forbidden(view, made_by(view), what), lost)
 
 
-def _forbidden(view: Tensor, what: str) -> str:
+def _forbidden(view: Tensor, kind: str | None, what: str) -> str:
     node = view.grad_fn
     name = "a view" if node is None else f"Output {view.output_nr} of {node._title()} is a view and"
-    if view._made_by == NO_GRAD:
+    if kind == NO_GRAD:
         return (
             f"{name} {what}. This view was created in no_grad mode and would be changed with gradients recorded: make "
             "it with gradients recorded, or change it under no_grad too"
         )
-    if view._made_by == SEVERAL:
+    if kind == SEVERAL:
         return (
             f"{name} {what}. This view is the output of a function that returns multiple views: such views cannot be "
             "changed in place. Clone it first, or use the out-of-place operation"

@@ -61,6 +61,7 @@ from .compare import keep as keep
 from .define import check_order as check_order
 from .diagonals import put_diagonal as put_diagonal
 from .gathering import scatter_zeros as scatter_zeros
+from .indexing import is_whole as is_whole
 from .indexing import put_region as put_region
 from .indexing import take_apart as take_apart
 from .indexing import with_item as with_item

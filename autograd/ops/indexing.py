@@ -138,7 +138,8 @@ def _as_index(basic: Basic) -> tuple[Any, ...]:
     return tuple([e if e is None or isinstance(e, int) else slice(e[0], e[1], e[2]) for e in basic])
 
 
-def _is_whole(basic: Basic, shape: Shape) -> bool:
+def is_whole(basic: Basic, shape: Shape) -> bool:
+    """Tell whether a basic index names all of a tensor of a shape, as it is."""
     return basic == tuple([(0, extent, 1) for extent in shape])
 
 
@@ -223,7 +224,7 @@ def _setitem_backward(ctx: Any, g: Any) -> Any:
     need_a, need_value, _ = ctx.needs_input_grad
     to_a = None
     if need_a:  # nothing of what was overwritten as a whole remains, and so its zeros have no history
-        to_a = _zeros_like(g) if _is_whole(index, ctx.inputs[0][0]) else call(_SETITEM, (g, 0, index))
+        to_a = _zeros_like(g) if is_whole(index, ctx.inputs[0][0]) else call(_SETITEM, (g, 0, index))
     return to_a, call(_GETITEM, (g, index)) if need_value else None, None
 
 
@@ -369,7 +370,7 @@ def getitem(input: Any, index: Any) -> Any:
     basic, advanced = take_apart(index, input.shape)
     if not advanced:
         return call(_GETITEM, (input, basic))
-    taken = input if _is_whole(basic, input.shape) else call(_GETITEM, (input, basic))
+    taken = input if is_whole(basic, input.shape) else call(_GETITEM, (input, basic))
     axes, rows = rows_of(advanced, taken.shape)
     return call(INDEX, (taken, rows), (axes,))
 
@@ -388,7 +389,7 @@ def with_item(input: Any, index: Any, value: Any) -> Any:
         value = to_dtype(value, input.dtype)
     if not advanced:
         return call(_SETITEM, (input, _fitting(value, _getitem_infer((), input, basic)[0]), basic))
-    whole = _is_whole(basic, input.shape)
+    whole = is_whole(basic, input.shape)
     region = input if whole else call(_GETITEM, (input, basic))
     if len(advanced) == 1 and not getattr(value, "ndim", 0):
         ((axis, mask),) = advanced.items()
@@ -442,6 +443,6 @@ def write_item(array: Any, index: Any, value: Any) -> None:
 def _bare(value: Any, region: Shape) -> Any:
     if isinstance(value, bool | int | float | complex):
         return value
-    data: Any = np.asarray(value._data if isinstance(value, Tensor) else value)
+    data: Any = np.asarray(value.read() if isinstance(value, Tensor) else value)
     _check_value(data.shape, region)
     return data

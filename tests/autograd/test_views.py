@@ -14,6 +14,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd import views
+from raygrad.autograd.versions import SWEEP_AT
 
 
 def matrix(T, requires_grad=False):
@@ -173,7 +174,7 @@ def test_dead_views_are_forgotten():
     x = rg.ones(3)
     for _ in range(1000):
         x[1:]
-    assert len(x._views) <= 2 * views.SWEEP_AT
+    assert len(x._views) <= 2 * SWEEP_AT
     assert list(views.views_of(x)) == []
 
 

@@ -42,10 +42,6 @@ def _fact(name: str) -> Callable[[Program, Outcome], bool]:
     return lambda program, outcome: name in outcome.facts
 
 
-_STALE = _torch_says("its base or another view of its base has been modified inplace")
-
-_FREED = _torch_says("Trying to backward through the graph a second time")
-
 EXCLUSIONS = (
     Exclusion(
         id="EN-12",
@@ -96,8 +92,8 @@ EXCLUSIONS = (
     ),
     Exclusion(
         id="CX-32",
-        why="an op keeps the array of what was detached in place since, and needs no more; torch refuses",
-        applies=_torch_says("a saved tensor that has been detached in-place"),
+        why="a custom Function, too, refuses what was detached in place after it was saved",
+        applies=_fact("an argument of a Function detached"),
     ),
     Exclusion(
         id="BW-08",
@@ -108,16 +104,6 @@ EXCLUSIONS = (
         id="HK-10",
         why="retain_grad follows a tensor also where its node has several outputs; torch fails an assertion of its own",
         applies=_torch_says("INTERNAL ASSERT FAILED"),
-    ),
-    Exclusion(
-        id="OU-12",
-        why="a change through a detached alias of its base is not yet known to make a returned view stale",
-        applies=lambda program, outcome: "detached" in outcome.facts and _STALE(program, outcome),
-    ),
-    Exclusion(
-        id="CX-10",
-        why="a change of a part in place keeps no value that a pass would free, and can be passed again; torch refuses",
-        applies=lambda program, outcome: "a part changed" in outcome.facts and _FREED(program, outcome),
     ),
     Exclusion(
         id="EN-30",
@@ -133,11 +119,6 @@ def excluded(program: Program, outcome: Outcome) -> str | None:
 
 
 IN_SESSION: tuple[Exclusion, ...] = (
-    Exclusion(
-        id="OU-12",
-        why="a returned view whose memory is changed with recording off is not yet known to be stale",
-        applies=_STALE,
-    ),
     Exclusion(
         id="H1",
         why="whether reshape() of a value that is not there yet copies is not known, and an expanded one is not "

@@ -162,6 +162,8 @@ class Machine:
         """The bases of views that have hooks."""
         self.used: set[int] = set()
         """The numbers of tensors that a step has used."""
+        self.passed: set[int] = set()
+        """The numbers of non-leaves that a Function was given."""
         self.gradients: set[int] = set()
         self.parts: set[int] = set()
         """The numbers of what chunk, split and unbind gave."""
@@ -186,6 +188,8 @@ class Machine:
                     self.gradients.update(range(len(self.tensors), len(self.tensors) + len(new)))
                 if kind == "views":
                     self.parts.update(range(len(self.tensors), len(self.tensors) + len(new)))
+                again = [i for i, tensor in enumerate(new) if any(tensor is self.tensors[part] for part in self.parts)]
+                self.parts.update(len(self.tensors) + i for i in again)
                 self.first_versions += [tensor._version for tensor in new]
                 self.tensors += new
             self._note_views()
@@ -254,8 +258,6 @@ class Machine:
     # ---- views and changes in place ----------------------------------------------------------------------------------
 
     def do_view(self, name: str, t: int, args: tuple[Any, ...]) -> Any:
-        if name in ("detach", "data"):
-            self.facts.add("detached")
         if name in ("reshape", "flatten", "expand"):
             self.facts.add("reshaped")
         member = getattr(self[t], name)
@@ -276,10 +278,11 @@ class Machine:
     def do_setitem(self, t: int, index: Any, u: Any) -> None:
         tensor = self[t]
         self._note_change(tensor)
-        self.facts.add("a part changed")
         tensor[self.index(index, tensor)] = self[u]
 
     def do_detach_(self, t: int) -> None:
+        if t % len(self.tensors) in self.passed:
+            self.facts.add("an argument of a Function detached")
         self[t].detach_()
 
     def do_data(self, t: int, u: int) -> None:
@@ -289,8 +292,6 @@ class Machine:
 
     def _note_change(self, tensor: Any) -> None:
         self.facts.add("changed")
-        if tensor._base is not None:
-            self.facts.add("a part changed")
         if id(_root(tensor)) in self.hooked:
             self.facts.add("a hooked view changed")
         if self.T.__name__ == "torch" and tensor.numel():
@@ -301,9 +302,12 @@ class Machine:
 
     def do_apply(self, name: str, ts: tuple[int, ...]) -> Any:
         self.facts.add(name)
+        self.passed.update(t % len(self.tensors) for t in ts if not _is_leaf(self[t]))
         return self.functions[name](*[self[t] for t in ts])
 
     def do_hook(self, kind: str, t: int) -> None:
+        if self._is_part(t):
+            return
         self._note_hook(self[t])
         log, name = self.log, f"hook {self.count}"
         if kind == "double":
@@ -317,6 +321,11 @@ class Machine:
 
             self[t].register_hook(report)
 
+    def _is_part(self, t: int) -> bool:
+        """Tell whether a tensor is one of several views: torch has one node for them all, whose hooks are called for
+        gradients of any."""
+        return t % len(self.tensors) in self.parts
+
     def _note_hook(self, tensor: Any) -> None:
         self.facts.add("hooks")
         if tensor._base is not None:
@@ -324,7 +333,7 @@ class Machine:
 
     def do_node_hook(self, kind: str, t: int) -> None:
         node = self[t].grad_fn
-        if node is None or t % len(self.tensors) in self.parts:  # torch has one node for all the parts
+        if node is None or self._is_part(t):
             return
         self._note_hook(self[t])
         log, name = self.log, f"{kind} {self.count}"

@@ -142,6 +142,47 @@ FOUND: dict[str, Program] = {
         (Leaf((3, 0), "float64", True, 31), Leaf((0,), "float64", True, 4)),
         (("matmul", 0, 1), ("backward", (2,), {})),
     ),
+    "a_retained_gradient_is_added_to_anew": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, 0),
+            ("retain_grad", 1),
+            ("unary", "exp", 1),
+            ("backward", (2,), {"create_graph": True}),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "a_view_of_a_returned_input_must_not_be_changed": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, 0),
+            ("apply", "passing", (1,)),
+            ("getitem", 2, (0,)),
+            ("inplace", "mul_", 3, (2.0,)),
+        ),
+    ),
+    "a_returned_input_is_stale_after_a_change_through_a_detached_alias": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, 0),
+            ("apply", "passing", (1,)),
+            ("view", "detach", 1, ()),
+            ("inplace", "add_", 3, (2.0,)),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "what_an_op_saved_must_not_be_detached_in_place": Program(
+        (TWO,), (("binary", "mul", 0, 0), ("unary", "sin", 1), ("detach_", 1), ("backward", (2,), {}))
+    ),
+    "a_change_of_a_part_is_passed_once": Program(
+        (TWO,),
+        (
+            ("unary", "clone", 0),
+            ("setitem", 1, (0,), ("number", 2.0)),
+            ("backward", (1,), {}),
+            ("backward", (1,), {}),
+        ),
+    ),
 }
 """By what is now so."""
 
@@ -160,4 +201,4 @@ def test_found_program_agrees_eagerly(torch: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", FOUND)
 def test_found_program_agrees_in_a_session(torch: Any, name: str) -> None:
-    assert check_in_session(FOUND[name], torch, rg) in (None, "OU-12")
+    assert check_in_session(FOUND[name], torch, rg) is None

@@ -21,6 +21,7 @@ from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, stale_me
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.versions import was_changed
 from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.contexts import WRITABLE
 from raygrad.workers.derivatives import CHANGES, READS
@@ -319,7 +320,7 @@ class RecordedFunction(FunctionNode):
         if self._taken:
             return TAKEN.message
         for position, is_output, counter, version in self._versions:
-            if counter[0] != version:
+            if was_changed(counter, version):
                 value: Any = (self._saved_outputs if is_output else self._tensors)[position]
                 made_by: Edge = (self, position) if is_output else (value.grad_fn, value.output_nr)
                 return stale_message(stale_value(value, made_by, self), counter[0], version)

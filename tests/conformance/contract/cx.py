@@ -234,7 +234,7 @@ def what_comes_back_from_the_saved(T: Any, log: Log) -> Any:
         saved_y is out,
         saved_y is out.grad_fn.saved_tensors[1],
         saved_y.grad_fn is out.grad_fn,
-        middle.grad_fn is None,
+        middle.grad_fn,
         middle.requires_grad,
     ]
     out.sum().backward()
@@ -257,6 +257,41 @@ def freed_buffers(T: Any, log: Log) -> Any:
     with raises(RuntimeError, *FREED):
         T.autograd.grad(z.sum(), x)
     return [before, x.grad, g]
+
+
+@program("CX-10")
+def a_changed_part_is_freed(T: Any, log: Log) -> Any:
+    """Changes of a part in place, and of all of a tensor, in a graph that is passed twice."""
+    x, y = leaf(T, 2, 3), leaf(T, 3, seed=1)
+
+    def twice(change):
+        board = x.clone()
+        change(board)
+        board.sum().backward()
+        board.sum().backward()
+
+    def put(index):
+        return lambda board: board.__setitem__(index, y)
+
+    for change in (
+        put(0),
+        put(None),
+        put(slice(0, 1)),
+        put(T.tensor([1])),
+        lambda board: board[0].add_(1.0),
+        lambda board: board.t().zero_(),
+        lambda board: board.view(6).neg_(),
+        lambda board: board.diagonal().add_(1.0),
+    ):
+        with raises(RuntimeError, *FREED):
+            twice(change)
+    for change in (put(Ellipsis), put(slice(None)), put((slice(0, 2), slice(None))), lambda board: board.add_(y)):
+        twice(change)
+    board = x.clone()
+    board[0] = y
+    board.sum().backward(retain_graph=True)
+    board.sum().backward()
+    return [x.grad, y.grad]
 
 
 @program("CX-11")

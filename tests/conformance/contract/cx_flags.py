@@ -417,6 +417,49 @@ def one_tensor_in_two_saved_slots(T: Any, log: Log) -> Any:
     return [x.grad]
 
 
+@program("CX-32")
+def operands_detached_after_an_op_saved_them(T: Any, log: Log) -> Any:
+    """A built-in op whose operand has no history any more. Its result, and views of what was detached, keep theirs."""
+    x, y = leaf(T, 3), leaf(T, 3, seed=1)
+    for make in (lambda a: a * y, lambda a: T.sin(a), lambda a: a / a, lambda a: y * a, lambda a: y @ a):
+        source = x * 2
+        result = make(source)
+        source.detach_()
+        with raises(RuntimeError, "detached in-place"):
+            result.sum().backward()
+    wide = T.tensor([1.0, 2.0, 3.0], dtype=T.float32, requires_grad=True) * 2
+    result = wide * y  # what is saved was converted
+    wide.detach_()
+    with raises(RuntimeError, "detached in-place"):
+        result.sum().backward()
+    return [x.grad, y.grad]
+
+
+@program("CX-32")
+def what_a_detached_operand_leaves_alone(T: Any, log: Log) -> Any:
+    """Saved outputs and views, and values saved later, of a tensor that was detached in place."""
+    x, y = leaf(T, 3), leaf(T, 3, seed=1)
+    source = x * 2
+    versions = [source._version]
+    view = source[1:]
+    halves = view * view
+    root = T.exp(source)
+    source_sum = source.sum()
+    root.detach_()
+    source.detach_()
+    versions.append(source._version)
+    (halves.sum() + source_sum).backward()
+    (source * y).sum().backward()  # saved as it is now: a leaf
+    results = [x.grad, y.grad, source, versions]
+    squares = view * view
+    later = source * y
+    source.add_(1.0)
+    for stale in (squares, later):
+        with raises(RuntimeError, "inplace operation"):
+            stale.sum().backward()
+    return [*results, source._version]
+
+
 @program("CX-32", torch=False)
 def detached_after_it_was_saved(T: Any, log: Log) -> Any:
     """A gradient that is lost since what was saved has no history any more."""

@@ -264,6 +264,56 @@ def views_whose_base_was_changed(T: Any, log: Log) -> Any:
     return [x.grad]
 
 
+@program("OU-12", "CX-14")
+def returned_views_whose_memory_was_changed(T: Any, log: Log) -> Any:
+    """A view that a Function made, or a view of that, after a change of the memory through any name it has."""
+
+    def aliased(base, y):
+        base.detach().add_(1.0)
+
+    def unrecorded(base, y):
+        with T.no_grad():
+            base.add_(1.0)
+
+    def itself(base, y):
+        with T.no_grad():
+            y.mul_(2.0)
+
+    def written(base, y):
+        base.detach()[0] = 3.0
+
+    stale = "its base or another view of its base"
+    uses = (lambda y: y * 2, lambda y: y[1:] + 1, lambda y: y.sum().backward(), lambda y: y.retain_grad())
+    x = leaf(T, 4)
+    values = []
+    tail = function(T, lambda ctx, x: x[1:], lambda ctx, g: T.cat([g[:1] * 0, g]))
+    same = function(T, lambda ctx, x: x, lambda ctx, g: g)
+    for cls, change in ((same, aliased), (same, unrecorded), (same, itself), (same, written), (tail, aliased)):
+        base = x * 1
+        y = cls.apply(base)
+        below = y[1:]
+        change(base, y)
+        for view in (y, below):
+            for use in uses:
+                with raises(RuntimeError, stale):
+                    use(view)
+        if cls is same:  # what a view is of that a Function made on a worker, nobody knows after the change
+            with T.no_grad():
+                values += [y.detach(), below * 2, cls.apply(y)]
+            with raises(RuntimeError, stale):
+                _ = y + 1
+    base = x * 1
+    below = same.apply(base)[1:]
+    with raises(RuntimeError, "is a view and is being modified"):
+        below.mul_(2)
+    constant = T.ones(4, dtype=T.float64)
+    y = same.apply(constant)
+    constant.mul_(x)
+    with raises(RuntimeError, stale):
+        _ = y * 2
+    return values
+
+
 @program("OU-13")
 def several_views_must_not_be_rewritten(T: Any, log: Log) -> Any:
     """One of several views that a Function made, changed in place."""
