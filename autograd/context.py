@@ -18,7 +18,7 @@ from .derive import Meta
 from .levels import carried
 from .members import MembersOfFunction
 from .modes import state
-from .node import FREED, AccumulateGrad, Edge, Node, stale_message, stale_value
+from .node import FREED, Edge, Node, is_inner, stale_message, stale_value
 from .packed import UNSHARED as UNSHARED
 from .packed import run_packed
 from .recording import Data, Recorder
@@ -258,8 +258,7 @@ class FunctionNode(MembersOfFunction, Node):
         """Tell whether a saved input lost its history by an in-place detach (CX-32)."""
         if slot.value.grad_fn is not None or slot.value._requires_grad:
             return False
-        edge = self._edges[slot.position] if slot.position < len(self._edges) else None
-        return edge is not None and edge[0] is not None and not isinstance(edge[0], AccumulateGrad)
+        return is_inner(self._edges[slot.position] if slot.position < len(self._edges) else None)
 
     def _detached_message(self, position: int) -> str:
         return (

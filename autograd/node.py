@@ -436,6 +436,11 @@ class AccumulateGrad(Node):
         return call_node(self, grads)
 
 
+def is_inner(edge: Edge | None) -> bool:
+    """Tell whether an edge leads to a producer: not to a leaf's accumulator, nor nowhere."""
+    return edge is not None and edge[0] is not None and not isinstance(edge[0], AccumulateGrad)
+
+
 _LOCKS = [threading.RLock() for _ in range(16)]
 """Passes on several threads may accumulate into one leaf (EN-25); leaves share locks, since one each would cost memory.
 What runs under one of these takes no other lock."""

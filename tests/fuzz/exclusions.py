@@ -42,6 +42,8 @@ def _fact(name: str) -> Callable[[Program, Outcome], bool]:
     return lambda program, outcome: name in outcome.facts
 
 
+_VIEW = _torch_says("Can't detach views in-place")
+
 EXCLUSIONS = (
     Exclusion(
         id="EN-12",
@@ -96,6 +98,11 @@ EXCLUSIONS = (
         applies=_fact("an argument of a Function detached"),
     ),
     Exclusion(
+        id="BW-16",
+        why="a gradient is no view of another tensor, and may be detached in place; some of torch's are",
+        applies=lambda program, outcome: "a gradient detached" in outcome.facts and _VIEW(program, outcome),
+    ),
+    Exclusion(
         id="BW-08",
         why="a gradient that is complex is made real for a real operand; torch's where() and others assert instead",
         applies=_torch_says("input_is_complex == grad_is_complex"),
@@ -119,6 +126,11 @@ def excluded(program: Program, outcome: Outcome) -> str | None:
 
 
 IN_SESSION: tuple[Exclusion, ...] = (
+    Exclusion(
+        id="CX-14",
+        why="what `.data` is exchanged for is taken as a value: later changes of the one do not reach the other",
+        applies=lambda program, outcome: {"data exchanged", "changed"} <= outcome.facts,
+    ),
     Exclusion(
         id="H1",
         why="whether reshape() of a value that is not there yet copies is not known, and an expanded one is not "

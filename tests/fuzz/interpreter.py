@@ -68,8 +68,9 @@ def _is_leaf(tensor: Any) -> bool:
         return False
 
 
-def _root(tensor: Any) -> Any:
-    return tensor if tensor._base is None else tensor._base
+def _memory(tensor: Any) -> int:
+    """Return what tells whose memory a tensor looks at, also where it is a detached alias."""
+    return tensor.untyped_storage().data_ptr() if _is_torch(tensor) else id(tensor)
 
 
 def plain(value: Any) -> Any:
@@ -159,7 +160,7 @@ class Machine:
         self.stop_after: int | None = None
         self.undefined: list[list[bool]] = []
         self.hooked: set[int] = set()
-        """The bases of views that have hooks."""
+        """The memory of views that have hooks."""
         self.used: set[int] = set()
         """The numbers of tensors that a step has used."""
         self.passed: set[int] = set()
@@ -283,16 +284,19 @@ class Machine:
     def do_detach_(self, t: int) -> None:
         if t % len(self.tensors) in self.passed:
             self.facts.add("an argument of a Function detached")
+        if t % len(self.tensors) in self.gradients:
+            self.facts.add("a gradient detached")
         self[t].detach_()
 
     def do_data(self, t: int, u: int) -> None:
+        self.facts.add("data exchanged")
         if t % len(self.tensors) in self.used:
             self.facts.add("the data of a used tensor exchanged")
         self[t].data = self[u].data
 
     def _note_change(self, tensor: Any) -> None:
         self.facts.add("changed")
-        if id(_root(tensor)) in self.hooked:
+        if _memory(tensor) in self.hooked:
             self.facts.add("a hooked view changed")
         if self.T.__name__ == "torch" and tensor.numel():
             if 0 in [step for step, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1]:
@@ -329,7 +333,7 @@ class Machine:
     def _note_hook(self, tensor: Any) -> None:
         self.facts.add("hooks")
         if tensor._base is not None:
-            self.hooked.add(id(_root(tensor)))
+            self.hooked.add(_memory(tensor))
 
     def do_node_hook(self, kind: str, t: int) -> None:
         node = self[t].grad_fn

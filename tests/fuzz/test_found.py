@@ -183,6 +183,15 @@ FOUND: dict[str, Program] = {
             ("backward", (1,), {}),
         ),
     ),
+    "a_leaf_whose_flag_was_cleared_was_not_detached": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("apply", "cube", (0,)),
+            ("requires_grad_", 0, False),
+            ("backward", (1, 2), {}),
+        ),
+    ),
 }
 """By what is now so."""
 

@@ -17,7 +17,7 @@ from raygrad.autograd.context import OWN, PACKED, TAKEN, Refused
 from raygrad.autograd.function import OUTPUT, Function, FunctionNode
 from raygrad.autograd.levels import Tangents
 from raygrad.autograd.modes import state
-from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, stale_message, stale_value
+from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, is_inner, stale_message, stale_value
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
@@ -327,8 +327,7 @@ class RecordedFunction(FunctionNode):
         for position, tensor in self._tensors.items():
             if self._unchecked and (position, False) in self._unchecked:
                 continue
-            edge = self._edges[position]
-            if edge is not None and edge[0] is not None and tensor.grad_fn is None and not tensor._requires_grad:
+            if tensor.grad_fn is None and not tensor._requires_grad and is_inner(self._edges[position]):
                 return self._detached_message(position)
         return ""
 
