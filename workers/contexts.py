@@ -33,11 +33,18 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 class Context:
     """A context as a slot holds it: live, or packed until a vjp asks for it."""
 
-    __slots__ = ("_live", "_packed")
+    __slots__ = ("_live", "_packed", "_rebuilt")
 
-    def __init__(self, live: FunctionNode | None = None, packed: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        live: FunctionNode | None = None,
+        packed: dict[str, Any] | None = None,
+        rebuilt: list[FunctionNode] | None = None,
+    ) -> None:
         self._live = live
         self._packed = packed
+        self._rebuilt = rebuilt
+        """Where those that were packed alike, and hold no data, keep the first that was rebuilt."""
 
     @property
     def nbytes(self) -> int:
@@ -66,12 +73,17 @@ class Context:
         live = self._live
         if live is None:
             assert self._packed is not None
-            live = self._live = _rebuild(cls, self._packed)
-            self._packed = None
+            rebuilt = self._rebuilt
+            if rebuilt and rebuilt[0]._function is cls:
+                live = _again(cls, rebuilt[0])
+            else:
+                live = _rebuild(cls, self._packed)
+                if rebuilt is not None:
+                    rebuilt[:] = [live]
+            self._live = live
+            self._packed = self._rebuilt = None
         elif live._function is not cls:
-            made = cls._backward_cls()
-            made.__dict__.update(live.__dict__)
-            return made
+            return _again(cls, live)
         return live
 
     def seen(self, cls: type[Function]) -> FunctionNode:
@@ -111,6 +123,52 @@ class Context:
             "inputs": tuple(_pack_meta(meta) for meta in node._inputs),
             "outputs": tuple(_pack_meta(meta) for meta in node._metas),
         }
+
+
+class Alike:
+    """The contexts of one object that hold no data of their own: those that are packed alike are packed once."""
+
+    def __init__(self) -> None:
+        self._first: dict[Any, tuple[int, tuple[Any, ...]]] = {}
+        """Per Function, where one stands and what it consists of."""
+
+    def place(self, context: Context, number: int) -> int:
+        """Return where one stands that this context, entry `number`, is packed like; -1 if it has to be packed."""
+        node = context._live
+        if node is None:
+            return -1
+        facts = _facts(node)
+        if facts is None:
+            return -1
+        function = node._function
+        place, before = self._first.get(function, (-1, ()))
+        if before == facts:
+            return place
+        self._first[function] = (number, facts)
+        return -1
+
+
+def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
+    """Return what a context without data is packed from; None if it holds data of its own: a value, an attribute, a
+    note, a hook."""
+    saved: Any = node._saved
+    if type(saved) is not list or node._references != {} or node._notes:
+        return None
+    if node._pre_hooks is not None or node._post_hooks is not None:
+        return None
+    for name in node.__dict__:
+        if name not in OWN:
+            return None
+    slots: list[Any] = []
+    for slot in cast("list[Any]", saved):
+        if slot is None:
+            slots.append(None)
+        elif slot[0] is INPUT or slot[0] is OUTPUT:
+            slots.append(slot[:2])
+        else:
+            return None
+    flags = (node.materialize_grads, node._materialize_non_diff_grads, node._barren)
+    return (slots, node.needs_input_grad, node._edges, node._inputs, node._metas, *flags)
 
 
 def pickles(node: FunctionNode) -> bool:
@@ -188,6 +246,13 @@ WANTED = (_Wanted(), 0)
 UNWANTED = (None, 0)
 
 
+def _again(cls: type[Function], node: FunctionNode) -> FunctionNode:
+    """Return another node, of `cls`, with the same contents."""
+    made = cls._backward_cls()
+    made.__dict__.update(node.__dict__)
+    return made
+
+
 def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     node = cls._backward_cls()
     refused = packed["refused"]
@@ -198,7 +263,7 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
         node._notes = _unpack_attribute(packed["notes"])
     for name, value in packed["attributes"].items():
         setattr(node, name, _unpack_attribute(value))
-    node._references = {name: tuple(ref) for name, ref in packed["references"].items()} or None
+    node._references = {name: tuple(ref) for name, ref in packed["references"].items()}
     node.needs_input_grad = tuple(packed["needs"])
     node.materialize_grads, node._materialize_non_diff_grads = packed["materialize"]
     node._barren = frozenset(packed["barren"])

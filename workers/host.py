@@ -32,7 +32,7 @@ from raygrad.proto.program import (
 from raygrad.proto.values import Blob, Packed, pack_values, unpack_values
 
 from .collector import collecting_rarely
-from .contexts import Context
+from .contexts import Alike, Context
 from .emit import emitting_to
 from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
@@ -143,13 +143,27 @@ class WorkerHost:
         """
         if isinstance(values, _Poison):
             return values
-        return pack_values([portable(value) for value in values])
+        alike = Alike()
+        entries: list[Any] = []
+        for number, value in enumerate(values):
+            place = alike.place(value, number) if type(value) is Context else -1
+            entries.append(portable(value) if place < 0 else (LIKE, place))
+        return pack_values(entries)
 
     def unpack(self, packed: Packed | _Poison) -> list[Any] | _Poison:
         """Return the values of a packed object; arrays are read-only."""
         if isinstance(packed, _Poison):
             return packed
-        return [restored(value) for value in unpack_values(packed)]
+        values: list[Any] = []
+        rebuilt: dict[int, list[Any]] = {}
+        entries = unpack_values(packed)
+        for entry in entries:
+            if type(entry) is tuple and entry[0] == LIKE:
+                place = cast("tuple[str, int]", entry)[1]
+                values.append(Context(packed=entries[place][1], rebuilt=rebuilt.setdefault(place, [])))
+            else:
+                values.append(restored(entry))
+        return values
 
     # ---- running --------------------------------------------------------------------------------------------------
 
@@ -350,6 +364,10 @@ def _rides(value: Any) -> bool:
     if isinstance(value, Context):
         return False
     return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES
+
+
+LIKE: Final = "like"
+"""Of an entry of an object: a context that is packed like an earlier entry."""
 
 
 def portable(value: Any) -> Any:

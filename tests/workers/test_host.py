@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.function import run_forward
 from raygrad.errors import ExecutionError
 from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec
 from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
+from raygrad.workers.contexts import WANTED, Context
 from raygrad.workers.host import POISON, WorkerHost, packed_since
 from raygrad.workers.shipping import ship, unpack_exception
 
@@ -150,3 +152,48 @@ def test_a_node_that_takes_no_time_is_not_told_of(host: WorkerHost, monkeypatch:
     monkeypatch.setattr("raygrad.workers.host.time.perf_counter", lambda: 1.0)
     record, _ = call(host, doubling(results=((1, 9),)), (np.ones(2),))
     assert record.timing.nodes == ()
+
+
+class Keeps(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, own: Any) -> Any:
+        ctx.save_for_backward(x, x * own if own else None)
+        if own > 1:
+            ctx.own = own
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad, None
+
+
+def context_of(shape: tuple[int, ...], own: float = 0.0) -> Context:
+    """Return the context of an application of `Keeps`."""
+    x: Any = rg.tensor(np.ones(shape), requires_grad=True)
+    return Context(run_forward(Keeps, (x, own), True, (WANTED, None))[0])
+
+
+def test_contexts_without_data_are_packed_once_and_stay_apart(host: WorkerHost) -> None:
+    contexts = [context_of((2,)) for _ in range(20)]
+    alone: Any = host.pack(contexts[:1])
+    packed: Any = host.pack([*contexts, np.ones(3), context_of((5,)), context_of((2,))])
+    assert packed.nbytes < 5 * alone.nbytes
+    opened: Any = host.unpack(packed)
+    nodes: list[Any] = [context.live(Keeps) for context in opened if isinstance(context, Context)]
+    assert len({id(node) for node in nodes}) == 22
+    assert [node._inputs[0][0] for node in nodes] == [(2,)] * 20 + [(5,), (2,)]
+    nodes[0].mark = 1
+    assert "mark" not in nodes[1].__dict__
+    assert nodes[1].needs_input_grad == (True, False)
+    assert nodes[1]._saved == nodes[0]._saved
+    onwards: Any = host.unpack(packed)
+    again: Any = host.unpack(host.pack(onwards))
+    rebuilt: list[Any] = [context.live(Keeps) for context in again if isinstance(context, Context)]
+    assert [node._inputs[0][0] for node in rebuilt] == [(2,)] * 20 + [(5,), (2,)]
+
+
+def test_contexts_with_data_are_packed_each(host: WorkerHost) -> None:
+    opened: Any = host.unpack(host.pack([context_of((2,), own) for own in (1.0, 1.5, 2.0, 3.0)]))
+    nodes = [context.live(Keeps) for context in opened]
+    assert [node._saved[1].value.numpy().tolist() for node in nodes] == [[own] * 2 for own in (1.0, 1.5, 2.0, 3.0)]
+    assert [node.__dict__.get("own") for node in nodes] == [None, 1.5, 2.0, 3.0]
