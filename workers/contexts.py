@@ -152,7 +152,7 @@ def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
     """Return what a context without data is packed from; None if it holds data of its own: a value, an attribute, a
     note, a hook."""
     saved: Any = node._saved
-    if type(saved) is not list or node._references != {} or node._notes:
+    if type(saved) not in (list, tuple) or node._references != {} or node._notes:
         return None
     if node._pre_hooks is not None or node._post_hooks is not None:
         return None
@@ -160,7 +160,7 @@ def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
         if name not in OWN:
             return None
     slots: list[Any] = []
-    for slot in cast("list[Any]", saved):
+    for slot in saved:
         if slot is None:
             slots.append(None)
         elif slot[0] is INPUT or slot[0] is OUTPUT:
