@@ -137,8 +137,9 @@ def check(schedule: Schedule, dag: Dag, platform: Platform) -> None:
 def levels(dag: Dag) -> Indices:
     """Return, per node, the number of edges on the longest way to it."""
     level = np.zeros(len(dag), np.int64)
-    source, before = dag.source.tolist(), dag.before.tolist()
-    known = level.tolist()
+    source: list[int] = dag.source.tolist()
+    before: list[int] = dag.before.tolist()
+    known: list[int] = level.tolist()
     for node in range(len(dag)):
         first, last = before[node], before[node + 1]
         if first < last:
@@ -150,8 +151,10 @@ def levels(dag: Dag) -> Indices:
 def critical_path(dag: Dag) -> float:
     """Return the longest time along any way through the graph, with nothing moved: no schedule is shorter on workers
     of speed 1."""
-    end = [0.0] * len(dag)
-    seconds, source, before = dag.seconds.tolist(), dag.source.tolist(), dag.before.tolist()
+    end: list[float] = [0.0] * len(dag)
+    seconds: list[float] = dag.seconds.tolist()
+    source: list[int] = dag.source.tolist()
+    before: list[int] = dag.before.tolist()
     for node, cost in enumerate(seconds):
         first, last = before[node], before[node + 1]
         end[node] = cost + (max([end[one] for one in source[first:last]]) if first < last else 0.0)

@@ -193,7 +193,7 @@ def test_a_watch_sees_a_variable_bound_anew_and_back():
         (Settings(1.0), lambda v: setattr(v, "rate", 2.0)),
         (types.SimpleNamespace, lambda v: None),
     ],
-    ids=str,
+    ids=["append", "item", "set", "nested", "value", "key", "long", "instance", "nothing"],
 )
 def test_a_watch_sees_what_is_changed_inside(value: Any, change: Callable[[Any], None]):
     read, _ = reader(value)
