@@ -17,6 +17,7 @@ driver answers commands by events (see `commands`), in any order in which the an
 from __future__ import annotations
 
 from collections import deque
+from heapq import heappop, heappush
 
 from raygrad.errors import InvariantViolation
 
@@ -120,6 +121,7 @@ class Machine:
             for source in segment.given.imports:
                 run.exports[source].readers += 1
             state.queues.setdefault(segment.given.worker, deque()).append(segment)
+            state.stirred.add(segment.given.worker)
         for value, place in event.kept:
             run.values[value] = LiveValue(event.run, value, place)
             segments[place.segment].kept.append(value)
@@ -159,33 +161,62 @@ class Machine:
     # ---- dispatch --------------------------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
-        """Command every segment that can be commanded, the earliest first."""
-        while True:
-            heads = [head for worker in self.state.queues if (head := self._head(worker)) is not None]
-            if not heads:
-                return
-            segment = min(heads, key=lambda head: (head.run, head.index))
-            self.state.queues[segment.given.worker].popleft()
-            self._start(segment)
+        """Command every segment that can be commanded, the earliest first.
 
-    def _head(self, worker: int) -> LiveSegment | None:
-        """Return the next segment of a worker if it can be commanded now."""
+        Only workers for which something changed are looked at, so that this costs what it commands, not what there is.
+        """
+        heads: list[tuple[int, int, int]] = []
+        offered: set[int] = set()
+        for worker in self.state.stirred:
+            self._offer(worker, heads, offered)
+        self.state.stirred.clear()
+        while heads:
+            run, index, worker = heappop(heads)
+            offered.remove(worker)
+            self._start(self.state.queues[worker].popleft())
+            self._offer(worker, heads, offered)
+            for reader in self.state.awaited.pop((run, index), ()):
+                self._offer(reader, heads, offered)
+
+    def _offer(self, worker: int, heads: list[tuple[int, int, int]], offered: set[int]) -> None:
+        """Add the next segment of a worker to `heads` if it can be commanded now, else note what it waits for."""
+        if worker in offered:
+            return
+        head = self.head(worker)
+        if head is None or self.state.in_flight.get(worker, 0) >= self.window:
+            return
+        missing = self.missing(head)
+        if missing is None:
+            offered.add(worker)
+            heappush(heads, (head.run, head.index, worker))
+        else:
+            self.state.awaited.setdefault((missing.run, missing.index), []).append(worker)
+
+    def head(self, worker: int) -> LiveSegment | None:
+        """Return the next segment to be commanded on a worker."""
         queue = self.state.queues[worker]
         while queue and queue[0].state is not SegmentState.WAITING:
             queue.popleft()
-        if queue and self.state.in_flight.get(worker, 0) < self.window and self._can_start(queue[0]):
-            return queue[0]
-        return None
+        return queue[0] if queue else None
 
-    def _can_start(self, segment: LiveSegment) -> bool:
-        """Tell whether all that the segment reads is made by segments which have been commanded."""
+    def missing(self, segment: LiveSegment) -> LiveSegment | None:
+        """Return a segment that makes something which this one reads and has not been commanded, if there is one.
+
+        The latest is looked at first: it is commanded last, so that few of many have to be waited for in turn.
+        """
         runs, given = self.state.runs, segment.given
         mates = runs[segment.run].segments
-        return (
-            all(mates[source].dispatched for source, _ in given.imports)
-            and all(mates[source].dispatched for source in given.after)
-            and all(self._liveness.maker(runs[source].values[value]).dispatched for source, value in given.reads)
-        )
+        for source, _ in reversed(given.imports):
+            if not mates[source].dispatched:
+                return mates[source]
+        for source in reversed(given.after):
+            if not mates[source].dispatched:
+                return mates[source]
+        for source, value in reversed(given.reads):
+            maker = self._liveness.maker(runs[source].values[value])
+            if not maker.dispatched:
+                return maker
+        return None
 
     def _start(self, segment: LiveSegment) -> None:
         worker = segment.given.worker
@@ -242,6 +273,8 @@ class Machine:
         """A segment is final."""
         if segment.dispatched:
             self.state.in_flight[segment.given.worker] -= 1
+        self.state.stirred.add(segment.given.worker)
+        self.state.stirred.update(self.state.awaited.pop((segment.run, segment.index), ()))
         run.unfinished -= 1
         self._liveness.segment_final(run, segment)
         self._settle_if_over(run)

@@ -164,6 +164,10 @@ class State:
     """Per worker, the segments to be commanded, in order; those given up meanwhile are passed over."""
     in_flight: dict[int, int] = field(default_factory=dict[int, int])
     """Per worker, the segments that are running."""
+    stirred: set[int] = field(default_factory=set[int])
+    """Workers for which something changed, so that their next segment may be commandable."""
+    awaited: dict[tuple[int, int], list[int]] = field(default_factory=dict[tuple[int, int], list[int]])
+    """Per (run, segment) not commanded yet, workers whose next segment waits for that."""
     late_results: int = 0
     saved_bytes: int = 0
     peak_saved_bytes: int = 0

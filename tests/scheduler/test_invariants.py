@@ -32,6 +32,9 @@ BREAKS = {
         state.runs[0].segments[2].__setattr__("state", SegmentState.RUNNING) or state.in_flight.update({1: 2})
     ),
     "is lost and has segments": lambda state: state.lost_workers.add(1),
+    "could be commanded": lambda state: (
+        state.runs[0].segments[1].__setattr__("state", SegmentState.DONE) or state.in_flight.update({1: 0})
+    ),
     "in no queue": lambda state: state.queues[1].clear(),
     "bytes are exported": lambda state: setattr(state, "exported_bytes", 1),
     "bytes are saved": lambda state: setattr(state, "saved_bytes", 1),
