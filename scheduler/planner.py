@@ -20,6 +20,7 @@ from .crossing import cross
 from .lower import lower
 from .place import place
 from .plan import Cluster, Plan
+from .predict import predict
 from .priced import price
 
 PLANS_KEPT = 64
@@ -112,6 +113,6 @@ def make_plan(
         kept=crossing.kept,
         open_ended=graph.open_ended,
         crossing_bytes=crossing.crossing_bytes,
-        predicted_seconds=placement.seconds,
+        predicted_seconds=predict(crossing.segments, priced, residency, costs),
     )
     return Planned(plan, lower(graph, plan))
