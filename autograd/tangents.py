@@ -31,7 +31,7 @@ _LINEAR: dict[str, tuple[int, ...]] = {
         ).split(),
         (0,),
     ),
-    **dict.fromkeys("add sub index_put setitem".split(), (0, 1)),
+    **dict.fromkeys("add sub index_put put_diagonal setitem".split(), (0, 1)),
     "masked_fill": (0, 2),
     "where": (1, 2),
     **dict.fromkeys("cat stack".split(), ()),

@@ -348,11 +348,15 @@ def _through_diagonal(parent: Any, value: Any, rest: Sequence[Any], params: tupl
 
 
 def _through_real(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return value + parent.imag * 1j
+    from . import ops
+
+    return ops.complex(value, parent.imag)
 
 
 def _through_imag(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    return parent.real + value * 1j
+    from . import ops
+
+    return ops.complex(parent.real, value)
 
 
 _WRITERS: dict[str, Callable[..., Any]] = {

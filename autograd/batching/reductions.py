@@ -9,7 +9,7 @@ from .rules import Call, batching_rule
 from .shapes import up
 
 
-@batching_rule("sum", "mean", "var", "std", "logsumexp", "norm", "amax", "amin", "all", "any")
+@batching_rule("sum", "mean", "var", "std", "logsumexp", "norm", "amax", "amin", "greatest", "least", "all", "any")
 def _reduction(given: Call) -> Any:
     """Examples without dimensions get one: no axes at all would mean all of them to some derivatives."""
     from .. import ops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch import call
-from .rules import Call, batching_rule, lifted
+from .rules import Call, all_batched, batching_rule, lifted
 
 
 def up(axes: Any) -> tuple[int, ...]:
@@ -64,6 +64,12 @@ def _diagonal(given: Call) -> Any:
 def _diagonal_grad(given: Call) -> Any:
     offset, first, second, shape = given.params
     return call(given.op, given.operands, (offset, first + 1, second + 1, (given.size, *shape)))
+
+
+@batching_rule("put_diagonal")
+def _put_diagonal(given: Call) -> Any:
+    offset, first, second = given.params
+    return call(given.op, all_batched(given), (offset, first + 1, second + 1))
 
 
 @batching_rule("tril", "triu", "one_hot")

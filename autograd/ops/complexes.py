@@ -38,12 +38,19 @@ def _imag_infer(params: tuple[Any, ...], a: Any) -> Any:
     return a.shape, real_of(a.dtype)
 
 
+def _imag_backward(ctx: Any, g: Any) -> Any:
+    """By its parts: a product with the imaginary unit would make NaN of infinity."""
+    from .unary import zeros_as
+
+    return complex(zeros_as(g), g)
+
+
 def _conj(a: Any) -> Any:
     return np.conjugate(a)
 
 
 _REAL = define("real", ("a",), _real, infer_real, lambda ctx, g: g, saves="none", view=True)
-_IMAG = define("imag", ("a",), _imag, _imag_infer, lambda ctx, g: g * 1j, saves="none", view=True)
+_IMAG = define("imag", ("a",), _imag, _imag_infer, _imag_backward, saves="none", view=True)
 _CONJ = define("conj", ("a",), _conj, infer_same, lambda ctx, g: conjugated(g), saves="none")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
 from .define import Shape, axis_of, define, infer_same, xp
@@ -64,6 +64,32 @@ _DIAGONAL_GRAD = define(
 )
 
 
+def _put_diagonal(a: Any, value: Any, offset: int, first: int, second: int) -> Any:
+    out = a.copy(order="K")
+    _diagonal(out, offset, first, second)[...] = value
+    return out
+
+
+def _put_diagonal_infer(params: tuple[Any, ...], a: Any, value: Any) -> Any:
+    region = _diagonal_infer(params, a)[0]
+    if hasattr(value, "shape") and tuple(value.shape) != region:
+        raise ShapeError(f"expected what is put on a diagonal to be of its shape {list(region)}, got {list(value.shape)}")
+    return a.shape, a.dtype
+
+
+def _put_diagonal_backward(ctx: Any, g: Any) -> Any:
+    need_a, need_value = ctx.needs_input_grad
+    return (
+        call(_PUT_DIAGONAL, (g, 0), ctx.params) if need_a else None,
+        call(_DIAGONAL, (g,), ctx.params) if need_value else None,
+    )
+
+
+_PUT_DIAGONAL = define(
+    "put_diagonal", ("a", "value"), _put_diagonal, _put_diagonal_infer, _put_diagonal_backward, saves="none"
+)
+
+
 def _tril(a: Any, offset: int) -> Any:
     return np.tril(a, offset)
 
@@ -101,10 +127,7 @@ def on_diagonal(input: Any, offset: int, first: int, second: int, shape: Shape) 
 
 def put_diagonal(input: Any, value: Any, offset: int, first: int, second: int) -> Any:
     """Return a copy of `input` with `value` on a diagonal."""
-    shape = tuple(input.shape)
-    place = (offset, first, second, shape)
-    others = call(_DIAGONAL_GRAD, (call(_DIAGONAL, (input,), place[:3]),), place)
-    return input - others + call(_DIAGONAL_GRAD, (value,), place)
+    return call(_PUT_DIAGONAL, (input, value), (offset, first, second))
 
 
 def tril(input: Any, diagonal: int = 0) -> Any:

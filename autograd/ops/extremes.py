@@ -61,11 +61,22 @@ def _check_extent(name: str, shape: Shape, axes: Sequence[int]) -> None:
 
 
 def _extreme_backward(ctx: Any, g: Any) -> Any:
-    """Ties share the gradient evenly."""
+    """Ties share the gradient evenly; nothing equals an extreme that is NaN, and then all of the gradient is NaN."""
     a, out = ctx.saved_tensors
     ties = a == restored(out, ctx)
-    shares = to_dtype(sum(ties, ctx.params[0], True), ctx.inputs[0][1])
-    return keep(restored(g, ctx) / shares, ties)
+    return _share(ctx, g, ties) * ties
+
+
+def _share(ctx: Any, g: Any, ties: Any) -> Any:
+    return restored(g, ctx) / to_dtype(sum(ties, ctx.params[0], True), ctx.inputs[0][1])
+
+
+def _shared_backward(ctx: Any, g: Any) -> Any:
+    """Ties share the gradient evenly, and so do NaNs where one is the extreme; all else gets zero, whatever `g` is."""
+    a, out = ctx.saved_tensors
+    out = restored(out, ctx)
+    ties = (a == out) | ((a != a) & (out != out))
+    return keep(_share(ctx, g, ties), ties)
 
 
 def _with_places(name: str, search: Any) -> tuple[Any, Any]:
@@ -121,6 +132,8 @@ def _place(name: str, search: Any) -> tuple[Any, Any]:
 
 _AMAX = define("amax", ("a",), *_extreme("amax", xp.maximum.reduce), _extreme_backward, saves=("a", "output"))
 _AMIN = define("amin", ("a",), *_extreme("amin", xp.minimum.reduce), _extreme_backward, saves=("a", "output"))
+_GREATEST = define("greatest", ("a",), *_extreme("max", xp.maximum.reduce), _shared_backward, saves=("a", "output"))
+_LEAST = define("least", ("a",), *_extreme("min", xp.minimum.reduce), _shared_backward, saves=("a", "output"))
 _MAX = define("max", ("a",), *_with_places("max", np.argmax), _with_places_backward, saves="output1", outputs=2)
 _MIN = define("min", ("a",), *_with_places("min", np.argmin), _with_places_backward, saves="output1", outputs=2)
 _ARGMAX = define("argmax", ("a",), *_place("argmax", np.argmax))
@@ -149,10 +162,20 @@ def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     return call(_AMIN, (input,), _named_of("amin", input, dim, keepdim))
 
 
+def greatest(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """Return what `amax` does; where that is NaN, the NaNs share the gradient."""
+    return call(_GREATEST, (input,), _named_of("amax", input, dim, keepdim))
+
+
+def least(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """Return what `amin` does; where that is NaN, the NaNs share the gradient."""
+    return call(_LEAST, (input,), _named_of("amin", input, dim, keepdim))
+
+
 def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the greatest element; with `dim` also where along it; with a tensor, the greater of the two."""
     if dim is None:
-        return call(_AMAX, (input,), (None, False))
+        return call(_GREATEST, (input,), (None, False))
     if hasattr(dim, "shape"):
         from .arithmetic import maximum
 
@@ -163,7 +186,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the smallest element; with `dim` also where along it; with a tensor, the smaller of the two."""
     if dim is None:
-        return call(_AMIN, (input,), (None, False))
+        return call(_LEAST, (input,), (None, False))
     if hasattr(dim, "shape"):
         from .arithmetic import minimum
 

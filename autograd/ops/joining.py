@@ -148,9 +148,9 @@ def hstack(tensors: Sequence[Any]) -> Any:
 
 def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Return the pieces of `input` along `dim`: of one size (the last may be smaller), or of the given sizes."""
-    axis = axis_of(dim, input.ndim)
     if not input.ndim:
         raise AutogradError("split expects at least a 1-dimensional tensor")
+    axis = axis_of(dim, input.ndim)
     extent = input.shape[axis]
     if isinstance(split_size_or_sections, int):
         size = split_size_or_sections
@@ -174,6 +174,8 @@ def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0)
 
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Return `input` split along `dim` into at most `chunks` pieces."""
+    if not input.ndim:
+        raise AutogradError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise AutogradError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     extent = input.shape[axis_of(dim, input.ndim)]

@@ -324,12 +324,12 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype:
     from .unary import abs
 
     magnitudes = abs(input)
-    from .extremes import amax, amin
+    from .extremes import greatest, least
 
     if p == math.inf:
-        return amax(magnitudes, () if dim is None else dim, keepdim)
+        return greatest(magnitudes, () if dim is None else dim, keepdim)
     if p == -math.inf:
-        return amin(magnitudes, () if dim is None else dim, keepdim)
+        return least(magnitudes, () if dim is None else dim, keepdim)
     if p == 0:
         return sum(to_dtype(input != 0, real_of(input.dtype)), dim, keepdim)
     if p == 1:

@@ -89,6 +89,29 @@ def parts_of_complex_numbers(T):
     return T.real(z), T.imag(z)
 
 
+def parts_beside_what_is_not_finite(T):
+    z = T.complex(T.tensor([np.inf, np.nan, 1.0]), T.tensor([np.nan, 2.0, np.inf]))
+    y = z.clone()
+    y.real.fill_(3.0)
+    z.imag.mul_(2)
+    x = T.tensor([[np.inf, 1.0], [np.nan, np.inf]])
+    x.diagonal().fill_(2.0)
+    return y.real, y.imag, z.real, z.imag, x
+
+
+def gradients_of_parts_beside_what_is_not_finite(T):
+    x = T.tensor([[2.0, 1.0], [3.0, 4.0]], requires_grad=True)
+    y = x * 1
+    y.diagonal().mul_(3)
+    y.backward(T.tensor([[np.inf, np.nan], [-np.inf, 1.0]]))
+    z = T.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+    w = z * 1
+    w.real.mul_(2)
+    w.imag.mul_(3)
+    w.imag.backward(T.tensor([np.inf, 1.0]))
+    return x.grad, T.imag(z.grad)
+
+
 PROGRAMS = [
     chained_views,
     a_view_in_the_graph,
@@ -97,6 +120,8 @@ PROGRAMS = [
     aliases,
     each_kind_of_view,
     parts_of_complex_numbers,
+    parts_beside_what_is_not_finite,
+    gradients_of_parts_beside_what_is_not_finite,
 ]
 
 

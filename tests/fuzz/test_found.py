@@ -192,6 +192,34 @@ FOUND: dict[str, Program] = {
             ("backward", (1, 2), {}),
         ),
     ),
+    "the_gradient_is_nan_where_the_greatest_element_is": Program(
+        (TWO,), (("unary", "sqrt", 0), ("reduce", "amax", 1, 1, False), ("backward", (2,), {}))
+    ),
+    "nans_share_the_gradient_of_the_greatest_of_all": Program(
+        (TWO,), (("unary", "sqrt", 0), ("reduce", "max", 1, None, False), ("backward", (2,), {}))
+    ),
+    "a_number_is_not_cut_into_chunks": Program((SMALL,), (("views", "chunk", 0, (1, 0)),)),
+    "infinity_is_overwritten_on_a_diagonal": Program(
+        (Leaf((2, 2), "float64", True, 9),),
+        (
+            ("unary", "exp", 0),
+            ("binary", "div", 1, ("number", 0.0)),
+            ("view", "diagonal", 2, (0,)),
+            ("inplace", "fill_", 3, (2.0,)),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "a_part_of_an_infinite_number_is_overwritten": Program(
+        (Leaf((2,), "complex128", True, 9),),
+        (
+            ("binary", "div", 0, ("number", 0.0)),
+            ("view", "imag", 1, ()),
+            ("inplace", "fill_", 2, (2.0,)),
+            ("view", "real", 1, ()),
+            ("inplace", "fill_", 3, (1.0,)),
+            ("backward", (1,), {}),
+        ),
+    ),
 }
 """By what is now so."""
 

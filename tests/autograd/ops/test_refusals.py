@@ -43,6 +43,11 @@ REFUSALS: dict[str, tuple[type[BaseException], str, Callable[[Any], Any]]] = {
     # rearranging
     "fliplr of a vector": (RuntimeError, ">= 2-d", lambda T: T.fliplr(T.ones(2))),
     "rot90 in one dimension": (RuntimeError, "rotation dims", lambda T: T.rot90(T.ones(2, 2), 1, (0, 0))),
+    "chunk of a number": (RuntimeError, "at least a 1-dim", lambda T: T.chunk(T.tensor(1.0), 1)),
+    "split of a number": (RuntimeError, "at least a 1-dim", lambda T: T.split(T.tensor(1.0), 1, 2)),
+    "diagonal_scatter of another extent": (
+        RuntimeError, "expected", lambda T: T.diagonal_scatter(T.ones(2, 3), T.ones(3)),
+    ),
     "hsplit unevenly": (RuntimeError, "not divisible", lambda T: T.hsplit(T.ones(2, 3), 2)),
     "tensor_split into none": (RuntimeError, "larger than 0", lambda T: T.tensor_split(T.ones(3), 0)),
     "meshgrid of matrices": (RuntimeError, "0D or 1D", lambda T: T.meshgrid(T.ones(2, 2), indexing="ij")),

@@ -83,6 +83,16 @@ add("prod-two-zeros", lambda T, x: x.prod(1), np.array([[2.0, 0.0, 3.0], [0.0, 0
 add("prod-long", lambda T, x: x.prod(), positive(7))
 add = family("extremes")
 add("amax-ties", lambda T, x: T.amax(x, 1) + T.max(x), np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), order=0)
+_NANS = np.array([[1.0, np.nan, np.nan], [2.0, np.inf, 2.0]])
+for _name in "amax amin".split():
+    for _dims in ({}, {"dim": 1}, {"dim": (0, 1), "keepdim": True}):
+        add(f"{_name}-nan{_dims}", over(_name, _dims), _NANS, order=0)
+for _name in "max min".split():
+    add(f"{_name}-nan", over(_name, {}), _NANS, order=0)
+    add(f"{_name}-nan-places", over(_name, {"dim": 1}), _NANS, order=0)
+for _p in (math.inf, -math.inf):
+    for _dims in ({}, {"dim": 1}):
+        add(f"norm{_p}-nan{_dims}", lambda T, x, p=_p, d=_dims: T.norm(x, p, **d), _NANS, order=0)
 add("max-ties", lambda T, x: T.max(x, 1), np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), order=0)
 add("max-of-two", lambda T, a, b: T.max(a, b) + T.min(a, b), real(3), real(3) + 0.01)
 

@@ -147,6 +147,12 @@ add("scatter_add", lambda T, x, i, s: x.scatter_add(0, i, s), real(3, 4), ints(3
 
 add = family("diagonals")
 add("diagonal", lambda T, x: (x.diagonal(), x.diagonal(1), T.diagonal(x, -1, 1, 0)), real(3, 4))
+add(
+    "put_diagonal",
+    lambda T, x, s: (T.diagonal_scatter(x, s, -1, 2, 0), x.diagonal_scatter(s * 2, 1, 2, 0)),
+    real(3, 2, 3),
+    real(2, 2),
+)
 add("diagonal-batch", lambda T, x: (x.diagonal(0, 1, 2), x.diagonal(1, 0, -1)), real(2, 3, 3))
 add("diag", lambda T, x, y: (T.diag(x), x.diag(1), T.diag(y), T.diag(y, 1), y.diag(-2)), real(3, 4), real(3))
 add("tril", lambda T, x: (x.tril(), T.tril(x, 1), T.tril(x, -1)), real(2, 3, 4))
