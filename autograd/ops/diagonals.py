@@ -73,7 +73,9 @@ def _put_diagonal(a: Any, value: Any, offset: int, first: int, second: int) -> A
 def _put_diagonal_infer(params: tuple[Any, ...], a: Any, value: Any) -> Any:
     region = _diagonal_infer(params, a)[0]
     if hasattr(value, "shape") and tuple(value.shape) != region:
-        raise ShapeError(f"expected what is put on a diagonal to be of its shape {list(region)}, got {list(value.shape)}")
+        raise ShapeError(
+            f"expected what is put on a diagonal to be of its shape {list(region)}, got {list(value.shape)}"
+        )
     return a.shape, a.dtype
 
 
