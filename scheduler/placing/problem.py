@@ -1,0 +1,111 @@
+"""A placement problem in the form in which list scheduling is quickest in plain Python.
+
+Rules of this file: lists by node, built once in O(nodes + edges), never changed afterwards; nothing is decided here.
+`turned` is the same problem with time running backwards: a schedule of one, read from its end, is one of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from ..dag import Dag, Indices, Platform
+
+Edges: TypeAlias = list[list[tuple[int, float]]]
+"""Per node, its neighbours on one side and the seconds that the edge takes between two workers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What is to be placed, and where it may go."""
+
+    seconds: list[float]
+    """Per node, its time on a worker of speed 1."""
+    before: Edges
+    after: Edges
+    pace: list[float]
+    """Per worker, the seconds that it takes for a second of work."""
+    group: list[int]
+    """Per node, the name of its group, which goes to one worker: the index of one of its nodes."""
+    fixed: list[int]
+    """Per group, its worker; -1 where there is a choice."""
+    allowed: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    """Per group that not every worker can run, those that can, ascending."""
+    backwards: bool = False
+    """Time runs backwards, and so do the edges: they go from a higher index to a lower one."""
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def order(self) -> range:
+        """Return the nodes in a topological order."""
+        return range(len(self) - 1, -1, -1) if self.backwards else range(len(self))
+
+    def turned(self) -> Problem:
+        """Return the problem with time running the other way. Shares the lists."""
+        return Problem(
+            seconds=self.seconds,
+            before=self.after,
+            after=self.before,
+            pace=self.pace,
+            group=self.group,
+            fixed=self.fixed,
+            allowed=self.allowed,
+            backwards=not self.backwards,
+        )
+
+
+def problem_of(
+    dag: Dag,
+    platform: Platform,
+    group: list[int] | None = None,
+    fixed: list[int] | None = None,
+    allowed: Mapping[int, tuple[int, ...]] | None = None,
+) -> Problem:
+    """Return the problem of placing `dag` on `platform`; without groups, each node is one by itself."""
+    count = len(dag)
+    transfer = dag.transfer * platform.slowness
+    return Problem(
+        seconds=dag.seconds.tolist(),
+        before=_edges(dag.source.tolist(), transfer.tolist(), dag.before.tolist()),
+        after=_edges(dag.target[dag.outgoing].tolist(), transfer[dag.outgoing].tolist(), dag.after.tolist()),
+        pace=(1.0 / platform.speed).tolist(),
+        group=list(range(count)) if group is None else group,
+        fixed=[-1] * count if fixed is None else fixed,
+        allowed={} if allowed is None else allowed,
+    )
+
+
+def _edges(other: list[int], transfer: list[float], bounds: list[int]) -> Edges:
+    pairs = list(zip(other, transfer, strict=True))
+    return [pairs[first:last] for first, last in pairwise(bounds)]
+
+
+def rank(problem: Problem, share: float) -> list[float]:
+    """Return, per node, the longest time from its start to the end of what comes after it, on a worker of average
+    pace, `share` of each edge's time counted."""
+    pace = sum(problem.pace) / len(problem.pace)
+    ranks = [one * pace for one in problem.seconds]
+    after = problem.after
+    for node in reversed(problem.order()):
+        longest = 0.0
+        for other, transfer in after[node]:
+            way = transfer * share + ranks[other]
+            if way > longest:
+                longest = way
+        ranks[node] += longest
+    return ranks
+
+
+def falling(problem: Problem, key: list[float]) -> list[int]:
+    """Return the nodes by falling key; a topological order if no node's key is below that of one after it."""
+    values = -np.array(key)
+    if problem.backwards:
+        order: Indices = len(key) - 1 - np.argsort(values[::-1], kind="stable")
+    else:
+        order = np.argsort(values, kind="stable")
+    return order.tolist()

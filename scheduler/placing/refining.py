@@ -1,0 +1,186 @@
+"""Search among schedules: passes of list scheduling over the best ones known, forwards and backwards in turn.
+
+Rules of this file: deterministic by the generator passed in; effort is counted in nodes visited, not in time.
+
+A pass over a schedule takes its nodes in the order that the schedule read from its other end gives: by the time from
+a node's start to the end of everything, communication counted only where it happens. It keeps nodes where they were
+unless moving pays (`Taste.hint`), so each pass repairs what the last one left late. Some passes are kicked: nodes
+beside a transfer on the critical chain are told to be where the other end of it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .listing import PLAIN, Listed, Taste, heirs_of, listing
+from .problem import Problem, falling, rank
+
+POOL = 4
+"""Schedules kept to go on from."""
+
+
+class Found(NamedTuple):
+    """A schedule, and which way its times run."""
+
+    listed: Listed
+    backwards: bool
+
+
+@dataclass(slots=True)
+class _Side:
+    """The problem in one direction of time, with what passes in that direction need."""
+
+    problem: Problem
+    ranks: list[float]
+    heirs: list[tuple[int, float]]
+
+
+class Search:
+    """The schedules found so far, best first. Use: `start`, then `refine`."""
+
+    def __init__(self, problem: Problem, generator: np.random.Generator, target: float = 0.0) -> None:
+        self.sides = [_side(problem), _side(problem.turned())]
+        self.generator = generator
+        self.target = target
+        """A makespan that is good enough to stop at."""
+        self.pool: list[Found] = []
+        self.passes = 0
+        edges = [transfer for after in problem.after for _, transfer in after]
+        self.transfer = sum(edges) / len(edges) if edges else 0.0
+
+    @property
+    def best(self) -> Found:
+        """The best schedule so far."""
+        return self.pool[0]
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing to gain."""
+        return bool(self.pool) and self.best.listed.makespan <= self.target
+
+    def try_pass(self, backwards: bool, order: Sequence[int], taste: Taste, fixed: Sequence[int] | None = None) -> None:
+        """Make one pass and keep its schedule if it is among the best."""
+        found = Found(listing(self.sides[backwards].problem, order, taste, fixed), backwards)
+        self.passes += 1
+        makespan = found.listed.makespan
+        place = 0
+        for known in self.pool:
+            if makespan == known.listed.makespan:
+                return
+            if makespan < known.listed.makespan:
+                break
+            place += 1
+        self.pool.insert(place, found)
+        del self.pool[POOL:]
+
+    def start(self, passes: int) -> None:
+        """Make up to that many passes from scratch: HEFT and others, each forwards and backwards."""
+        for with_edges, looks_ahead in ((True, False), (True, True), (False, False), (False, True)):
+            for backwards in (False, True):
+                if self.passes >= passes or self.done:
+                    return
+                side = self.sides[backwards]
+                ranks = side.ranks if with_edges else rank(side.problem, 0.0)
+                taste = Taste(heirs=side.heirs) if looks_ahead else PLAIN
+                self.try_pass(backwards, falling(side.problem, ranks), taste)
+
+    def refine(self, passes: int) -> None:
+        """Make passes over the best schedules until there have been that many in all."""
+        draw = self.generator
+        while self.passes < passes and not self.done:
+            u = draw.random(6).tolist()
+            base = self.pool[min(int(-np.log(1.0 - u[0])), len(self.pool) - 1)]
+            backwards = not base.backwards
+            side = self.sides[backwards]
+            hint = base.listed.worker
+            if u[1] < KICKED:
+                hint = self._kicked(base)
+            taste = Taste(
+                hint=hint,
+                bias=self.transfer * BIASES[int(u[2] * len(BIASES))],
+                keen=KEEN[int(u[3] * len(KEEN))],
+                heirs=side.heirs if u[4] < 0.5 else (),
+                snug=u[5] < 0.5,
+            )
+            self.try_pass(backwards, falling(side.problem, base.listed.finish), taste)
+
+    def _kicked(self, found: Found) -> list[int]:
+        """Return the workers of a schedule with some nodes on its critical chain told to move."""
+        problem = self.sides[found.backwards].problem
+        worker = found.listed.worker
+        hint = worker.copy()
+        crossing, queued = critical(problem, found.listed)
+        draw = self.generator
+        for _ in range(int(draw.integers(1, 4))):
+            if crossing and (not queued or draw.random() < 0.6):
+                one, other = crossing[int(draw.integers(len(crossing)))]
+                if draw.random() < 0.5:
+                    one, other = other, one
+                self._move(problem, hint, other, worker[one], int(draw.choice(TOGETHER)))
+            elif queued:
+                node = queued[int(draw.integers(len(queued)))]
+                self._move(problem, hint, node, int(draw.integers(len(problem.pace))), int(draw.choice(TOGETHER)))
+        return hint
+
+    @staticmethod
+    def _move(problem: Problem, hint: list[int], node: int, to: int, others: int) -> None:
+        """Tell a node, and up to so many nodes around it on its worker, to move."""
+        home = hint[node]
+        hint[node] = to
+        front = [node]
+        while front and others > 0:
+            one = front.pop()
+            for neighbours in (problem.after[one], problem.before[one]):
+                for other, _ in neighbours:
+                    if hint[other] == home and others > 0:
+                        hint[other] = to
+                        others -= 1
+                        front.append(other)
+
+
+KICKED = 0.4
+"""Share of passes with a kick."""
+BIASES = (0.3, 1.0, 1.0, 3.0)
+"""Of the average transfer."""
+KEEN = (0.0, 0.0, 0.0, 0.25, 0.5, -0.5)
+TOGETHER = (0, 0, 1, 3, 10, 30)
+
+
+def _side(problem: Problem) -> _Side:
+    ranks = rank(problem, 1.0)
+    return _Side(problem, ranks, heirs_of(problem, ranks))
+
+
+def critical(problem: Problem, listed: Listed) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return the transfers (from, to) on a chain of nodes that makes a schedule as long as it is, and the nodes on it
+    that waited for their worker."""
+    _, worker, finish = listed
+    if not worker:
+        return [], []
+    at = {(where, end): node for node, (where, end) in enumerate(zip(worker, finish, strict=True))}
+    node = max(range(len(finish)), key=finish.__getitem__)
+    crossing: list[tuple[int, int]] = []
+    queued: list[int] = []
+    for _ in finish:
+        start = finish[node] - problem.seconds[node] * problem.pace[worker[node]]
+        slack = 1e-9 * start
+        if start <= 0.0:
+            break
+        for other, transfer in problem.before[node]:
+            moved = worker[other] != worker[node]
+            if finish[other] + (transfer if moved else 0.0) >= start - slack:
+                if moved:
+                    crossing.append((other, node))
+                node = other
+                break
+        else:
+            behind = at.get((worker[node], start), -1)
+            if behind < 0:
+                break
+            queued.append(node)
+            node = behind
+    return crossing, queued

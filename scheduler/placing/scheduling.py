@@ -1,0 +1,44 @@
+"""Schedule a graph of arrays: the placement algorithm by itself, without specs, segments or sessions.
+
+Rules of this file: `schedule` is a pure function of (graph, platform, seed).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from raygrad.errors import PlanError
+
+from ..dag import Dag, Platform, Schedule, lower_bound
+from .problem import problem_of
+from .refining import Found, Search
+
+PASSES = 32
+"""Passes over a graph of any size, at about 4 µs per node each."""
+VISITS = 40_000
+"""Nodes visited on top of that: small graphs are searched more thoroughly, within a fraction of a second."""
+
+
+def schedule(dag: Dag, platform: Platform, seed: int = 0) -> Schedule:
+    """Return a good schedule; never worse than HEFT's."""
+    if not len(platform):
+        raise PlanError("the platform has no workers")
+    if not len(dag):
+        return Schedule(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+    problem = problem_of(dag, platform)
+    search = Search(problem, np.random.default_rng(seed), target=lower_bound(dag, platform) * 1.0005)
+    passes = min(PASSES + VISITS // len(dag), PASSES + 4 * len(dag))
+    search.start(passes)
+    search.refine(passes)
+    return as_schedule(dag, platform, search.best)
+
+
+def as_schedule(dag: Dag, platform: Platform, found: Found) -> Schedule:
+    """Return what a search found, with times that run forwards."""
+    worker = np.array(found.listed.worker, np.int64)
+    finish = np.array(found.listed.finish)
+    took = dag.seconds / platform.speed[worker]
+    if found.backwards:
+        start = found.listed.makespan - finish
+        return Schedule(worker, start, start + took)
+    return Schedule(worker, finish - took, finish)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+
+from raygrad.scheduler.dag import Platform, dag_of, upward_rank
+from raygrad.scheduler.placing.problem import falling, problem_of, rank
+
+
+def diamond():
+    return dag_of([1.0, 2.0, 4.0, 1.0], [0, 0, 1, 2], [1, 2, 3, 3], [0.25, 0.25, 0.5, 0.5])
+
+
+def test_a_problem_lists_edges_both_ways_and_the_pace_of_each_worker():
+    problem = problem_of(diamond(), Platform(np.array([1.0, 4.0]), slowness=2.0))
+    assert problem.before == [[], [(0, 0.5)], [(0, 0.5)], [(1, 1.0), (2, 1.0)]]
+    assert problem.after == [[(1, 0.5), (2, 0.5)], [(3, 1.0)], [(3, 1.0)], []]
+    assert problem.pace == [1.0, 0.25]
+    assert problem.fixed == [-1] * 4
+    assert problem.group == [0, 1, 2, 3]
+
+
+def test_a_turned_problem_has_its_edges_turned():
+    problem = problem_of(diamond(), Platform.of(2))
+    turned = problem.turned()
+    assert turned.before is problem.after
+    assert list(turned.order()) == [3, 2, 1, 0]
+    assert turned.turned() == problem
+
+
+def test_ranks_are_upward_ranks_in_either_direction():
+    dag = diamond()
+    problem = problem_of(dag, Platform.of(2))
+    assert rank(problem, 1.0) == upward_rank(dag, 1.0).tolist()
+    assert rank(problem.turned(), 0.5) == [1.0, 3.125, 5.125, 6.375]
+    assert rank(problem_of(dag, Platform(np.array([0.5, 0.25]))), 0.0) == [18.0, 9.0, 15.0, 3.0]
+
+
+def test_equal_keys_keep_a_topological_order_in_either_direction():
+    nothing = dag_of([0.0] * 3, [0, 1], [1, 2], [0.0, 0.0])
+    problem = problem_of(nothing, Platform.of(1))
+    assert falling(problem, rank(problem, 1.0)) == [0, 1, 2]
+    assert falling(problem.turned(), rank(problem.turned(), 1.0)) == [2, 1, 0]
