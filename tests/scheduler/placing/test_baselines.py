@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from raygrad.errors import PlanError
 from raygrad.scheduler.dag import Platform, check, dag_of, upward_rank
 from raygrad.scheduler.placing.baselines import Board, cpop, heft, optimistic_costs, peft
+
+from .graphs import AGAINST_SAGA, RATIOS, Case, drawn
 
 ALL = (heft, cpop, peft)
 
@@ -60,6 +68,121 @@ def test_the_published_example_of_peft():
     assert table[0].tolist() == [64.0, 68.0, 86.0]
     assert peft(dag, three, times=times).makespan == 122.0
     assert heft(dag, three, times=times).makespan == 133.0
+
+
+# ---- anrg-saga -----------------------------------------------------------------------------------------------------
+
+RECORD = Path(__file__).with_name("record_saga.py")
+RECORDED = json.loads(RECORD.with_name("saga.json").read_text())["makespans"]
+
+
+def shape(graph):
+    return dag_of(*graph[:4]), Platform(np.array(graph.speed))
+
+
+def test_what_was_recorded_is_what_shall_be_compared():
+    assert [tuple(one[field] for field in Case._fields) for one in RECORDED] == [tuple(case) for case in AGAINST_SAGA]
+    assert sum("heft" in one for one in RECORDED) >= 30
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: "-".join(str(one[field]) for field in Case._fields))
+def test_heft_and_cpop_are_those_of_saga(recorded):
+    dag, workers = shape(drawn(Case(*(recorded[field] for field in Case._fields))))
+    share = (len(workers) - 1) / (len(workers) + 1)  # see record_saga.py
+    for name, algorithm in (("heft", heft), ("cpop", cpop), ("cpop_as_released", cpop)):
+        if name in recorded:
+            made = algorithm(dag, workers, share=share)
+            check(made, dag, workers)
+            assert made.makespan == pytest.approx(recorded[name], rel=1e-9), name
+
+
+@pytest.mark.slow
+def test_the_record_is_what_saga_gives():
+    pytest.importorskip("saga", reason="anrg-saga is not installed: its figures are those recorded in saga.json")
+    done = subprocess.run([sys.executable, str(RECORD), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# ---- a plain transcription -----------------------------------------------------------------------------------------
+
+
+def plainly(dag, times, order, forced, later):
+    """Workers and starts, each node of `order` on `forced` or where its finish plus `later` is least, by looping over
+    everything."""
+    workers = times.shape[1]
+    worker, start, finish = np.full(len(dag), -1), np.zeros(len(dag)), np.zeros(len(dag))
+    for node in order:
+        edges = np.flatnonzero(dag.target == node)
+        choices = []
+        for one in range(workers) if node not in forced else [forced[node]]:
+            begin = 0.0
+            for edge in edges:
+                source = dag.source[edge]
+                begin = max(begin, finish[source] + (dag.transfer[edge] if worker[source] != one else 0.0))
+            for other in sorted(np.flatnonzero(worker == one), key=lambda other: start[other]):
+                if begin + times[node, one] <= start[other]:
+                    break
+                begin = max(begin, finish[other])
+            choices.append((begin + times[node, one] + later[node, one], one, begin))
+        _, worker[node], start[node] = min(choices)
+        finish[node] = start[node] + times[node, worker[node]]
+    return worker, start
+
+
+def longest(dag, seconds, starts, ends):
+    """Per node the longest time over all ways that go from it along edges, from `starts` to `ends`."""
+
+    @cache
+    def of(node):
+        ways = [dag.transfer[edge] + of(ends[edge]) for edge in np.flatnonzero(starts == node)]
+        return seconds[node] + max(ways, default=0.0)
+
+    return np.array([of(node) for node in range(len(dag))])
+
+
+@pytest.mark.parametrize("ccr", RATIOS)
+@pytest.mark.parametrize("seed", range(4))
+def test_each_is_what_its_paper_says_word_by_word(ccr, seed):
+    dag, workers = shape(drawn(Case(25, 3, ccr, seed=seed)))
+    times = dag.seconds[:, None] / workers.speed
+    mean = times.mean(axis=1)
+    nothing = np.zeros_like(times)
+    up = longest(dag, mean, dag.source, dag.target)
+    down = longest(dag, mean, dag.target, dag.source) - mean
+
+    def ready_first(priority):
+        order = []
+        while len(order) < 25:
+            ready = [n for n in range(25) if n not in order and {*dag.source[dag.target == n].tolist()} <= {*order}]
+            order.append(max(ready, key=lambda node: priority[node]))
+        return order
+
+    @cache
+    def optimistic(node, one):
+        return max(
+            (
+                min(
+                    optimistic(dag.target[edge], other)
+                    + times[dag.target[edge], other]
+                    + (dag.transfer[edge] if other != one else 0.0)
+                    for other in range(3)
+                )
+                for edge in np.flatnonzero(dag.source == node)
+            ),
+            default=0.0,
+        )
+
+    critical = np.flatnonzero(np.isclose(up + down, up.max(), rtol=1e-12))
+    favoured = int(times[critical].sum(axis=0).argmin())
+    table = np.array([[optimistic(node, one) for one in range(3)] for node in range(25)])
+    for made, order, forced, later in (
+        (heft(dag, workers), np.argsort(-up), {}, nothing),
+        (cpop(dag, workers), ready_first(up + down), dict.fromkeys(critical.tolist(), favoured), nothing),
+        (peft(dag, workers), ready_first(table.mean(axis=1)), {}, table),
+    ):
+        worker, start = plainly(dag, times, order, forced, later)
+        assert made.worker.tolist() == worker.tolist()
+        assert made.start == pytest.approx(start, rel=1e-12)
 
 
 # ---- what holds of every schedule ----------------------------------------------------------------------------------
