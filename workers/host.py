@@ -179,7 +179,7 @@ class WorkerHost:
         started = time.perf_counter()
         report.began = time.monotonic() - unpacking
         position = 0
-        slots: list[Any] = [None] * program.slots
+        slots: list[Any] = [None] * (program.slots + 1)  # the last, number -1, takes what nobody reads
         callers = state.here
         state.here = Modes()  # none of the caller's, and none that user code leaves behind (DR-10)
         state.passes = callers.passes

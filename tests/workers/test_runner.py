@@ -55,6 +55,15 @@ def test_an_op_runs_its_kernel_on_bare_arrays() -> None:
     assert values[2].tolist() == [3.0, 6.0]
 
 
+@pytest.mark.parametrize("role", [ROLE_OP, ROLE_SUM])
+def test_a_result_that_nobody_reads_takes_nobody_s_place(role: str) -> None:
+    """A holder may die between the choice of what runs and the graph's being built."""
+    unread = op("mul", (0, 0)) if role == ROLE_OP else Node(ROLE_SUM, "sum", (), (0, 0), (0,), ())
+    graph = Graph((VECTOR,), (0,), (op("sin", (0,)), unread), ((1, KEEP_ON_WORKER),))
+    _, values = run(graph, [np.array([1.0, 2.0])])
+    assert values[1].tolist() == np.sin([1.0, 2.0]).tolist()
+
+
 def test_a_vjp_gives_the_wanted_gradients_in_their_operands_shapes() -> None:
     scalar = Spec("array", (), "float64", "cpu")
     vjp = Node(ROLE_OP, "mul", (VJP,), (0, 1, 2), (1,), ((), (0, 1), (0, 1), (0,)))
