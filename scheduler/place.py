@@ -2,19 +2,18 @@
 
 Rules of this file: a placement is a pure function of (graph, residency, costs, cluster, seed); ties are broken by
 index. What must hold comes first (`Constraints`): the kinds of device that a node needs, `pin`, `near`. Among what is
-left, three placements are tried and the one whose segments are predicted to end first is taken:
+left, several placements are tried and the one whose segments are predicted to end first is taken:
 
 - everything on one worker: the one that holds most of what the graph reads;
 - HEFT: nodes by upward rank, each where it finishes earliest, idle gaps included (Topcuoglu et al., 2002);
 - the same greedy choice in depth-first order. HEFT advances all branches together, so that moving the next node of
-  any one of them never seems worth a hop; finishing one branch before the next shows that the other worker is idle.
-
-Fan-ins of many branches are placed like any other node; refinement by boundary moves belongs after the choice.
+  any one of them never seems worth a hop; finishing one branch before the next shows that the other worker is idle;
+- what a search over schedules finds from there (`placing.refining`), for as long as that pays: it may take a share of
+  the time by which a run would be shorter if all work were divided perfectly.
 """
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,12 +22,22 @@ from raygrad.errors import PlanError
 from raygrad.proto.graph import KIND_ARRAY, Node
 
 from .costs import Costs
+from .placing.draws import Draws
+from .placing.listing import PLAIN
+from .placing.problem import Edges, Problem, depth_first, rank
+from .placing.refining import Search
 from .plan import Cluster
-from .priced import Links, Priced, link
+from .priced import Priced, link
 from .segment import Block, cut
 
-GAPS_KEPT = 16
-"""Idle gaps remembered per worker for insertion: the latest ones; older ones are hardly ever reachable."""
+EFFORT = 0.1
+"""Share of the time still to be saved in one run that the search may take."""
+VISIT_SECONDS = 4e-6
+"""What a pass of the search takes per node."""
+PASSES = 32
+"""The most passes of the search, however much there is to gain."""
+JUDGED = 2
+"""Schedules of the search whose segments are cut and timed: the best ones."""
 
 
 class Placement(NamedTuple):
@@ -56,18 +65,17 @@ def place(priced: Priced, residency: Sequence[int], costs: Costs, cluster: Clust
         only = (0,) * count
         made = cut(priced, None, only, residency, costs)
         return Placement(only, made.blocks, made.seconds)
-    links: Links | None = None
     best: Placement | None = None
+    work = sum(priced.seconds)
     single = _single_worker(priced, constraints, residency, workers, seed)
     if single >= 0:
         node_worker = (single,) * count
         made = cut(priced, None, node_worker, residency, costs)
         best = Placement(node_worker, made.blocks, made.seconds)
-        if sum(priced.seconds) * (workers - 1) / workers <= costs.hop_seconds:
+        if work * (workers - 1) / workers <= costs.hop_seconds:
             return best  # even a perfect division would not earn the hop
     links = link(priced)
-    for order in [range(count)] if constraints.all_forced() else [by_rank(priced, workers), depth_first(links)]:
-        node_worker = tuple(_earliest_finish(order, priced, constraints, residency, workers, seed))
+    for node_worker in _tried(priced, constraints, residency, workers, seed):
         if best is not None and node_worker == best.node_worker:
             continue
         made = cut(priced, links, node_worker, residency, costs)
@@ -176,134 +184,62 @@ def _single_worker(priced: Priced, constraints: Constraints, residency: Sequence
     return max(can, key=lambda worker: (saved[worker], -((worker - seed) % workers)), default=-1)
 
 
-def by_rank(priced: Priced, workers: int) -> list[int]:
-    """Return the nodes by falling upward rank: the predicted time from a node's start to the end of everything that
-    depends on it. A topological order, because every node takes time."""
-    below = [0.0] * len(priced.seconds)
-    rank = [0.0] * len(priced.seconds)
-    share = (workers - 1) / workers  # of the pairs of workers, those between which a transfer is needed
+def _tried(
+    priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int, seed: int
+) -> list[tuple[int, ...]]:
+    """Return placements that use several workers, by the search's own estimate the best first."""
+    count = len(priced.seconds)
+    problem = problem_of(priced, constraints, residency, workers)
+    held = len(problem) - count
+    if constraints.all_forced():
+        return [tuple(constraints.forced[root] for root in constraints.group)]
+    search = Search(problem, Draws(seed))
+    search.try_pass(False, depth_first(problem), PLAIN)
+    deep = search.best
+    search.start(2)
+    bound = max(*rank(problem, 0.0), sum(priced.seconds) / workers)
+    passes = int(min(PASSES, EFFORT * (search.best.listed.makespan - bound) / (VISIT_SECONDS * len(problem))))
+    search.start(passes)
+    search.refine(passes)
+    found = search.pool[:JUDGED]
+    if deep not in found:
+        found.append(deep)
+    return [tuple(one.listed.worker[held:]) for one in found]
+
+
+def problem_of(priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int) -> Problem:
+    """Return the problem of placing a graph's nodes; before them come the externals that a worker holds, as nodes that
+    take no time there."""
     nodes, maker, transfer = priced.graph.nodes, priced.maker, priced.transfer
-    for index in range(len(nodes) - 1, -1, -1):
-        mine = rank[index] = priced.seconds[index] + below[index]
-        for value in nodes[index].inputs:
-            if value >= 0:
-                source = maker[value]
-                if source >= 0:
-                    above = mine + share * transfer[value]
-                    if above > below[source]:
-                        below[source] = above
-    return sorted(range(len(nodes)), key=lambda index: (-rank[index], index))
-
-
-def depth_first(links: Links) -> list[int]:
-    """Return the nodes in a topological order that follows what a node has just made possible."""
-    missing = [len(one) for one in links.before]
-    stack = [index for index in range(len(missing) - 1, -1, -1) if not missing[index]]
-    order: list[int] = []
-    while stack:
-        index = stack.pop()
-        order.append(index)
-        for reader in reversed(links.after[index]):
-            missing[reader] -= 1
-            if not missing[reader]:
-                stack.append(reader)
-    return order
-
-
-class _Idle:
-    """The idle time of one worker: all after `free`, and the gaps before it."""
-
-    __slots__ = ("free", "gaps")
-
-    def __init__(self) -> None:
-        self.free = 0.0
-        self.gaps: list[tuple[float, float]] = []
-
-    def start(self, ready: float, seconds: float) -> float:
-        """Return the earliest start of work of that length which is ready then."""
-        for begin, end in self.gaps:
-            begin = max(begin, ready)
-            if begin + seconds <= end:
-                return begin
-        return max(self.free, ready)
-
-    def take(self, start: float, seconds: float, least: float) -> None:
-        """Use the time; remember what is left idle before it if that is at least `least` long."""
-        if start >= self.free:
-            if start - self.free >= least:
-                self.gaps.append((self.free, start))
-                del self.gaps[:-GAPS_KEPT]
-            self.free = start + seconds
-            return
-        for position, (begin, end) in enumerate(self.gaps):
-            if begin <= start < end:
-                del self.gaps[position]
-                for left in ((begin, start), (start + seconds, end)):
-                    if left[1] - left[0] >= least:
-                        insort(self.gaps, left)
-                return
-
-
-def _earliest_finish(
-    order: Sequence[int],
-    priced: Priced,
-    constraints: Constraints,
-    residency: Sequence[int],
-    workers: int,
-    seed: int,
-) -> list[int]:
-    """Place the nodes one by one, in a topological order, each where it finishes earliest; return their workers.
-
-    The first node of a group to be placed chooses for the group.
-    """
-    nodes, maker, transfer, seconds = priced.graph.nodes, priced.maker, priced.transfer, priced.seconds
-    group, allowed = constraints.group, constraints.allowed
-    chosen = dict(constraints.forced)
-    placed = [-1] * len(nodes)
-    finish = [0.0] * len(nodes)
-    idle = [_Idle() for _ in range(workers)]
-    everyone = sorted(range(workers), key=lambda worker: (worker - seed) % workers)
-    least = min(seconds, default=0.0)
-    for index in order:
-        here: dict[int, float] = {}  # per worker that has something of the inputs, when all that it has is there
-        far = next_far = 0.0  # the latest arrival anywhere else, and the latest from another worker than `far_from`
-        far_from = -1
-        for value in nodes[index].inputs:
+    held = {value: number for number, value in enumerate(_held(residency))}
+    shift = len(held)
+    before: Edges = [[] for _ in held]
+    after: Edges = [[] for _ in range(shift + len(nodes))]
+    for index, node in enumerate(nodes, shift):
+        read: dict[int, float] = {}  # per node that makes some of the inputs, the longest transfer
+        for value in node.inputs:
             if value < 0:
                 continue
             source = maker[value]
-            if source >= 0:
-                home, made = placed[source], finish[source]
-            else:
-                home, made = residency[value], 0.0
-                if home < 0:
-                    continue
-            if made > here.get(home, -1.0):
-                here[home] = made
-            made += transfer[value]
-            if home == far_from:
-                far = max(far, made)
-            elif made > far:
-                far, next_far, far_from = made, far, home
-            elif made > next_far:
-                next_far = made
-        cost, root = seconds[index], group[index]
-        worker = chosen.get(root, -1)
-        if worker >= 0:
-            ready = max(here.get(worker, 0.0), next_far if worker == far_from else far)
-            start = idle[worker].start(ready, cost)
-        else:
-            start = -1.0
-            some = allowed.get(root)
-            for one in everyone:
-                if some is not None and one not in some:
-                    continue
-                ready = max(here.get(one, 0.0), next_far if one == far_from else far)
-                begin = idle[one].start(ready, cost)
-                if worker < 0 or begin < start:
-                    worker, start = one, begin
-            chosen[root] = worker
-        idle[worker].take(start, cost, least)
-        placed[index] = worker
-        finish[index] = start + cost
-    return placed
+            source = source + shift if source >= 0 else held.get(value, -1)
+            if source >= 0 and transfer[value] > read.get(source, -1.0):
+                read[source] = transfer[value]
+        before.append([*read.items()])
+        for source, cost in read.items():
+            after[source].append((index, cost))
+    fixed = [residency[value] for value in held] + [-1] * len(nodes)
+    for root, worker in constraints.forced.items():
+        fixed[shift + root] = worker
+    return Problem(
+        seconds=[0.0] * shift + priced.seconds,
+        before=before,
+        after=after,
+        pace=[1.0] * workers,
+        group=[*range(shift), *[shift + root for root in constraints.group]] if shift else constraints.group,
+        fixed=fixed,
+        allowed={shift + root: tuple(sorted(some)) for root, some in constraints.allowed.items()},
+    )
+
+
+def _held(residency: Sequence[int]) -> list[int]:
+    return [value for value, home in enumerate(residency) if home >= 0]

@@ -109,3 +109,18 @@ def falling(problem: Problem, key: list[float]) -> list[int]:
     else:
         order = np.argsort(values, kind="stable")
     return order.tolist()
+
+
+def depth_first(problem: Problem) -> list[int]:
+    """Return the nodes in a topological order that follows what a node has just made possible."""
+    missing = [len(read) for read in problem.before]
+    stack = [node for node in reversed(problem.order()) if not missing[node]]
+    order: list[int] = []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        for other, _ in reversed(problem.after[node]):
+            missing[other] -= 1
+            if not missing[other]:
+                stack.append(other)
+    return order

@@ -1,6 +1,6 @@
 """Search among schedules: passes of list scheduling over the best ones known, forwards and backwards in turn.
 
-Rules of this file: deterministic by the generator passed in; effort is counted in nodes visited, not in time.
+Rules of this file: deterministic by the draws passed in; effort is counted in nodes visited, not in time.
 
 A pass over a schedule takes its nodes in the order that the schedule read from its other end gives: by the time from
 a node's start to the end of everything, communication counted only where it happens. It keeps nodes where they were
@@ -11,16 +11,24 @@ beside a transfer on the critical chain are told to be where the other end of it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
+from math import log
 from typing import NamedTuple
 
-import numpy as np
-
+from .draws import Draws
 from .listing import PLAIN, Listed, Taste, heirs_of, listing
 from .problem import Problem, falling, rank
 
 POOL = 4
 """Schedules kept to go on from."""
+KICKED = 0.4
+"""Share of passes with a kick."""
+BIASES = (0.3, 1.0, 1.0, 3.0)
+"""Of the average transfer."""
+KEEN = (0.0, 0.0, 0.0, 0.25, 0.5, -0.5)
+"""Of a transfer: 0 is what HEFT does, above it stays, below it leaves early."""
+TOGETHER = (0, 0, 1, 3, 10, 30)
+"""Nodes kicked along with one."""
 
 
 class Found(NamedTuple):
@@ -30,25 +38,32 @@ class Found(NamedTuple):
     backwards: bool
 
 
-@dataclass(slots=True)
 class _Side:
-    """The problem in one direction of time, with what passes in that direction need."""
+    """The problem in one direction of time, with what passes in that direction need, made when first asked for."""
 
-    problem: Problem
-    ranks: list[float]
-    heirs: list[tuple[int, float]]
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    @cached_property
+    def ranks(self) -> list[float]:
+        return rank(self.problem, 1.0)
+
+    @cached_property
+    def heirs(self) -> list[tuple[int, float]]:
+        return heirs_of(self.problem, self.ranks)
 
 
 class Search:
     """The schedules found so far, best first. Use: `start`, then `refine`."""
 
-    def __init__(self, problem: Problem, generator: np.random.Generator, target: float = 0.0) -> None:
-        self.sides = [_side(problem), _side(problem.turned())]
-        self.generator = generator
+    def __init__(self, problem: Problem, draws: Draws, target: float = 0.0) -> None:
+        self.sides = [_Side(problem), _Side(problem.turned())]
+        self.draws = draws
         self.target = target
         """A makespan that is good enough to stop at."""
         self.pool: list[Found] = []
         self.passes = 0
+        self._started: set[tuple[bool, bool, bool]] = set()
         edges = [transfer for after in problem.after for _, transfer in after]
         self.transfer = sum(edges) / len(edges) if edges else 0.0
 
@@ -78,11 +93,14 @@ class Search:
         del self.pool[POOL:]
 
     def start(self, passes: int) -> None:
-        """Make up to that many passes from scratch: HEFT and others, each forwards and backwards."""
+        """Make passes from scratch, HEFT first and each kind once, until there have been that many in all."""
         for with_edges, looks_ahead in ((True, False), (True, True), (False, False), (False, True)):
             for backwards in (False, True):
                 if self.passes >= passes or self.done:
                     return
+                if (with_edges, looks_ahead, backwards) in self._started:
+                    continue
+                self._started.add((with_edges, looks_ahead, backwards))
                 side = self.sides[backwards]
                 ranks = side.ranks if with_edges else rank(side.problem, 0.0)
                 taste = Taste(heirs=side.heirs) if looks_ahead else PLAIN
@@ -90,40 +108,34 @@ class Search:
 
     def refine(self, passes: int) -> None:
         """Make passes over the best schedules until there have been that many in all."""
-        draw = self.generator
+        draws = self.draws
         while self.passes < passes and not self.done:
-            u = draw.random(6).tolist()
-            base = self.pool[min(int(-np.log(1.0 - u[0])), len(self.pool) - 1)]
-            backwards = not base.backwards
-            side = self.sides[backwards]
-            hint = base.listed.worker
-            if u[1] < KICKED:
-                hint = self._kicked(base)
+            base = self.pool[min(int(-log(1.0 - draws.random())), len(self.pool) - 1)]  # mostly the best
+            side = self.sides[not base.backwards]
             taste = Taste(
-                hint=hint,
-                bias=self.transfer * BIASES[int(u[2] * len(BIASES))],
-                keen=KEEN[int(u[3] * len(KEEN))],
-                heirs=side.heirs if u[4] < 0.5 else (),
-                snug=u[5] < 0.5,
+                hint=self._kicked(base) if draws.random() < KICKED else base.listed.worker,
+                bias=self.transfer * draws.one_of(BIASES),
+                keen=draws.one_of(KEEN),
+                heirs=side.heirs if draws.random() < 0.5 else (),
+                snug=draws.random() < 0.5,
             )
-            self.try_pass(backwards, falling(side.problem, base.listed.finish), taste)
+            self.try_pass(not base.backwards, falling(side.problem, base.listed.finish), taste)
 
     def _kicked(self, found: Found) -> list[int]:
         """Return the workers of a schedule with some nodes on its critical chain told to move."""
-        problem = self.sides[found.backwards].problem
+        problem, draws = self.sides[found.backwards].problem, self.draws
         worker = found.listed.worker
         hint = worker.copy()
         crossing, queued = critical(problem, found.listed)
-        draw = self.generator
-        for _ in range(int(draw.integers(1, 4))):
-            if crossing and (not queued or draw.random() < 0.6):
-                one, other = crossing[int(draw.integers(len(crossing)))]
-                if draw.random() < 0.5:
+        workers = range(len(problem.pace))
+        for _ in range(draws.one_of((1, 2, 3))):
+            if crossing and (not queued or draws.random() < 0.6):
+                one, other = draws.one_of(crossing)
+                if draws.random() < 0.5:
                     one, other = other, one
-                self._move(problem, hint, other, worker[one], int(draw.choice(TOGETHER)))
+                self._move(problem, hint, other, worker[one], draws.one_of(TOGETHER))
             elif queued:
-                node = queued[int(draw.integers(len(queued)))]
-                self._move(problem, hint, node, int(draw.integers(len(problem.pace))), int(draw.choice(TOGETHER)))
+                self._move(problem, hint, draws.one_of(queued), draws.one_of(workers), draws.one_of(TOGETHER))
         return hint
 
     @staticmethod
@@ -140,19 +152,6 @@ class Search:
                         hint[other] = to
                         others -= 1
                         front.append(other)
-
-
-KICKED = 0.4
-"""Share of passes with a kick."""
-BIASES = (0.3, 1.0, 1.0, 3.0)
-"""Of the average transfer."""
-KEEN = (0.0, 0.0, 0.0, 0.25, 0.5, -0.5)
-TOGETHER = (0, 0, 1, 3, 10, 30)
-
-
-def _side(problem: Problem) -> _Side:
-    ranks = rank(problem, 1.0)
-    return _Side(problem, ranks, heirs_of(problem, ranks))
 
 
 def critical(problem: Problem, listed: Listed) -> tuple[list[tuple[int, int]], list[int]]:

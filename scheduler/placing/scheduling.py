@@ -10,6 +10,7 @@ import numpy as np
 from raygrad.errors import PlanError
 
 from ..dag import Dag, Platform, Schedule, lower_bound
+from .draws import Draws
 from .problem import problem_of
 from .refining import Found, Search
 
@@ -26,7 +27,7 @@ def schedule(dag: Dag, platform: Platform, seed: int = 0) -> Schedule:
     if not len(dag):
         return Schedule(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
     problem = problem_of(dag, platform)
-    search = Search(problem, np.random.default_rng(seed), target=lower_bound(dag, platform) * 1.0005)
+    search = Search(problem, Draws(seed), target=lower_bound(dag, platform) * 1.0005)
     passes = min(PASSES + VISITS // len(dag), PASSES + 4 * len(dag))
     search.start(passes)
     search.refine(passes)

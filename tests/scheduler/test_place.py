@@ -3,9 +3,9 @@ import pytest
 from raygrad.errors import PlanError
 from raygrad.proto.graph import Node, Spec
 from raygrad.scheduler.costs import Costs
-from raygrad.scheduler.place import by_rank, depth_first, place
+from raygrad.scheduler.place import constrain, place, problem_of
 from raygrad.scheduler.plan import Cluster, WorkerSpec
-from raygrad.scheduler.priced import link, price
+from raygrad.scheduler.priced import price
 
 COSTS = Costs()
 
@@ -200,19 +200,6 @@ def test_the_prediction_is_never_worse_than_that_of_one_worker(builder):
         assert placed(graph, 4).seconds <= placed(graph, 1).seconds
 
 
-@pytest.mark.parametrize("order", ["rank", "depth"])
-def test_the_orders_that_are_tried_are_topological(builder, order):
-    graph, _ = branches(builder, 4, 5)
-    priced = price(graph, COSTS)
-    links = link(priced)
-    nodes = by_rank(priced, 2) if order == "rank" else depth_first(links)
-    seen: set[int] = set()
-    for index in nodes:
-        assert seen.issuperset(links.before[index])
-        seen.add(index)
-    assert len(seen) == len(graph.nodes)
-
-
 def test_an_idle_gap_is_used(builder):
     build = builder(externals=2)
     big = build.spec(Spec("array", (1000, 1000), "float64"))
@@ -222,3 +209,18 @@ def test_an_idle_gap_is_used(builder):
         build.function("g", 1)
     workers = placed(build.graph()).node_worker
     assert 1 in workers[2:]
+
+
+def test_what_a_worker_holds_is_a_node_there_and_inputs_of_one_maker_are_one_edge(builder):
+    build = builder(externals=3)
+    context, out = build.function("f", 0, 1)
+    build.function_vjp("f", context, out, 2)
+    priced = price(build.graph(), COSTS)
+    residency = [-1, 1, 0]
+    problem = problem_of(priced, constrain(priced, residency, Cluster.of(2)), residency, 2)
+    transfer = max(priced.transfer[context], priced.transfer[out])
+    assert problem.before == [[], [], [(0, priced.transfer[1])], [(2, transfer), (1, priced.transfer[2])]]
+    assert problem.after == [[(2, priced.transfer[1])], [(3, priced.transfer[2])], [(3, transfer)], []]
+    assert problem.fixed == [1, 0, -1, -1]
+    assert problem.group == [0, 1, 2, 2]
+    assert problem.seconds == [0.0, 0.0, *priced.seconds]

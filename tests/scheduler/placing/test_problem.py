@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from raygrad.scheduler.dag import Platform, dag_of, upward_rank
-from raygrad.scheduler.placing.problem import falling, problem_of, rank
+from raygrad.scheduler.placing.problem import depth_first, falling, problem_of, rank
 
 
 def diamond():
@@ -40,3 +40,9 @@ def test_equal_keys_keep_a_topological_order_in_either_direction():
     problem = problem_of(nothing, Platform.of(1))
     assert falling(problem, rank(problem, 1.0)) == [0, 1, 2]
     assert falling(problem.turned(), rank(problem.turned(), 1.0)) == [2, 1, 0]
+
+
+def test_depth_first_ends_one_branch_before_the_next():
+    two = problem_of(dag_of([1.0] * 5, [0, 1, 2, 3], [2, 3, 4, 4], [1.0] * 4), Platform.of(1))
+    assert depth_first(two) == [0, 2, 1, 3, 4]
+    assert depth_first(two.turned()) == [4, 2, 0, 3, 1]

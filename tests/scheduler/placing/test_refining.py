@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from raygrad.scheduler.dag import Platform, dag_of
+from raygrad.scheduler.placing.draws import Draws
 from raygrad.scheduler.placing.listing import Listed
 from raygrad.scheduler.placing.problem import problem_of
 from raygrad.scheduler.placing.refining import POOL, Search, critical
@@ -17,7 +18,7 @@ def tree(depth=6):
 
 
 def search(problem, seed=0, target=0.0):
-    return Search(problem, np.random.default_rng(seed), target)
+    return Search(problem, Draws(seed), target)
 
 
 def test_the_pool_is_sorted_and_small():

@@ -1,0 +1,34 @@
+"""Chance for a search, by a seed: equal on every machine and with every version of NumPy.
+
+Rules of this file: the whole state is one integer. SplitMix64 (Steele, Lea and Flood, 2014).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_MASK = (1 << 64) - 1
+
+
+class Draws:
+    """A sequence of draws that its seed decides."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed & _MASK
+
+    def random(self) -> float:
+        """Return a number from 0 up to, but not, 1."""
+        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = self._state
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        return ((mixed ^ (mixed >> 31)) >> 11) * 2.0**-53
+
+    def one_of(self, some: Sequence[T]) -> T:
+        """Return one of some, each equally likely."""
+        return some[int(self.random() * len(some))]
