@@ -20,6 +20,8 @@ class WorkerSpec:
     name: str
     devices: tuple[str, ...] = ("cpu",)
     """Device kinds ("cpu", "cuda") or devices ("cuda:0"); a node runs where the kind of its specs is offered."""
+    memory: int | None = None
+    """Bytes that values of one run may take there at once, a hard limit; None for no limit. See `room`."""
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -18,6 +18,7 @@ from raygrad.proto.program import Program
 from .costs import Costs
 from .crossing import cross
 from .lower import lower
+from .order import arrange, hold
 from .place import place
 from .plan import Cluster, Plan
 from .predict import predict
@@ -94,7 +95,7 @@ class Planner:
 def make_plan(
     graph: Graph, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int, key: bytes
 ) -> Planned:
-    """Plan a graph: price it, place it, cut it, decide what crosses, lower it. Pure. See `Planner.plan`.
+    """Plan a graph: price it, place it, order and cut it, decide what crosses, lower it. Pure. See `Planner.plan`.
 
     Raises PlanError.
     """
@@ -104,15 +105,17 @@ def make_plan(
         raise PlanError(f"a residency is none of the {len(cluster.workers)} workers")
     priced = price(graph, costs)
     placement = place(priced, residency, costs, cluster, seed)
-    crossing = cross(priced, placement.blocks, residency)
+    blocks = arrange(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
+    crossing = cross(priced, blocks, residency)
+    segments = hold(crossing.segments, cluster)
     plan = Plan(
         hash=blake2b(repr((key, residency, cluster, costs, seed)).encode(), digest_size=16).digest(),
         workers=tuple(worker.name for worker in cluster.workers),
-        segments=crossing.segments,
+        segments=segments,
         node_worker=placement.node_worker,
         kept=crossing.kept,
         open_ended=graph.open_ended,
         crossing_bytes=crossing.crossing_bytes,
-        predicted_seconds=predict(crossing.segments, priced, residency, costs),
+        predicted_seconds=predict(segments, priced, residency, costs),
     )
     return Planned(plan, lower(graph, plan))

@@ -46,9 +46,21 @@ def cut(priced: Priced, links: Links | None, node_worker: Sequence[int], residen
     if links is None or all(worker == node_worker[0] for worker in node_worker):
         blocks = [Block(node_worker[0], list(range(len(nodes))))]
         return Clock(priced, node_worker, residency, costs).run(blocks)
+    return divide(priced, links, _in_order(links, node_worker, priced.graph.open_ended), node_worker, residency, costs)
+
+
+def divide(
+    priced: Priced,
+    links: Links,
+    blocks: Sequence[Block],
+    node_worker: Sequence[int],
+    residency: Sequence[int],
+    costs: Costs,
+) -> Cut:
+    """Cut blocks further, where a worker would wait for longer than a call costs, and predict how long they take."""
     pieces: list[Block] = []
     awaited = _awaited(links, node_worker)
-    for block in _in_order(links, node_worker, priced.graph.open_ended):
+    for block in blocks:
         pieces.extend(_cut_after_awaited(block, awaited, priced.seconds, costs.call_seconds))
     return Clock(priced, node_worker, residency, costs).run(pieces)
 

@@ -1,0 +1,345 @@
+"""In which order each worker runs its nodes: as fast as possible within its memory, and no more wasteful than that.
+
+Rules of this file: it moves no node to another worker. Nothing here knows of microbatches: branches of one graph come
+out one forward, one backward in turn because
+
+- among nodes whose inputs have come, those of backward go first, since they give room back; then the oldest, by their
+  place in an order that ends what it has begun (`thrifty`);
+- under a limit, a node that takes more room is admitted only if all can still be ended within the limit (`Ledger`).
+
+Without a limit the order of placement stands, unless it would hold much: then orders under limits of our own choice
+are tried, and the one that needs least is taken among those that are as fast as any. A worker with a limit is held to
+its order whatever happens (`hold`): else it would run ahead while it waits, into memory that it does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+
+from raygrad.errors import PlanError
+
+from .costs import Costs
+from .plan import Cluster, Segment
+from .priced import Links, Priced, link
+from .room import Ledger, Room
+from .segment import Block, Cut, divide
+
+WORTH_BYTES = 32 * 2**20
+"""A worker that needs less than this at its peak is not worth another order."""
+MOST_NODES = 50_000
+"""Graphs with more nodes than this are reordered only under a limit: it takes about 50 µs per node and try."""
+AS_FAST = 1.01
+"""An order that takes at most this factor longer than the fastest counts as fast as any."""
+SHARES = (0.0, 0.125, 0.25, 0.5)
+"""Limits of our own: these shares of the way from what the thriftiest order needs to what the fastest does."""
+CANDIDATES = 8
+"""How many nodes that are ready are asked whether they fit, before a worker waits for something to be given back."""
+
+
+def arrange(
+    priced: Priced,
+    blocks: Sequence[Block],
+    node_worker: Sequence[int],
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+) -> list[Block]:
+    """Return the nodes of all blocks in blocks again: on the same workers, in an order that keeps to their memory.
+
+    Raises PlanError, naming how much memory would do, if a worker's is too small for all orders known here.
+    """
+    limits = [worker.memory for worker in cluster.workers]
+    limited = any(limit is not None for limit in limits)
+    count = len(node_worker)
+    if not count or not (limited or _worth_trying(priced, node_worker)):
+        return list(blocks)
+    room = Room(priced, node_worker, residency, len(limits))
+    given = _sequences(blocks, len(limits))
+    peaks = room.peaks(given)
+    if not limited and max(peaks) < WORTH_BYTES:
+        return list(blocks)
+    links = link(priced)
+    fits = all(limit is None or peak <= limit for peak, limit in zip(peaks, limits, strict=False))
+    known = [thrifty(priced, links), list(range(count)), [index for block in blocks for index in block.nodes]]
+    base = _base(room, known, node_worker, cluster)
+    lowest = room.peaks(_by_worker(base, node_worker, len(limits)))
+    maker = _Lister(priced, links, node_worker, residency, costs, room, base)
+    tried: list[tuple[Cut, int]] = []
+    if fits:
+        made = divide(priced, links, blocks, node_worker, residency, costs)
+        tried.append((made, sum(peaks)))
+    if limited:
+        shares: list[list[int | None]] = [limits]
+    else:
+        shares = [
+            [low + int(share * max(high - low, 0)) for low, high in zip(lowest, peaks, strict=False)]
+            for share in SHARES
+        ]
+    for some in shares:
+        sequences = maker.run(some)
+        ordered = follow(links, sequences, node_worker)
+        made = divide(priced, links, ordered, node_worker, residency, costs)
+        tried.append((made, sum(room.peaks(_sequences(ordered, len(limits))))))
+    fastest = min(made.seconds for made, _ in tried)
+    chosen, _ = min(tried, key=lambda one: (one[0].seconds > AS_FAST * fastest, one[1], one[0].seconds))
+    return _fit(room, chosen.blocks, limits)
+
+
+def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
+    """Have every segment of a worker with a limit wait for the one before it, so that their order is kept."""
+    previous: dict[int, int] = {}
+    held: list[Segment] = []
+    for index, segment in enumerate(segments):
+        if cluster.workers[segment.worker].memory is not None:
+            before = previous.get(segment.worker, -1)
+            if before >= 0 and before not in segment.after:
+                segment = replace(segment, after=tuple(sorted((*segment.after, before))))
+            previous[segment.worker] = index
+        held.append(segment)
+    return tuple(held)
+
+
+def thrifty(priced: Priced, links: Links) -> list[int]:
+    """Return the nodes in a topological order that ends what it has begun: backward as soon as it can be, then what
+    was made possible last."""
+    missing = [len(one) for one in links.before]
+    backward = _backward(priced, links)
+    ready: list[tuple[bool, int, int]] = []
+    held_back = len(missing) - 1 if priced.graph.open_ended else -1
+    for index, count in enumerate(missing):
+        if not count and index != held_back:
+            heappush(ready, (not backward[index], 0, index))
+    order: list[int] = []
+    while ready:
+        index = heappop(ready)[2]
+        order.append(index)
+        for reader in links.after[index]:
+            missing[reader] -= 1
+            if not missing[reader] and reader != held_back:
+                heappush(ready, (not backward[reader], -len(order), reader))
+    if held_back >= 0:
+        order.append(held_back)
+    return order
+
+
+def follow(links: Links, sequences: Sequence[Sequence[int]], node_worker: Sequence[int]) -> list[Block]:
+    """Return the coarsest blocks in which each worker runs its nodes in its sequence; any sequences that belong to
+    one topological order of all nodes will do. A node that is in none of them, the last, comes last."""
+    missing = [len(one) for one in links.before]
+    place = [0] * len(sequences)
+    blocks: list[Block] = []
+    waiting = [worker for worker, sequence in enumerate(sequences) if sequence and not missing[sequence[0]]]
+    for worker in waiting:
+        block: list[int] = []
+        sequence = sequences[worker]
+        while place[worker] < len(sequence) and not missing[sequence[place[worker]]]:
+            index = sequence[place[worker]]
+            place[worker] += 1
+            block.append(index)
+            for reader in links.after[index]:
+                missing[reader] -= 1
+                other = node_worker[reader]
+                if not missing[reader] and other != worker:
+                    waiting.append(other)
+        if block:
+            blocks.append(Block(worker, block))
+    last = len(node_worker) - 1
+    if sum(map(len, sequences)) == last:
+        if blocks and blocks[-1].worker == node_worker[last]:
+            blocks[-1].nodes.append(last)
+        else:
+            blocks.append(Block(node_worker[last], [last]))
+    return blocks
+
+
+class _Lister:
+    """Lists the nodes of every worker in virtual time: each takes the best of what has come to it and fits."""
+
+    def __init__(
+        self,
+        priced: Priced,
+        links: Links,
+        node_worker: Sequence[int],
+        residency: Sequence[int],
+        costs: Costs,
+        room: Room,
+        base: Sequence[int],
+    ) -> None:
+        """`base` is an order of all nodes that keeps every limit which is tried."""
+        self._priced = priced
+        self._links = links
+        self._node_worker = node_worker
+        self._room = room
+        self._base = _by_worker(base, node_worker, len(room.before))
+        backward = _backward(priced, links)
+        rank = {index: place for place, index in enumerate(base)}
+        self._key = [(not backward[index], rank[index]) for index in range(len(node_worker))]
+        self._costs = costs
+        self._residency = residency
+
+    def run(self, limits: Sequence[int | None]) -> list[list[int]]:
+        """Return, per worker, its nodes in the order in which they start; without the last of an open-ended graph."""
+        nodes, seconds, node_worker = self._priced.graph.nodes, self._priced.seconds, self._node_worker
+        missing = [len(one) for one in self._links.before]
+        finish = [0.0] * len(nodes)
+        ledgers = [
+            None if limit is None else Ledger(self._room, worker, self._base[worker], limit)
+            for worker, limit in enumerate(limits)
+        ]
+        ready: list[list[tuple[tuple[bool, int], int]]] = [[] for _ in ledgers]
+        came: list[set[int]] = [set() for _ in ledgers]
+        busy = [False] * len(ledgers)
+        made: list[list[int]] = [[] for _ in ledgers]
+        held_back = len(nodes) - 1 if self._priced.graph.open_ended else -1
+        events: list[tuple[float, int, int]] = []  # (time, node that has come or -1 - node that has ended, its worker)
+        for index, count in enumerate(missing):
+            if not count and index != held_back:
+                heappush(events, (self._arrival(index, finish), index, node_worker[index]))
+        while events:
+            now = events[0][0]
+            changed: set[int] = set()
+            while events and events[0][0] == now:
+                _, index, worker = heappop(events)
+                changed.add(worker)
+                if index < 0:
+                    busy[worker] = False
+                else:
+                    came[worker].add(index)
+                    heappush(ready[worker], (self._key[index], index))
+            for worker in sorted(changed):
+                index = -1 if busy[worker] else self._choose(ready[worker], came[worker], ledgers[worker])
+                if index < 0:
+                    continue
+                busy[worker] = True
+                made[worker].append(index)
+                finish[index] = now + seconds[index]
+                heappush(events, (finish[index], -1 - index, worker))
+                for reader in self._links.after[index]:
+                    missing[reader] -= 1
+                    if not missing[reader] and reader != held_back:
+                        heappush(events, (self._arrival(reader, finish), reader, node_worker[reader]))
+        return made
+
+    @staticmethod
+    def _choose(ready: list[tuple[tuple[bool, int], int]], came: set[int], ledger: Ledger | None) -> int:
+        """Take the best node that has come and is admitted; -1 if there is none."""
+        refused: list[tuple[tuple[bool, int], int]] = []
+        chosen = -1
+        while ready and chosen < 0 and len(refused) < CANDIDATES:
+            one = heappop(ready)
+            if one[1] not in came:
+                continue  # it was taken as the front, out of turn
+            if ledger is None or ledger.admit(one[1]):
+                chosen = one[1]
+            else:
+                refused.append(one)
+        for one in refused:
+            heappush(ready, one)
+        if chosen < 0 and ledger is not None and ledger.front in came:
+            chosen = ledger.front
+            ledger.admit(chosen)
+        came.discard(chosen)
+        return chosen
+
+    def _arrival(self, index: int, finish: Sequence[float]) -> float:
+        """Return when all that a node reads has come to its worker."""
+        arrival = 0.0
+        maker, transfer, node_worker = self._priced.maker, self._priced.transfer, self._node_worker
+        worker = node_worker[index]
+        for value in self._priced.graph.nodes[index].inputs:
+            if value < 0:
+                continue
+            source = maker[value]
+            if source >= 0:
+                came = finish[source] + (0.0 if node_worker[source] == worker else transfer[value])
+            else:
+                came = 0.0 if self._residency[value] in (-1, worker) else transfer[value]
+            if came > arrival:
+                arrival = came
+        return arrival
+
+
+def _worth_trying(priced: Priced, node_worker: Sequence[int]) -> bool:
+    """Tell whether another order could be worth its planning: there is backward, on several workers, and much of it."""
+    if len(node_worker) > MOST_NODES or all(worker == node_worker[0] for worker in node_worker):
+        return False
+    if sum(priced.size) < WORTH_BYTES:
+        return False
+    return any(node.transforms for node in priced.graph.nodes)
+
+
+def _backward(priced: Priced, links: Links) -> list[bool]:
+    """Return, per node, whether it is a vjp or comes after one."""
+    backward = [bool(node.transforms) for node in priced.graph.nodes]
+    for index, before in enumerate(links.before):
+        if not backward[index]:
+            backward[index] = any(backward[one] for one in before)
+    return backward
+
+
+def _base(room: Room, known: Sequence[list[int]], node_worker: Sequence[int], cluster: Cluster) -> list[int]:
+    """Return the one of some orders of all nodes that needs least; it keeps every limit.
+
+    Raises PlanError if none does.
+    """
+    limits = [worker.memory for worker in cluster.workers]
+    best: tuple[int, int, list[int], list[int]] | None = None
+    for order in known:
+        peaks = room.peaks(_by_worker(order, node_worker, len(limits)))
+        over = sum(
+            peak - limit for peak, limit in zip(peaks, limits, strict=False) if limit is not None and peak > limit
+        )
+        if best is None or (over, sum(peaks)) < best[:2]:
+            best = (over, sum(peaks), order, peaks)
+    assert best is not None
+    over, _, order, peaks = best
+    if over:
+        missing = [
+            f"{worker.name} has memory={worker.memory} and needs memory={peak}"
+            for worker, peak in zip(cluster.workers, peaks, strict=False)
+            if worker.memory is not None and peak > worker.memory
+        ]
+        raise PlanError(
+            f"what is to run there does not fit: {'; '.join(missing)} in the thriftiest order found (bytes alive at "
+            "once). Give it that much, or place some of its nodes on other workers"
+        )
+    return order
+
+
+def _sequences(blocks: Sequence[Block], workers: int) -> list[list[int]]:
+    sequences: list[list[int]] = [[] for _ in range(workers)]
+    for worker, nodes in blocks:
+        sequences[worker].extend(nodes)
+    return sequences
+
+
+def _by_worker(order: Sequence[int], node_worker: Sequence[int], workers: int) -> list[list[int]]:
+    sequences: list[list[int]] = [[] for _ in range(workers)]
+    for index in order:
+        sequences[node_worker[index]].append(index)
+    return sequences
+
+
+def _fit(room: Room, blocks: Sequence[Block], limits: Sequence[int | None]) -> list[Block]:
+    """Cut blocks of workers with a limit where they would hold more at once."""
+    pieces: list[list[list[int]]] = [[] for _ in limits]
+    for worker, nodes in blocks:
+        pieces[worker].append(nodes)
+    cut: list[dict[int, list[list[int]]]] = []  # per worker, by the first node of a block, what it was cut into
+    for worker, mine in enumerate(pieces):
+        limit = limits[worker]
+        if limit is None or not mine:
+            cut.append({one[0]: [one] for one in mine})
+            continue
+        starts = {one[0] for one in mine}
+        parts: dict[int, list[list[int]]] = {}
+        current = -1
+        for part in room.fit([index for one in mine for index in one], mine, limit - room.before[worker]):
+            if part[0] in starts:
+                current = part[0]
+                parts[current] = []
+            parts[current].append(part)
+        cut.append(parts)
+    return [Block(worker, part) for worker, nodes in blocks for part in cut[worker][nodes[0]]]

@@ -1,0 +1,195 @@
+"""How much of a worker's memory the values of a graph take, in which order of its nodes, and who may start when.
+
+Rules of this file: counts only; which order is taken is decided in `order`. A value takes room on each worker that
+makes or reads it: from the first node there that makes or reads it to the end of the last, and to the end of the run
+where it is kept or was there before. So what a worker needs follows from the order of its own nodes alone, whatever
+the others do and however long anything takes. Saved values (contexts, residuals) are the ones that last.
+
+`Ledger` is how a limit is kept without a deadlock: it knows one complete order that fits (the `base`), and admits a
+node out of that order only if the rest of the base order, from there on, still fits. So whatever has been admitted,
+the run can always be ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .priced import Priced
+
+
+class Room:
+    """What each node touches on its worker: values as holdings, numbered, one per value and worker."""
+
+    def __init__(self, priced: Priced, node_worker: Sequence[int], residency: Sequence[int], workers: int) -> None:
+        self.size: list[int] = []
+        """Per holding, its bytes."""
+        self.stays: list[bool] = []
+        """Per holding, whether it is there to the end."""
+        self.touched: list[list[int]] = []
+        """Per node, the holdings that it makes or reads."""
+        self.before = [0] * workers
+        """Per worker, bytes that are there from the start to the end."""
+        self._local: list[bool] = []
+        made = [value for value, _ in priced.graph.keep if priced.maker[value] >= 0]
+        kept = {(value, node_worker[priced.maker[value]]) for value in made}
+        number: dict[tuple[int, int], int] = {}
+        for value, home in enumerate(residency):
+            if home >= 0:
+                self.before[home] += priced.size[value]
+        for index, node in enumerate(priced.graph.nodes):
+            worker = node_worker[index]
+            first = priced.first[index]
+            mine: list[int] = []
+            for value in {*node.inputs, *range(first, first + len(node.outputs))}:
+                if value < 0 or (value < len(residency) and residency[value] == worker):
+                    continue
+                holding = number.setdefault((value, worker), len(number))
+                if holding == len(self.size):
+                    self.size.append(priced.size[value])
+                    self.stays.append((value, worker) in kept)
+                mine.append(holding)
+            self.touched.append(sorted(mine))
+        copies = Counter(value for value, _ in number)
+        self._local = [priced.maker[value] >= 0 and copies[value] == 1 for value, _ in number]
+
+    def needs(self, order: Sequence[int]) -> list[int]:
+        """Return the most bytes that an order of some nodes of one worker needs at once, after each of them begins."""
+        last: dict[int, int] = {}
+        for place, index in enumerate(order):
+            for holding in self.touched[index]:
+                last[holding] = place
+        here: set[int] = set()
+        used = 0
+        needed: list[int] = []
+        for place, index in enumerate(order):
+            mine = self.touched[index]
+            for holding in mine:
+                if holding not in here:
+                    here.add(holding)
+                    used += self.size[holding]
+            needed.append(used)
+            for holding in mine:
+                if last[holding] == place and not self.stays[holding]:
+                    used -= self.size[holding]
+        return needed
+
+    def peak(self, worker: int, order: Sequence[int]) -> int:
+        """Return the most bytes that a worker needs if it runs its nodes in this order."""
+        return self.before[worker] + max(self.needs(order), default=0)
+
+    def peaks(self, sequences: Sequence[Sequence[int]]) -> list[int]:
+        """Return the same of every worker."""
+        return [self.peak(worker, order) for worker, order in enumerate(sequences)]
+
+    def fit(self, order: Sequence[int], pieces: Sequence[Sequence[int]], limit: int) -> list[list[int]]:
+        """Cut pieces of the order of one worker further, where what they hold at once would pass a limit.
+
+        A piece holds what it is given, and what it hands on to other workers, until it ends. A piece of a single node
+        holds no more than the node does, so that a limit which the order keeps can always be kept.
+        """
+        last: dict[int, int] = {}
+        for place, index in enumerate(order):
+            for holding in self.touched[index]:
+                last[holding] = place
+        here: set[int] = set()
+        used, place = 0, 0
+        cut: list[list[int]] = []
+        for piece in pieces:
+            current: list[int] = []
+            fresh: set[int] = set()  # made since the current piece began
+            over: list[int] = []  # read for the last time in it
+            for index in piece:
+                mine = self.touched[index]
+                more = sum([self.size[holding] for holding in mine if holding not in here])
+                if current and used + more > limit:
+                    cut.append(current)
+                    used -= sum([self.size[holding] for holding in over])
+                    current, fresh, over = [], set(), []
+                current.append(index)
+                for holding in mine:
+                    if holding not in here:
+                        here.add(holding)
+                        fresh.add(holding)
+                        used += self.size[holding]
+                    if last[holding] == place and not self.stays[holding]:
+                        if holding in fresh and self._local[holding]:
+                            used -= self.size[holding]
+                        else:
+                            over.append(holding)
+                place += 1
+            cut.append(current)
+            used -= sum([self.size[holding] for holding in over])
+        return cut
+
+
+class Ledger:
+    """The accounts of one worker with a limit, while its nodes are admitted one by one. See the head of this file."""
+
+    def __init__(self, room: Room, worker: int, base: Sequence[int], limit: int) -> None:
+        """`base` is an order of all nodes of the worker that needs no more than the limit."""
+        self._room = room
+        self._limit = limit - room.before[worker]
+        self._base = base
+        self._place = {index: place for place, index in enumerate(base)}
+        self._needed: NDArray[np.int64] = np.array(room.needs(base), np.int64)
+        """Per place in the base order, what its node needs when all before it has run, with what was run early."""
+        self._places: dict[int, list[int]] = {}
+        """By holding, the places of the nodes that touch it and have not run, ascending."""
+        for place, index in enumerate(base):
+            for holding in room.touched[index]:
+                self._places.setdefault(holding, []).append(place)
+        self._here: set[int] = set()
+        self._used = 0
+        self._done = bytearray(len(base))
+        self._front = 0
+
+    @property
+    def front(self) -> int:
+        """The first node of the base order that has not run, or -1. It is always admitted."""
+        return self._base[self._front] if self._front < len(self._base) else -1
+
+    def admit(self, index: int) -> bool:
+        """Enter that a node runs now, if it fits; return whether it does."""
+        place = self._place[index]
+        changes: list[tuple[int, int, int]] = []
+        more = 0
+        for holding in self._room.touched[index]:
+            size = self._room.size[holding]
+            places = self._places[holding]
+            if holding not in self._here:
+                more += size
+                changes.append((self._front, places[0], size))
+            if places[-1] == place and not self._room.stays[holding]:
+                newest = places[-2] if len(places) > 1 else self._front - 1
+                changes.append((max(newest + 1, self._front), place + 1, -size))
+        if place != self._front:
+            if self._used + more > self._limit:
+                return False
+            self._enter(changes)
+            if int(self._needed[self._front : place].max()) > self._limit:
+                self._enter([(first, last, -size) for first, last, size in changes])
+                return False
+        self._run(index, place)
+        return True
+
+    def _enter(self, changes: Sequence[tuple[int, int, int]]) -> None:
+        for first, last, size in changes:
+            if first < last:
+                self._needed[first:last] += size
+
+    def _run(self, index: int, place: int) -> None:
+        for holding in self._room.touched[index]:
+            places = self._places[holding]
+            if holding not in self._here:
+                self._here.add(holding)
+                self._used += self._room.size[holding]
+            places.remove(place)
+            if not places and not self._room.stays[holding]:
+                self._used -= self._room.size[holding]
+        self._done[place] = 1
+        while self._front < len(self._done) and self._done[self._front]:
+            self._front += 1

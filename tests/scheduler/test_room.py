@@ -1,0 +1,119 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raygrad.proto.graph import first_outputs
+from raygrad.scheduler.costs import Costs
+from raygrad.scheduler.priced import link, price
+from raygrad.scheduler.room import Ledger, Room
+
+COSTS = Costs()
+
+
+def recounted(graph, node_worker, residency, worker, order):
+    """The same as `Room.peak`, from the definition: what is alive at each node."""
+    priced = price(graph, COSTS)
+    first = first_outputs(graph)
+    touched = {
+        index: {*graph.nodes[index].inputs, *range(first[index], first[index] + len(graph.nodes[index].outputs))} - {-1}
+        for index in order
+    }
+    base = sum(priced.size[value] for value, home in enumerate(residency) if home == worker)
+    kept = {value for value, _ in graph.keep}
+    peak = 0
+    for place in range(len(order)):
+        alive = 0
+        for value in set().union(*touched.values()):
+            if value < len(residency) and residency[value] == worker:
+                continue
+            places = [one for one, index in enumerate(order) if value in touched[index]]
+            maker = priced.maker[value]
+            stays = value in kept and maker >= 0 and node_worker[maker] == worker
+            if places[0] <= place and (stays or place <= places[-1]):
+                alive += priced.size[value]
+        peak = max(peak, alive)
+    return base + peak
+
+
+@st.composite
+def placed(draw, graphs):
+    """A graph on two workers, with a random topological order of its nodes."""
+    graph = draw(graphs(least=2))
+    node_worker = draw(st.lists(st.integers(0, 1), min_size=len(graph.nodes), max_size=len(graph.nodes)))
+    residency = draw(st.lists(st.integers(-1, 1), min_size=len(graph.externals), max_size=len(graph.externals)))
+    return graph, node_worker, residency
+
+
+def shuffled(draw, links):
+    missing = [len(one) for one in links.before]
+    ready = [index for index, count in enumerate(missing) if not count]
+    order = []
+    while ready:
+        index = ready.pop(draw(st.integers(0, len(ready) - 1)))
+        order.append(index)
+        for reader in links.after[index]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                ready.append(reader)
+    return order
+
+
+@pytest.mark.slow
+@given(data=st.data())
+def test_what_an_order_needs_is_what_is_alive_at_its_nodes(graphs, data):
+    graph, node_worker, residency = data.draw(placed(graphs))
+    priced = price(graph, COSTS)
+    order = shuffled(data.draw, link(priced))
+    room = Room(priced, node_worker, residency, 2)
+    for worker in (0, 1):
+        mine = [index for index in order if node_worker[index] == worker]
+        assert room.peak(worker, mine) == recounted(graph, node_worker, residency, worker, mine)
+
+
+@pytest.mark.slow
+@given(data=st.data())
+def test_whatever_a_ledger_admits_all_can_be_ended_within_the_limit(graphs, data):
+    """Nodes are offered in any order that their edges allow; what is refused is offered again later."""
+    graph, _, _ = data.draw(placed(graphs))
+    priced = price(graph, COSTS)
+    links = link(priced)
+    room = Room(priced, [0] * len(graph.nodes), [-1] * len(graph.externals), 1)
+    base = shuffled(data.draw, links)
+    limit = room.peak(0, base) + data.draw(st.sampled_from([0, 32, 5000]))
+    ledger = Ledger(room, 0, base, limit)
+    missing = [len(one) for one in links.before]
+    ready = {index for index, count in enumerate(missing) if not count}
+    ran = []
+    while ready:
+        offers = [*data.draw(st.permutations(sorted(ready)))]
+        if data.draw(st.booleans()):
+            offers = [ledger.front]
+        for index in offers:
+            if ledger.admit(index):
+                ready.discard(index)
+                ran.append(index)
+                for reader in links.after[index]:
+                    missing[reader] -= 1
+                    if not missing[reader]:
+                        ready.add(reader)
+                break
+        else:
+            raise AssertionError("nothing is admitted, not even the front")
+        rest = [one for one in base if one not in ran]
+        assert room.peak(0, ran + rest) <= limit
+    assert ledger.front == -1
+
+
+def test_pieces_are_cut_where_they_would_hold_too_much(builder):
+    build = builder()
+    contexts = [build.function("f", 0)[0] for _ in range(4)]
+    for context in contexts:
+        build.function_vjp("f", context, 0, 0)
+    graph = build.graph()
+    room = Room(price(graph, COSTS), [0] * 8, [-1], 1)
+    order = [0, 1, 4, 2, 5, 3, 6, 7]
+    assert room.fit(order, [order], 10**9) == [order]
+    peak = room.peak(0, order)
+    assert room.fit(order, [order], peak) == [order]  # what is made and read within one piece is freed within it
+    pieces = room.fit(order, [[0, 1], [4, 2], [5, 3], [6, 7]], peak)
+    assert pieces == [[0, 1], [4], [2], [5], [3], [6, 7]]
