@@ -260,7 +260,7 @@ class WorkerHost:
         pins = list(program.pins)
         results = list(program.results)
         if program.open_base >= 0:
-            extra = range(program.slots, len(slots))
+            extra = range(program.slots + 1, len(slots))  # after the slot of what nobody reads
             opened = [(slot, program.open_base + i) for i, slot in enumerate(extra)]
             pins += opened
             results += opened
