@@ -25,7 +25,7 @@ from pathlib import Path
 
 from measure import Result, as_data, machine, table
 
-PARTS = ("eager", "planning", "step", "chain")
+PARTS = ("eager", "planning", "step", "chain", "prediction")
 
 
 def main() -> None:

@@ -1,17 +1,18 @@
-"""What work and transfers are believed to cost, before anything has been measured.
+"""What work and transfers are believed to cost: a prior, and what was measured beside it.
 
-Rules of this file: seconds and bytes only, from specs only; no graph, no plan. The figures are a prior, right within
-a small factor on a small machine (DESIGN §6): they decide what is worth moving, not what is billed. `Costs` is a
-frozen value, and `epoch` is part of every plan's key: whoever learns better figures makes a new `Costs` with the next
-epoch. Measured costs per (function, shape, device) belong here, beside the prior that they replace.
+Rules of this file: seconds and bytes only, from specs only; no graph, no plan. The prior is right within a small
+factor on a small machine (DESIGN §6): it decides what is worth moving, not what is billed. `Costs` is a frozen value;
+whoever learns better figures makes a new `Costs` with the next epoch (`measured`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,12 +40,29 @@ def _itemsize(dtype: str) -> int:
         return 8
 
 
+class Link(NamedTuple):
+    """From one host to another."""
+
+    hop_seconds: float
+    """As `Costs.hop_seconds`."""
+    bandwidth: float
+    """As `Costs.bandwidth`."""
+
+
+def _no_links() -> Mapping[tuple[str, str], Link]:
+    return MappingProxyType({})
+
+
+def _no_factors() -> Mapping[str, float]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Costs:
     """A cost model. All rates are per second; see the head of this file."""
 
     epoch: int = 0
-    """Counts up with each revision: a plan made under another epoch is not reused."""
+    """Counts up with each revision, so that equal epochs mean equal costs."""
     call_seconds: float = 0.3e-3
     """One segment more on a worker that is fed ahead."""
     hop_seconds: float = 0.8e-3
@@ -65,6 +83,20 @@ class Costs:
     unknown_bytes: int = 8192
     """A value of which nothing is known."""
     const_bytes: int = 64
+    send_seconds: float = 0.0
+    """From a call at the client to the start of work on a worker that is idle."""
+    return_seconds: float = 0.0
+    """From the end of a segment to its record at the client."""
+    submit_seconds: float = 0.0
+    """What each call costs the client, which sends them one after the other."""
+    give_bandwidth: float = float("inf")
+    """Bytes of large values that the client sends with calls."""
+    follow_seconds: float = 0.0
+    """From the end of a segment to the start of one on the same worker that reads what it made, or waits for it."""
+    links: Mapping[tuple[str, str], Link] = field(default_factory=_no_links, compare=False, repr=False)
+    """Per pair of hosts whose link was measured, what it showed; other pairs are as `hop_seconds`, `bandwidth`."""
+    factors: Mapping[str, float] = field(default_factory=_no_factors, compare=False, repr=False)
+    """Per kind of node that was measured (`kind_of`), by how much the prior is off."""
 
     def value_bytes(self, spec: Spec) -> int:
         """Return the predicted bytes of a value."""
@@ -78,11 +110,32 @@ class Costs:
         """Return the predicted time from a value's being made on one worker to its use on another."""
         return self.hop_seconds + size / self.bandwidth
 
+    def link_seconds(self, source: str, target: str, size: int) -> float:
+        """Return the predicted time of a transfer between workers on two hosts (`WorkerSpec.host`)."""
+        link = self.links.get((source, target)) if self.links else None
+        return self.transfer_seconds(size) if link is None else link.hop_seconds + size / link.bandwidth
+
+    def kind_of(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> str:
+        """Return what a node is measured as: "op matmul vjp cpu 13,13>13" is any gradient of a matmul on a CPU of
+        arrays of 4 to 8 KiB. Means the same in every session. Arguments as for `node_seconds`."""
+        devices = {spec.device.partition(":")[0] for spec in (*inputs, *outputs) if spec.kind == KIND_ARRAY}
+        read, made = (",".join(map(self._bucket, specs)) for specs in (inputs, outputs))
+        return " ".join((node.role, node.fn, *node.transforms, "+".join(sorted(devices)), f"{read}>{made}"))
+
+    def _bucket(self, spec: Spec) -> str:
+        """Return the power of two above an array's bytes; of anything else its kind."""
+        return str(self.value_bytes(spec).bit_length()) if spec.kind == KIND_ARRAY else spec.kind
+
     def node_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
-        """Return the predicted time of one node on one worker; always positive.
+        """Return the predicted time of one node on one worker, as far as measured; always positive.
 
         `inputs` are the specs of the inputs that are present, in order; `outputs` those of the outputs.
         """
+        seconds = self.prior_seconds(node, inputs, outputs)
+        return seconds * self.factors.get(self.kind_of(node, inputs, outputs), 1.0) if self.factors else seconds
+
+    def prior_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
+        """Return what `node_seconds` is before anything is measured."""
         moved = sum(map(self.value_bytes, inputs)) + sum(map(self.value_bytes, outputs))
         if node.role == ROLE_FUNCTION:
             return self.function_seconds + moved / self.function_bandwidth

@@ -22,6 +22,8 @@ class WorkerSpec:
     """Device kinds ("cpu", "cuda") or devices ("cuda:0"); a node runs where the kind of its specs is offered."""
     memory: int | None = None
     """Bytes that values of one run may take there at once, a hard limit; None for no limit. See `room`."""
+    host: str = ""
+    """The machine that it runs on, as links between hosts are measured; equal names are one machine."""
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -2,12 +2,14 @@
 
 Rules of this file: a plan is a pure function of (graph, residency, costs, cluster, seed); so the cache is keyed by
 what stands for those: (structural hash, residency, cluster epoch, cost epoch) (H14), the seed being fixed. A training
-loop plans its step once.
+loop plans its step once. What runs show of costs is no new epoch of that key: it would make every plan anew at every
+step. New graphs are planned by it; plans that exist are looked at again now and then (`refine`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -18,11 +20,13 @@ from raygrad.proto.program import Program
 from .costs import Costs
 from .crossing import cross
 from .lower import lower
+from .measured import MeasuredCosts
 from .order import arrange, hold
 from .place import place
 from .plan import Cluster, Plan
 from .predict import predict
 from .priced import price
+from .refine import look_again, refine
 
 PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
@@ -36,19 +40,36 @@ class Planned(NamedTuple):
     programs: tuple[Program, ...]
 
 
+@dataclass(slots=True)
+class _Kept:
+    """A plan in the cache."""
+
+    planned: Planned
+    uses: int = 1
+    """Submissions of it."""
+    changes: int = 0
+    """How often it was given up for another (`refine`)."""
+
+
 class Planner:
     """Plans graphs for one cluster, and remembers the plans. Not safe for use by several threads at once."""
 
-    def __init__(self, cluster: Cluster, costs: Costs | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, cluster: Cluster, costs: Costs | None = None, seed: int = 0, measured: MeasuredCosts | None = None
+    ) -> None:
+        """With `measured`, which others feed, plans go by what it has learned, and `costs` is not asked."""
         self._cluster = cluster
         self._cluster_epoch = 0
         self._costs = Costs() if costs is None else costs
         self._seed = seed
-        self._plans: OrderedDict[tuple[object, ...], Planned] = OrderedDict()
+        self._measured = measured
+        self._plans: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
         self.hits = 0
         """Calls of `plan` answered from the cache."""
         self.misses = 0
         """Calls of `plan` that planned."""
+        self.changes = 0
+        """Calls of `plan` that gave up a plan for a better one."""
 
     @property
     def cluster(self) -> Cluster:
@@ -58,7 +79,7 @@ class Planner:
     @property
     def costs(self) -> Costs:
         """The cost model that plans are made with."""
-        return self._costs
+        return self._costs if self._measured is None else self._measured.costs()
 
     def use_cluster(self, cluster: Cluster) -> None:
         """Plan for other workers from now on: a new cluster epoch. Plans handed out before stay as they are."""
@@ -79,17 +100,35 @@ class Planner:
         Raises PlanError if a node can run nowhere, or a residency is not that of this graph and cluster.
         """
         full_key = (key, residency, self._cluster_epoch, self._costs.epoch)
-        planned = self._plans.get(full_key)
-        if planned is not None:
+        kept = self._plans.get(full_key)
+        if kept is not None:
             self.hits += 1
             self._plans.move_to_end(full_key)
-            return planned
+            kept.uses += 1
+            if self._measured is not None and look_again(kept.uses):
+                self._refine(kept, self._measured, graph, residency, key)
+            return kept.planned
         self.misses += 1
-        planned = make_plan(graph, residency, self._costs, self._cluster, self._seed, key)
-        self._plans[full_key] = planned
+        planned = make_plan(graph, residency, self.costs, self._cluster, self._seed, key)
+        self._plans[full_key] = _Kept(planned)
         if len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
         return planned
+
+    def _refine(
+        self, kept: _Kept, measured: MeasuredCosts, graph: Graph, residency: tuple[int, ...], key: bytes
+    ) -> None:
+        """Predict a plan anew, and change it if that pays."""
+        made: list[Planned] = []
+
+        def make(costs: Costs) -> Plan:
+            made.append(make_plan(graph, residency, costs, self._cluster, self._seed, key))
+            return made[-1].plan
+
+        plan, changed = refine(graph, kept.planned.plan, residency, measured, self._cluster, kept.changes, make)
+        kept.planned = (made[-1] if changed else kept.planned)._replace(plan=plan)
+        kept.changes += changed
+        self.changes += changed
 
 
 def make_plan(
@@ -116,6 +155,6 @@ def make_plan(
         kept=crossing.kept,
         open_ended=graph.open_ended,
         crossing_bytes=crossing.crossing_bytes,
-        predicted_seconds=predict(segments, priced, residency, costs),
+        predicted_seconds=predict(segments, priced, residency, costs, cluster),
     )
     return Planned(plan, lower(graph, plan))

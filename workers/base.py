@@ -92,8 +92,10 @@ Report: TypeAlias = SegmentReturned | ValueReady | WorkerGone
 class Executor(ABC):
     """Runs calls on workers. All methods may be called from any thread; only `poll` and `read` wait."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, host: str = "") -> None:
         self.cluster: Final = cluster
+        self.host: Final = host
+        """This process's host: workers whose spec names it share its clock."""
         self._code: OrderedDict[str, Shipment] = OrderedDict()
 
     def learn(self, fingerprint: str, shipment: Shipment) -> None:
@@ -108,6 +110,11 @@ class Executor(ABC):
         names = dict.fromkeys(step.node.fn[1:] for step in program.steps if step.node.fn.startswith("@"))
         known = ((name, self._code.get(name)) for name in names)
         return {name: shipment for name, shipment in known if shipment is not None}
+
+    def links(self) -> dict[str, Any]:
+        """Return what was found out about links to and between workers when they were started, as fields of `Costs`;
+        empty where that is not worth finding out."""
+        return {}
 
     @abstractmethod
     def start(self, work: Work) -> None:

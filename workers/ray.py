@@ -41,6 +41,7 @@ from .base import (
     value_object,
 )
 from .host import WorkerHost
+from .raylinks import measure_links
 from .wire import Order, compact, decode_record, encode_call, encode_order, encode_program, pieces
 
 START_DEADLINE: Final = 60.0
@@ -274,7 +275,8 @@ class RayExecutor(Executor):
                 ray.kill(actor)
             _disconnect()
             raise
-        super().__init__(Cluster(tuple(WorkerSpec(worker.name) for worker in self._workers)))
+        specs = [WorkerSpec(worker.name, host=worker.node_id) for worker in self._workers]
+        super().__init__(Cluster(tuple(specs)), node_id())
         self._lock = threading.RLock()
         self._asked: dict[Any, _Asked] = {}
         """By the reference of its answer, each call that is not answered."""
@@ -286,6 +288,11 @@ class RayExecutor(Executor):
         """By id of an array that lives, the object that holds it."""
         self._reports: list[Report] = []
         self._closed = False
+
+    def links(self) -> dict[str, Any]:
+        return measure_links(
+            self._ray, [worker.actor for worker in self._workers], [worker.host for worker in self.cluster.workers]
+        )
 
     # ---- calls ------------------------------------------------------------------------------------------------------
 

@@ -94,6 +94,10 @@ class PlanError(SchedulerError, ValueError):
     """No plan exists: a node that no worker can run."""
 
 
+class CostsError(SchedulerError, ValueError):
+    """A file of costs is none, is damaged, or is of another version."""
+
+
 class InvalidTransition(SchedulerError):
     """A segment received an event that its state does not allow: a bug in raygrad.
 

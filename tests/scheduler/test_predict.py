@@ -1,6 +1,11 @@
-from raygrad.scheduler.costs import Costs
-from raygrad.scheduler.plan import Cluster
+import pytest
+
+from raygrad.proto.graph import Spec
+from raygrad.scheduler.costs import Costs, Link
+from raygrad.scheduler.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planner import make_plan
+from raygrad.scheduler.predict import predict
+from raygrad.scheduler.priced import price
 
 COSTS = Costs(op_bandwidth=1e30)
 
@@ -35,5 +40,57 @@ def test_an_external_on_another_worker_is_waited_for(builder):
     assert abs(predicted(build, residency=(0,)) - once) < 1e-9
 
 
+FREE = Costs(call_seconds=0.0, hop_seconds=0.0, bandwidth=1e12, op_seconds=1.0, op_bandwidth=1e30)
+
+
+def seconds_of(graph, costs, cluster=None):
+    cluster = cluster or Cluster.of(2)
+    residency = (-1,) * len(graph.externals)
+    plan = make_plan(graph, residency, costs, cluster, 0, b"").plan
+    assert plan.predicted_seconds == predict(plan.segments, price(graph, costs), residency, costs, cluster)
+    return plan.predicted_seconds
+
+
+def across(builder):
+    """Two nodes of a second on two workers, the second of which reads what the first makes."""
+    build = builder()
+    build.op("sin", build.op("sin", 0, pin=0), pin=1)
+    return build.graph()
+
+
+def test_a_segment_starts_when_what_it_reads_has_come(builder):
+    assert seconds_of(across(builder), FREE) == pytest.approx(2.0)
+    costs = Costs(call_seconds=0.25, hop_seconds=0.5, bandwidth=64.0, op_seconds=1.0, op_bandwidth=1e30)
+    assert seconds_of(across(builder), costs) == pytest.approx(2.0 + 2 * 0.25 + 0.5 + 32 / 64)
+
+
+def test_calls_are_sent_one_by_one_and_the_record_comes_back(builder):
+    build = builder(externals=2)
+    build.op("sin", 0, pin=0)
+    build.op("sin", 1, pin=1)
+    costs = Costs(
+        call_seconds=0.0, op_seconds=1.0, op_bandwidth=1e30, submit_seconds=0.1, send_seconds=0.5, return_seconds=0.25
+    )
+    assert seconds_of(build.graph(), costs) == pytest.approx(0.2 + 0.5 + 1.0 + 0.25)
+
+
+def test_a_link_that_was_measured_counts_between_its_hosts(builder):
+    workers = tuple(WorkerSpec(name, host=name) for name in ("a", "b"))
+    costs = Costs(
+        call_seconds=0.0, hop_seconds=9.0, op_seconds=1.0, op_bandwidth=1e30, links={("a", "b"): Link(0.5, 32.0)}
+    )
+    assert seconds_of(across(builder), costs, Cluster(workers)) == pytest.approx(2.0 + 0.5 + 1.0)
+    assert seconds_of(across(builder), costs, Cluster(workers[:1] * 2)) > 11.0
+
+
+def test_a_large_value_that_the_client_gives_takes_its_time(builder):
+    build = builder()
+    build.externals = [build.spec(Spec("array", (1 << 20,), "float64"))]
+    build.op("sin", 0, pin=1)
+    build.op("sin", 0, pin=1)
+    costs = Costs(call_seconds=0.0, op_seconds=1.0, op_bandwidth=1e30, give_bandwidth=float(1 << 20))
+    assert seconds_of(build.graph(), costs) == pytest.approx(2.0 + 8.0)
+
+
 def test_nothing_takes_no_time(builder):
-    assert predicted(builder()) == 0.0
+    assert seconds_of(builder().graph(), Costs(return_seconds=1.0)) == 0.0

@@ -420,3 +420,16 @@ def test_without_ray_the_error_names_the_extra(monkeypatch: Any):
     monkeypatch.setattr(module.importlib, "import_module", missing)
     with pytest.raises(BackendUnavailable, match=r"raygrad\[ray\]"):
         RayExecutor("ray", 1)
+
+
+@pytest.mark.ray
+def test_links_are_measured_between_workers_that_answer(ray_running: None):
+    executor = RayExecutor("ray", 2)
+    try:
+        figures = executor.links()
+        (host,) = {worker.host for worker in executor.cluster.workers}
+        assert host == executor.host
+        assert figures["links"].keys() == {(host, host)}
+        assert all(figures[name] > 0 for name in ("hop_seconds", "bandwidth", "call_seconds", "submit_seconds"))
+    finally:
+        executor.close()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from raygrad.scheduler.measured import Called, MeasuredCosts
+
 if TYPE_CHECKING:
     from raygrad.proto.graph import Graph
     from raygrad.proto.program import Record
-    from raygrad.scheduler.plan import Plan
+    from raygrad.scheduler.plan import Cluster, Plan
 
     from .session import Session
 
@@ -40,6 +42,20 @@ class Run:
         """Enter what a segment has told."""
         self.records.append(record)
         self._calls[record.segment] = (sent, came)
+
+    def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
+        """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
+        calls = [Called(record, *self._calls[record.segment]) for record in self.records]
+        measured.take(self._graph, self.plan, calls, cluster, here)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from the first call to a worker to the last record, to be held against
+        `plan.predicted_seconds`; None until it has finished. A record that came while nobody waited counts from when
+        it was taken in."""
+        if not self.finished or not self._calls:
+            return None
+        return max(came for _, came in self._calls.values()) - min(sent for sent, _ in self._calls.values())
 
     def done(self) -> bool:
         """Tell whether it has ended, well or not, without blocking."""

@@ -7,6 +7,7 @@ Rules of this file: the public object and its life: submitting, waiting, reading
 from __future__ import annotations
 
 import itertools
+import os
 import time
 import warnings
 import weakref
@@ -22,8 +23,8 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.errors import DroppedError, GraphError, RaygradError, SessionError, WorkerLost
 from raygrad.proto.program import Failure, Learned
 from raygrad.proto.program import Record as RunRecord
-from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.machine import Machine
+from raygrad.scheduler.measured import MeasuredCosts
 from raygrad.scheduler.planner import Planner
 from raygrad.workers.derivatives import CHANGES, CONDUCT
 from raygrad.workers.driver import Driver, Kept
@@ -32,6 +33,7 @@ from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
 
 from .backends import open_executor
 from .cells import roll_back
+from .costs import SessionCosts
 from .learned import Learning, shown
 from .recorder import SessionRecorder
 from .records import NodeRecord
@@ -51,10 +53,12 @@ class Session:
         seed: the planner's seed, and that of random draws.
         timeout: seconds that a wait may take; None waits as long as the workers live.
         blas_threads: BLAS threads per worker; bits are promised for equal numbers (H12).
+        costs: a file that `session.costs.save` wrote: plans go by it until this session's own runs tell more.
         options: passed to Ray: `runtime_env`, `worker_options`, `placement_group`, `object_store_memory`.
 
     Raises:
         ValueError: an address or option that does not exist.
+        CostsError: the file of costs is none.
         BackendUnavailable: Ray is asked for and not installed.
     """
 
@@ -68,6 +72,7 @@ class Session:
         seed: int = 0,
         timeout: float | None = None,
         blas_threads: int = 1,
+        costs: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
         self.address = address
@@ -80,8 +85,14 @@ class Session:
         self.conduct: dict[str, int] = {}
         """Per user Function, what its backward does with its context (CX-11, DR-05); learned from its runs."""
         self.last_run: Run | None = None
+        self._measured = MeasuredCosts()
+        self.costs = SessionCosts(self._measured)
+        """What runs have shown of what things cost."""
+        if costs is not None:
+            self.costs.load(costs)
         executor = open_executor(address, workers=workers, strict=strict, blas_threads=blas_threads, options=options)
-        planner = Planner(executor.cluster, Costs(), seed)
+        self._measured.links_were(**executor.links())
+        planner = Planner(executor.cluster, seed=seed, measured=self._measured)
         self._driver = Driver(executor, planner, Machine(), self)
         self._recorder = SessionRecorder(self, by_reference=address == "local" and not strict)
         self._numbers = itertools.count(1)
@@ -235,7 +246,9 @@ class Session:
                 raise error
             started = time.monotonic()
             try:
-                planned = self._driver.submit(submission)
+                with self.costs.lock:
+                    self.costs.learn()
+                    planned = self._driver.submit(submission)
             except RaygradError as error:
                 self._fail(number, error)
                 self._errors.clear()
@@ -368,6 +381,8 @@ class Session:
         self._warnings.forget(run)
         if run in self._runs:
             self._runs[run].finished = True
+            executor = self._driver.executor
+            self.costs.finished(self._runs[run], executor.cluster, executor.host)
         for submitted in self._history:
             if submitted.run == run:
                 submitted.finished = True

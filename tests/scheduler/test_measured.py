@@ -1,0 +1,194 @@
+import json
+
+import pytest
+
+from raygrad.errors import CostsError
+from raygrad.proto.graph import Spec
+from raygrad.proto.program import Record, Timing
+from raygrad.scheduler.costs import Costs, Link
+from raygrad.scheduler.measured import NEWEST, RISING, Called, Estimate, MeasuredCosts
+from raygrad.scheduler.plan import Cluster
+from raygrad.scheduler.planner import make_plan
+
+CLUSTER = Cluster.of(2)
+SIN, FUNCTION = "op sin cpu 6>6", "function @f cpu 6>context,6"
+
+
+def planned(graph):
+    return make_plan(graph, (-1,) * len(graph.externals), Costs(), CLUSTER, 0, b"").plan
+
+
+def called(segment, began=0.0, steps=1.0, nodes=(), sent=0.0, came=2.0, inputs=0.0, outputs=0.0):
+    timing = Timing(began, inputs, steps, outputs, tuple(nodes))
+    record = Record(1, segment, 0, "worker 0", 7, steps, "done", (), (), (), (), (), (), (), None, (), timing)
+    return Called(record, sent, came)
+
+
+def chain(builder, *pins):
+    build = builder()
+    value = 0
+    for pin in pins:
+        value = build.op("sin", value, pin=pin)
+    build.keep_on_worker(value)
+    return build.graph()
+
+
+def test_a_long_node_is_measured_by_itself_and_the_others_share_the_rest(builder):
+    build = builder()
+    _, value = build.function("f", 0, pin=0)
+    for _ in range(4):
+        value = build.op("sin", value, pin=0)
+    build.keep_on_worker(value)
+    measured = MeasuredCosts()
+    measured.take(build.graph(), planned(build.graph()), [called(0, steps=3.0, nodes=[(0, 0.0, 2.0)])], CLUSTER, "")
+    assert measured.kinds[FUNCTION].seconds == pytest.approx(2.0)
+    assert measured.kinds[SIN].seconds == pytest.approx(0.25)
+    assert measured.runs == 1
+
+
+def test_short_nodes_share_their_time_as_was_expected_of_them(builder):
+    build = builder()
+    large = build.spec(Spec("array", (1 << 16,), "float64"))
+    value = build.op("sin", build.op("cos", 0, pin=0, spec=large), pin=0)
+    build.keep_on_worker(value)
+    measured = MeasuredCosts()
+    before = measured.costs()
+    measured.take(build.graph(), planned(build.graph()), [called(0, steps=1.0)], CLUSTER, "")
+    cos, sin = measured.kinds["op cos cpu 6>20"], measured.kinds["op sin cpu 20>6"]
+    assert cos.factor == pytest.approx(sin.factor)
+    assert cos.seconds + sin.seconds == pytest.approx(1.0)
+    assert not before.factors
+
+
+def test_costs_go_by_what_was_measured_and_sizes_within_a_kind_still_tell(builder):
+    graph = chain(builder, 0)
+    measured = MeasuredCosts()
+    measured.take(graph, planned(graph), [called(0, steps=1.0)], CLUSTER, "")
+    costs, node = measured.costs(), graph.nodes[0]
+    spec = graph.specs[1]
+    assert costs.node_seconds(node, [spec], [spec]) == pytest.approx(1.0)
+    more = Spec("array", (7,), "float64")
+    ratio = costs.prior_seconds(node, [more], [more]) / costs.prior_seconds(node, [spec], [spec])
+    assert costs.node_seconds(node, [more], [more]) == pytest.approx(ratio)
+    assert costs.node_seconds(node, [Spec("array", (4,), "float64", "cuda:0")], [spec]) < 1e-3, "another device"
+
+
+def test_a_new_epoch_begins_only_when_something_was_learned(builder):
+    graph = chain(builder, 0)
+    measured = MeasuredCosts()
+    first = measured.costs()
+    assert measured.costs() is first
+    measured.take(graph, planned(graph), [called(0)], CLUSTER, "")
+    second = measured.costs()
+    assert second.epoch == first.epoch + 1
+    assert measured.costs() is second
+
+
+def test_the_first_measurement_is_replaced_and_later_ones_are_weighted():
+    estimate = Estimate()
+    estimate.take(100.0, 1.0)
+    assert estimate.spread == 1.0
+    estimate.take(10.0, 0.1)
+    assert (estimate.factor, estimate.seconds) == (10.0, 0.1)
+    estimate.take(20.0, 0.2)
+    assert estimate.factor == 15.0
+    for _ in range(40):
+        estimate.take(20.0, 0.2)
+    assert estimate.factor == pytest.approx(20.0, rel=1e-3)
+    assert estimate.spread < 0.01
+    estimate.take(24.0, 0.2)
+    assert estimate.factor == pytest.approx(20.0 + 4 * NEWEST, rel=1e-3)
+
+
+def test_costs_have_settled_when_most_of_the_time_is_agreed_upon():
+    measured = MeasuredCosts()
+    for factor in (1.0, 1.0, 1.1):
+        measured.kinds.setdefault("a", Estimate()).take(factor, 1.0)
+    assert measured.settled({"a": 1.0})
+    assert measured.settled({"a": 1.0, "b": 0.05})
+    assert not measured.settled({"a": 1.0, "b": 0.5})
+    measured.kinds["b"] = Estimate(1.0, 0.9, 1.0, 5)
+    assert not measured.settled({"a": 1.0, "b": 0.5})
+
+
+def test_what_a_segment_waited_for_last_teaches_its_link(builder):
+    graph = chain(builder, 0, 1)
+    plan = planned(graph)
+    assert len(plan.segments) == 2
+    measured = MeasuredCosts()
+    measured.links_were(send_seconds=0.001, hop_seconds=0.02, return_seconds=0.02, links={("", ""): Link(0.02, 1e9)})
+
+    def run(at):
+        first = called(0, began=at + 0.001, steps=0.1, sent=at, came=at + 0.11)
+        second = called(1, began=at + 0.111, steps=0.1, sent=at + 0.002, came=at + 0.25)
+        measured.take(graph, plan, [second, first], CLUSTER, "")
+
+    run(1.0)
+    assert measured.costs().hop_seconds == 0.02, "the first run of a plan waits for its programs"
+    run(2.0)
+    costs = measured.costs()
+    assert costs.hop_seconds == pytest.approx(0.02 + NEWEST * (0.01 - 0.02), rel=1e-4)
+    assert costs.links["", ""].hop_seconds == costs.hop_seconds
+    assert costs.return_seconds == pytest.approx(0.02 + RISING * (0.039 - 0.02))
+    assert costs.submit_seconds == pytest.approx(RISING * 80e-6), "from nothing known, in small steps"
+    run(2.1)  # the run before is still under way: who waited for what cannot be told
+    assert measured.costs().hop_seconds == costs.hop_seconds
+    assert measured.span_of(plan).count == 2
+
+
+def test_of_a_host_with_another_clock_only_nodes_are_learned(builder):
+    graph = chain(builder, 0, 1)
+    plan = planned(graph)
+    measured = MeasuredCosts()
+    before = measured.costs()
+    for at in (1.0, 2.0):
+        calls = [called(0, began=1e6, sent=at), called(1, began=5.0, sent=at, came=at + 0.5)]
+        measured.take(graph, plan, calls, CLUSTER, "elsewhere")
+    after = measured.costs()
+    assert (after.hop_seconds, after.return_seconds) == (before.hop_seconds, before.return_seconds)
+    assert SIN in measured.kinds
+
+
+def test_what_was_measured_is_kept_as_data_and_taken_over(builder):
+    graph = chain(builder, 0)
+    measured = MeasuredCosts()
+    measured.links_were(hop_seconds=0.125)
+    measured.take(graph, planned(graph), [called(0, steps=1.0)], CLUSTER, "")
+    data = json.loads(json.dumps(measured.as_data()))
+    other = MeasuredCosts()
+    other.use_data(data)
+    assert other.kinds == measured.kinds
+    assert other.costs().hop_seconds == 0.125
+    assert other.costs().factors == measured.costs().factors
+    assert other.as_data() == data
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "no costs"),
+        ({"nodes": {}}, "no costs"),
+        ({"raygrad costs": 9}, "of version 9; this raygrad reads 1"),
+        ({"raygrad costs": 1, "nodes": {}}, "damaged: KeyError"),
+        ({**MeasuredCosts().as_data(), "nodes": {"a": [1.0]}}, "damaged: ValueError"),
+        ({**MeasuredCosts().as_data(), "nodes": {"a": [float("nan"), 0.0, 0.0, 1]}}, "no time"),
+        ({**MeasuredCosts().as_data(), "nodes": {"a": [-1.0, 0.0, 0.0, 1]}}, "no time"),
+    ],
+)
+def test_data_that_is_none_is_refused_and_changes_nothing(data, message):
+    measured = MeasuredCosts()
+    with pytest.raises(CostsError, match=message):
+        measured.use_data(data)
+    assert not measured.kinds
+    assert measured.costs() == Costs()
+
+
+def test_after_the_first_runs_of_a_plan_some_are_measured(builder):
+    graph = chain(builder, 0)
+    plan, measured = planned(graph), MeasuredCosts()
+    wanted = []
+    for _ in range(33):
+        wanted.append(measured.wants(plan))
+        if wanted[-1]:
+            measured.take(graph, plan, [called(0)], CLUSTER, "")
+    assert [number for number, want in enumerate(wanted) if want] == [*range(8), 8, 16, 24, 32]
