@@ -112,6 +112,6 @@ def _arrived(grad: Any) -> Tensor | None:
         return None
     tensor: Tensor = grad if isinstance(grad, Tensor) else Tensor.made(grad)
     data = tensor._data
-    if type(data) is Pending and data.defined is None and data.record.recorder.read(data) is None:
+    if type(data) is Pending and data.defined is None and not data.record.recorder.is_defined(data):
         return None
     return tensor

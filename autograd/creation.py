@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -251,19 +252,37 @@ class _Random:
 
 def manual_seed(seed: int) -> None:
     """Start the random numbers of this process afresh, from a seed."""
-    _Random.generator = np.random.Generator(np.random.Philox(int(seed) % (1 << 64)))
+    _doing(partial(_seed, int(seed) % (1 << 64)))
+
+
+def _seed(seed: int) -> None:
+    _Random.generator = np.random.Generator(np.random.Philox(seed))
+
+
+def _doing(what: Callable[[], None]) -> None:
+    """Do something to the generator, and tell it to the session's recorder."""
+    what()
+    if state.recorder is not None:
+        state.recorder.drawn(None, what)
 
 
 @contextmanager
 def drawn_alike(alike: bool) -> Generator[Callable[[], None]]:
     """Yield what makes the generator of the process start again from where it was, if it is to."""
-    generator = _Random.generator
-    before = generator.bit_generator.state
+    before: list[tuple[np.random.Generator, Any]] = []
+
+    def mark() -> None:
+        before[:] = [(_Random.generator, _Random.generator.bit_generator.state)]
+
+    def back() -> None:
+        generator, was = before[0]
+        generator.bit_generator.state = was
 
     def again() -> None:
         if alike:
-            generator.bit_generator.state = before
+            _doing(back)
 
+    _doing(mark)
     yield again
 
 
@@ -271,7 +290,10 @@ def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool) ->
     """Return a leaf of what `draw` gives for some leading dimensions: none, or inside vmap those of the examples that
     are to differ (VM-12)."""
     if not state.batches:
-        return _leaf(np.asarray(draw(())), requires_grad)
+        made = _leaf(np.asarray(draw(())), requires_grad)
+        if state.recorder is not None:
+            state.recorder.drawn(made, partial(draw, ()))
+        return made
     from .batching import batched
 
     open_levels = state.batches
@@ -282,7 +304,10 @@ def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool) ->
                 "'different' randomness flags on vmap or perform the randomness operation out of vmap"
             )
     differing = [level for level in open_levels if level.randomness == "different"]
-    made = Tensor.made(np.asarray(draw(tuple([level.size for level in differing]))))
+    leading = tuple([level.size for level in differing])
+    made = Tensor.made(np.asarray(draw(leading)))
+    if state.recorder is not None:
+        state.recorder.drawn(made, partial(draw, leading))
     for level in differing:  # the outermost lies in front, and is wrapped first
         made = batched(made, 0, level)
     if requires_grad:
@@ -290,13 +315,14 @@ def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool) ->
     return made
 
 
-def _drawn(draw: Any, size: Sequence[Any], dtype: Any, requires_grad: bool) -> Tensor:
+def _drawn(distribution: str, size: Sequence[Any], dtype: Any, requires_grad: bool) -> Tensor:
     wanted = _float_dtype(dtype)
     if wanted.kind not in "fc":
         raise AutogradError(f"random numbers of a distribution are floating, not {wanted}")
     own = sizes_of(size)
 
     def drawn(leading: tuple[int, ...]) -> Any:
+        draw: Any = getattr(_Random.generator, distribution)
         shape = leading + own
         if wanted.kind == "c":
             return ((draw(shape) + 1j * draw(shape)) * math.sqrt(0.5)).astype(wanted)
@@ -308,13 +334,13 @@ def _drawn(draw: Any, size: Sequence[Any], dtype: Any, requires_grad: bool) -> T
 def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn from the standard normal distribution."""
     _checked_device(device)
-    return _drawn(_Random.generator.standard_normal, size, dtype, requires_grad)
+    return _drawn("standard_normal", size, dtype, requires_grad)
 
 
 def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
     _checked_device(device)
-    return _drawn(_Random.generator.random, size, dtype, requires_grad)
+    return _drawn("random", size, dtype, requires_grad)
 
 
 def randint(

@@ -7,7 +7,7 @@ never asks what a recorder does with what it is told.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +152,15 @@ class Recorder(ABC):
     @abstractmethod
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
         """Wait for a value; None when it proves undefined. A sync point."""
+
+    def is_defined(self, value: Pending) -> bool:
+        """Tell whether a gradient of which only running tells is defined (H5). A sync point."""
+        return self.read(value) is not None
+
+    def drawn(self, made: Tensor | None, again: Callable[[], Any]) -> None:
+        """Told that `made` holds random numbers, or with None that their generator was seeded: `again` does that once
+        more."""
+        return
 
     @abstractmethod
     def require(self, value: Pending) -> Pending:

@@ -242,11 +242,11 @@ class Tensor(Exports, TensorMethods):
         grad = self._grad
         if grad is not None and type(grad._data) is Pending and grad._data.defined is None:
             recorder = grad._data.record.recorder
-            if recorder.read(grad._data) is None:
+            if recorder.is_defined(grad._data):
+                grad._data.defined = True
+            else:
                 grad._data.defined = False
                 self._grad = grad = None
-            else:
-                grad._data.defined = True
         if grad is None and self.grad_fn is not None and not self._retains_grad:
             warnings.warn(
                 "the .grad attribute of a tensor that is not a leaf is read; it is not populated during backward(). "

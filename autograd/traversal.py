@@ -380,7 +380,7 @@ def _checked(hook: Any, new: Any, old: Tensor | None) -> Tensor:
 
 def settled(value: Data | None) -> Data | None:
     """Return a gradient, None if it proves undefined; waits where only running tells (H5)."""
-    if type(value) is Pending and value.defined is None and value.record.recorder.read(value) is None:
+    if type(value) is Pending and value.defined is None and not value.record.recorder.is_defined(value):
         return None
     return value
 

@@ -26,7 +26,8 @@ def graph_of(program: Callable[[], Any], stamp: int = 1) -> Graph:
         finally:
             state.recorder = None
         records = needed_records(recorder.records, stamp)
-        submission, graph = build(stamp, records)
+        submission = build(stamp, records).submission
+        graph = submission.graph
         assert structural_hash(graph.encode()) == submission.key
         del with_held
         return graph

@@ -1,4 +1,4 @@
-"""The examples on the pages about Functions, precision and sessions run as printed, in the order of their page."""
+"""The examples on the pages of the manual run as printed, in the order of their page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-PAGES = ("functions", "amp", "registry", "grad_factor", "nested_io", "sessions")
+PAGES = ("functions", "amp", "registry", "grad_factor", "nested_io", "sessions", "compile")
 
 
 @pytest.mark.parametrize("page", PAGES)

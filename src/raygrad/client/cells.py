@@ -40,6 +40,10 @@ class CellLog:
         self._writes[key] = Write(cell, attribute, old, new)
         setattr(cell, attribute, new)
 
+    def pending(self) -> list[Write]:
+        """Return the writes that no submission has taken along yet."""
+        return list(self._writes.values())
+
     def take(self) -> list[Write]:
         """Return the writes and forget them: a submission takes them along."""
         writes = list(self._writes.values())

@@ -76,6 +76,8 @@ def wrap_outputs(
         if number in known.fixed:
             results.append(known.fixed[number])
         elif entry.spec.kind == KIND_OBJECT:
+            if recorder.trace is not None:
+                raise recorder.trace.refusal(f"'{cls.__name__}' returns an object that is no tensor, which is fetched")
             results.append(recorder.session.read(record, number + 1))
         elif known.twins[number] >= 0:
             twin = results[known.twins[number]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,6 +39,7 @@ from .sites import user_site
 
 if TYPE_CHECKING:
     from .session import Session
+    from .tracing import Trace
 
 MEMO_LIMIT = 65_536
 """Shape rules remembered per session; slice bounds that never repeat must not grow it without end."""
@@ -61,6 +62,8 @@ class SessionRecorder(Recorder):
         """Whether the pass that records keeps what was saved."""
         self.lessons = 0
         """Moves whenever something is learned of the backward of user Functions."""
+        self.trace: Trace | None = None
+        """What sees a function that is being compiled."""
         self.applications: dict[Any, Any] = {}
         """By key, what applications of a user Function share; see `functions`."""
         self._specs: dict[Spec, SpecEntry] = {}
@@ -96,6 +99,8 @@ class SessionRecorder(Recorder):
         return found
 
     def leaf(self, tensor: Tensor) -> Pending:
+        if self.trace is not None:
+            self.trace.saw(tensor)
         data = tensor._data
         if type(data) is Stale:
             data = data.for_use(False)
@@ -182,6 +187,8 @@ class SessionRecorder(Recorder):
             if _hashable(obj):
                 self._shipped[obj] = found
             self.session.learn(found)
+        if self.trace is not None:
+            self.trace.code[found.fingerprint] = found
         return found
 
     def forget_code(self) -> None:
@@ -190,10 +197,15 @@ class SessionRecorder(Recorder):
 
     def captured(self, shipped: Shipped) -> list[Pending]:
         """Return what user code captures, as it is now."""
-        return [
-            self.leaf(c) if isinstance(c, Tensor) else self.constant_array(np.array(c, copy=True, order="K"))
-            for c in shipped.captured
-        ]
+        values: list[Pending] = []
+        for one in shipped.captured:
+            if isinstance(one, Tensor):
+                values.append(self.leaf(one))
+                continue
+            values.append(self.constant_array(np.array(one, copy=True, order="K")))
+            if self.trace is not None:
+                self.trace.copied(one, values[-1])
+        return values
 
     # ---- built-in ops -----------------------------------------------------------------------------------------------
 
@@ -300,6 +312,19 @@ class SessionRecorder(Recorder):
             self.add_record(made)
             return made.output(0, *_definedness((left, right)))
 
+    def is_defined(self, value: Pending) -> bool:
+        if self.trace is not None:
+            if value.assumed:  # as for an optimiser: what earlier runs showed is gone by, and checked by this one
+                self.require(value)
+                return True
+            self.trace.interrupt("whether a gradient is defined had to be found out")
+            return self.session.read(cast(NodeRecord, value.record), value.index) is not None
+        return self.read(value) is not None
+
+    def drawn(self, made: Tensor | None, again: Callable[[], Any]) -> None:
+        if self.trace is not None:
+            self.trace.draw(made, again)
+
     def require(self, value: Pending) -> Pending:
         with self.lock:
             made = NodeRecord(self, ROLE_SUM, "defined", (), (self.source(value),), (value.spec,), (), user_site())
@@ -362,6 +387,8 @@ class SessionRecorder(Recorder):
     # ---- sync, submission and cells: the session's ------------------------------------------------------------------
 
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
+        if self.trace is not None:
+            self.trace.refuse_read(value)
         record = value.record
         if type(record) is LeafRecord:
             return record.constant.value
@@ -380,6 +407,8 @@ class SessionRecorder(Recorder):
         task = state.here.task
         if task is not None and task.recorder is self:
             return  # an optimiser's step in a hook: the pass submits when it ends, and fails or holds as a whole (H8)
+        if self.trace is not None:
+            return  # all that a compiled function does is one submission
         with collector_paused():
             self.session.submit()
 

@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -27,19 +27,24 @@ from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.measured import MeasuredCosts
 from raygrad.scheduler.planner import Planner
 from raygrad.workers.derivatives import CHANGES, CONDUCT
-from raygrad.workers.driver import Driver, Kept
+from raygrad.workers.driver import Driver, Kept, Submission
 from raygrad.workers.host import POISON
 from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
 
 from .backends import open_executor
 from .cells import roll_back
+from .compiled import CompiledFunction
 from .costs import SessionCosts
 from .learned import Learning, shown
 from .recorder import SessionRecorder
 from .records import NodeRecord
 from .reissue import Reissue
 from .runs import Run
+from .sites import Site
 from .submission import Submitted, build, needed_records, unsubmitted_dependencies
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Session:
@@ -110,6 +115,9 @@ class Session:
     def __enter__(self) -> Session:
         if self._recorder.closed:
             raise SessionError("this session is closed; open a new one")
+        outer = state.recorder
+        if isinstance(outer, SessionRecorder) and outer.trace is not None:
+            raise outer.trace.refusal("a session is opened")
         self._ambient_before.append(state.recorder)
         state.recorder = self._recorder
         return self
@@ -167,6 +175,8 @@ class Session:
         for value in values:
             if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"run takes tensors, got {type(value).__name__}")
+        if self._recorder.trace is not None:
+            raise self._recorder.trace.refusal("session.run() is called")
         self.submit()
         if self.last_run is None:
             raise SessionError("nothing has been recorded in this session yet")
@@ -175,6 +185,11 @@ class Session:
     def on(self, name: str, handler: Callable[[Any], Any]) -> None:
         """Call `handler(value)` for every `rg.emit(name, value)` of this session's code, on the thread that waits."""
         self._handlers.setdefault(name, []).append(handler)
+
+    def compile(self, fn: Callable[P, R]) -> CompiledFunction[P, R]:
+        """Return `fn` as a function that is recorded once and then replayed with new arguments: a training step without
+        recording and planning; see `CompiledFunction`."""
+        return CompiledFunction(self, fn)
 
     def put(self, value: Any) -> Tensor:
         """Return a tensor that stands for an array which is sent to each worker once, whatever uses it later."""
@@ -217,45 +232,63 @@ class Session:
         """Send off what is recorded and needed."""
         recorder = self._recorder
         with recorder.lock:
-            self._drop()
-            self.poll()
-            self._raise_errors()
-            number = next(self._numbers)
+            if recorder.trace is not None:
+                recorder.trace.interrupt("something had to be learned by running it")
+            number = self.settle()
             records = needed_records(recorder.records, number)
             recorder.records.clear()
             recorder.forget_code()
             if not records:
                 return
-            submission, graph = build(number, records, open_ended=open_ended)
-            depends = {external.run for external in submission.externals if isinstance(external, Kept)}
+            submission = build(number, records, open_ended=open_ended).submission
             learns = {index: record for index, record in enumerate(records) if record.learn is not None}
-            submitted = Submitted(number, [record.site for record in records], learns, recorder.cells.take(), depends)
-            submitted.stories = {index: record.story for index, record in enumerate(records) if record.story}
+            stories = {index: record.story for index, record in enumerate(records) if record.story}
             for record in records:
                 record.run = number
                 record.sources = ()
                 record.near = None
                 if record.live:
                     self.hold(record)
-            self._history.append(submitted)
-            lost = sorted(depends & self._failed_runs.keys())
-            if lost:
-                error = DroppedError(f"what was recorded reads a value that was dropped: {self._failed_runs[lost[0]]}")
-                self._fail(number, error)
-                self._errors.remove(error)
-                raise error
-            started = time.monotonic()
-            try:
-                with self.costs.lock:
-                    self.costs.learn()
-                    planned = self._driver.submit(submission)
-            except RaygradError as error:
-                self._fail(number, error)
-                self._errors.clear()
-                raise
-            self.last_run = self._runs[number] = Run(self, number, planned.plan, graph, started)
+            self.send(submission, [record.site for record in records], learns, stories)
             if self.sync and not open_ended:
                 self.wait_for_everything()
+
+    def send(
+        self,
+        submission: Submission,
+        sites: list[Site | None],
+        learns: dict[int, NodeRecord],
+        stories: dict[int, str],
+    ) -> None:
+        """Send off a submission, with the writes to cells that were made for it."""
+        number = submission.run
+        depends = {external.run for external in submission.externals if isinstance(external, Kept)}
+        submitted = Submitted(number, sites, learns, self._recorder.cells.take(), depends)
+        submitted.stories = stories
+        self._history.append(submitted)
+        lost = sorted(depends & self._failed_runs.keys())
+        if lost:
+            error = DroppedError(f"what was recorded reads a value that was dropped: {self._failed_runs[lost[0]]}")
+            self._fail(number, error)
+            self._errors.remove(error)
+            raise error
+        started = time.monotonic()
+        try:
+            with self.costs.lock:
+                self.costs.learn()
+                planned = self._driver.submit(submission)
+        except RaygradError as error:
+            self._fail(number, error)
+            self._errors.clear()
+            raise
+        self.last_run = self._runs[number] = Run(self, number, planned.plan, submission.graph, started)
+
+    def settle(self) -> int:
+        """Take in what has arrived, raise what went wrong, and return the number of the next run."""
+        self._drop()
+        self.poll()
+        self._raise_errors()
+        return next(self._numbers)
 
     def _drop(self) -> None:
         dropped = self._recorder.dropped

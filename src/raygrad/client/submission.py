@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.views import Stale
@@ -60,11 +60,19 @@ def needed_records(records: Sequence[NodeRecord], stamp: int) -> list[NodeRecord
     return needed
 
 
-def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> tuple[Submission, Graph]:
-    """Return the submission of `records` as run `run`, and its graph. The records learn where their values will be."""
+class Built(NamedTuple):
+    """A submission, and where its externals come from: for each a constant, or (record, output) of an earlier run."""
+
+    submission: Submission
+    sources: list[Any]
+
+
+def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> Built:
+    """Return the submission of `records` as run `run`. The records learn where their values will be."""
     specs: list[Any] = []
     externals: dict[Any, int] = {}
     given: list[Any] = []
+    sources: list[Any] = []
     external_specs: list[int] = []
 
     stamp = next(_stamps)
@@ -87,6 +95,7 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
                 key: Any = (maker.run, maker.base + index)
                 if key not in externals:
                     externals[key] = len(given)
+                    sources.append((maker, index))
                     value = None if maker.values is None else maker.values.get(index)
                     given.append(Kept(*key) if value is None else Given(value))
                     external_specs.append(spec_index(maker.outputs[index]))
@@ -94,6 +103,7 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
                 key = id(source)
                 if key not in externals:
                     externals[key] = len(given)
+                    sources.append(source)
                     given.append(Given(source.value))
                     external_specs.append(spec_index(source.spec))
     next_id = len(given)
@@ -135,7 +145,7 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> t
                     keep.append((record.base + index, KEEP_IN_STORE if stored else KEEP_ON_WORKER))
     graph = Graph(tuple(specs), tuple(external_specs), tuple(nodes), tuple(keep), open_ended)
     encoded = graph.encode()
-    return Submission(run, graph, encoded, structural_hash(encoded), tuple(given)), graph
+    return Built(Submission(run, graph, encoded, structural_hash(encoded), tuple(given)), sources)
 
 
 def _param(param: Any, spec_index: Callable[[SpecEntry], int]) -> Any:

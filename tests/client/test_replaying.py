@@ -1,0 +1,106 @@
+"""What a recorded call leaves to be done again."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+import raygrad as rg
+
+
+@pytest.fixture
+def session() -> Any:
+    with rg.Session(workers=1) as session:
+        yield session
+
+
+def test_graph_of_a_replay_keeps_only_results_and_cells(session: Any) -> None:
+    weight = rg.tensor([1.0, 2.0], requires_grad=True)
+
+    def run(x: Any) -> Any:
+        loss = ((x * weight).tanh() ** 2).sum()
+        loss.backward()
+        return loss
+
+    step = session.compile(run)
+    for number in range(3):
+        step(rg.tensor([float(number), 1.0]))
+    (recordings,) = step._kinds.values()
+    graph = recordings[0].replay._graph
+    assert len(graph.keep) == 2  # the loss, and the gradient
+    assert step.replayed >= 1
+
+
+def test_values_that_the_first_call_left_elsewhere_are_its_own(session: Any) -> None:
+    left: list[Any] = []
+
+    def run(x: Any) -> Any:
+        y = x * 2.0
+        if not left:
+            left.append(y + 1.0)
+        return y
+
+    step = session.compile(run)
+    assert step(rg.tensor([1.0])).tolist() == [2.0]
+    assert left[0].tolist() == [3.0]
+    for number in range(3):
+        assert step(rg.tensor([float(number)])).tolist() == [2.0 * number]
+    assert left[0].tolist() == [3.0]
+
+
+def test_version_counters_move_as_recorded(session: Any) -> None:
+    total = rg.zeros(1)
+
+    def run(x: Any) -> Any:
+        total.add_(x)
+        total.mul_(2.0)
+
+    step = session.compile(run)
+    for number in range(4):
+        step(rg.tensor([1.0]))
+        assert total._version == 2 * (number + 1)
+    assert step.replayed >= 2
+    assert total.tolist() == [30.0]
+
+
+def test_results_that_are_one_tensor_stay_one(session: Any) -> None:
+    x = rg.tensor([1.0], requires_grad=True)
+
+    def run(a: Any) -> Any:
+        x.grad = None
+        y = a * x
+        y.sum().backward()
+        return x.grad, y, y
+
+    step = session.compile(run)
+    for number in range(4):
+        grad, y, again = step(rg.tensor([float(number)]))
+        assert grad is x.grad
+        assert y is again
+    assert step.replayed >= 1
+
+
+def test_replays_let_go_of_what_nobody_holds(session: Any) -> None:
+    weight = rg.tensor([1.0], requires_grad=True)
+    optimizer = rg.optim.SGD([weight], lr=0.1, momentum=0.9)
+
+    def run(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (x * weight).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = session.compile(run)
+    for _ in range(4):
+        step(rg.tensor([1.0])).tolist()
+    gc.collect()
+    session.submit()
+    runs = len(session._driver._runs)
+    for _ in range(10):
+        step(rg.tensor([1.0])).tolist()
+    session.submit()
+    assert step.replayed >= 10
+    assert len(session._driver._runs) <= runs + 1
