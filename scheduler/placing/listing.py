@@ -173,8 +173,7 @@ class _Pass:
                 took = seconds[node] * pace[where]
                 start = start_on(where, there[node] if where == home[node] else far[node], took)
             else:
-                some = candidates(node)
-                _, where, start = min(some) if plain else choose(node, some)
+                _, where, start = min(candidates(node)) if plain else choose(node)
                 took = seconds[node] * pace[where]
                 chosen[root] = where
             worker[node] = where
@@ -200,7 +199,7 @@ class _Pass:
         return Listed(max(finish, default=0.0), worker, finish)
 
     def candidates(self, node: int) -> list[tuple[float, int, float]]:
-        """Return (finish, worker, start) of the workers that may be best for a node."""
+        """Return (finish, worker, start) of the workers that may end a node first."""
         problem, idle = self.problem, self.idle
         far, home, there = self.far[node], self.home[node], self.there[node]
         cost, pace = problem.seconds[node], problem.pace
@@ -221,27 +220,48 @@ class _Pass:
             some.append((start + took, home, start))
         return some
 
-    def choose(self, node: int, some: list[tuple[float, int, float]]) -> tuple[float, int, float]:
-        """Return the candidate that the taste prefers, the hinted worker and that of the heir among them."""
-        taste, idle, problem, far, home = self.taste, self.idle, self.problem, self.far[node], self.home[node]
+    def choose(self, node: int) -> tuple[float, int, float]:
+        """Return (finish, worker, start) where the taste wants a node."""
+        taste, problem, idle = self.taste, self.problem, self.idle
+        if problem.allowed and problem.group[node] in problem.allowed:
+            return self.preferred(node, self.candidates(node))
+        far, home = self.far[node], self.home[node]
         cost, pace = problem.seconds[node], problem.pace
-        free = not problem.allowed or problem.group[node] not in problem.allowed
-        hinted = beside = -1
-        if taste.hint:
-            hinted = taste.hint[node]
-            if hinted != home and free:
-                took = cost * pace[hinted]
-                start = idle.start(hinted, far, took)
-                some.append((start + took, hinted, start))
-        there = elsewhere = move = 0.0  # of the heir
+        some: list[tuple[float, int, float]] = []
+        late = True  # whether a worker that is neither of these may start earlier than they do
+        hinted = taste.hint[node] if taste.hint else -1
+        if hinted >= 0 and hinted != home:
+            took = cost * pace[hinted]
+            start = idle.start(hinted, far, took)
+            some.append((start + took, hinted, start))
+            late = start > far
+        if home >= 0:
+            took = cost * pace[home]
+            start = idle.start(home, self.there[node], took)
+            some.append((start + took, home, start))
+            late = late and (start > far or taste.keen < 0.0)
+        if late or len(idle.pace) > 1:
+            for kind, slow in enumerate(idle.pace):
+                took = cost * slow
+                start, one = idle.first(kind, far, took)
+                some.append((start + took, one, start))
+        if taste.heirs and (heir := taste.heirs[node][0]) >= 0:
+            beside = self.home[heir]
+            if beside >= 0 and beside != home and beside != hinted:
+                took = cost * pace[beside]
+                start = idle.start(beside, far, took)
+                some.append((start + took, beside, start))
+        return some[0] if len(some) == 1 else self.preferred(node, some)
+
+    def preferred(self, node: int, some: list[tuple[float, int, float]]) -> tuple[float, int, float]:
+        """Return the candidate that the taste prefers; of equal ones the last."""
+        taste, home = self.taste, self.home[node]
+        hinted = taste.hint[node] if taste.hint else -1
+        beside, there, elsewhere, move = -1, 0.0, 0.0, 0.0  # of the heir
         if taste.heirs:
             heir, move = taste.heirs[node]
             if heir >= 0:
                 beside, there, elsewhere = self.home[heir], self.there[heir], self.far[heir]
-                if beside >= 0 and beside != home and beside != hinted and free:
-                    took = cost * pace[beside]
-                    start = idle.start(beside, far, took)
-                    some.append((start + took, beside, start))
         stay, bias = self.saved[node] * taste.keen, taste.bias
         best = some[0]
         least = earliest = float("inf")
