@@ -17,15 +17,27 @@ from typing import NamedTuple
 
 from .draws import Draws
 from .listing import PLAIN, Listed, Taste, heirs_of, listing
-from .problem import Problem, falling, rank
+from .problem import Problem, depth_first, falling, rank
 
 POOL = 4
 """Schedules kept to go on from."""
+ORDERS = (
+    ("rank", "plain"),
+    ("rank", "ahead"),
+    ("still", "plain"),
+    ("still", "ahead"),
+    ("rank", "keen"),
+    ("deep", "ahead"),
+)
+"""Passes from scratch, each made in both directions: nodes by upward rank, by the same with nothing moved, or depth
+first; and each node where it ends first, where its heir can start first, or rather where it is."""
 KICKED = 0.4
 """Share of passes with a kick."""
-BIASES = (0.3, 1.0, 1.0, 3.0)
+BIASES = (0.3, 1.0, 1.0, 2.0)
 """Of the average transfer."""
-KEEN = (0.0, 0.0, 0.0, 0.25, 0.5, -0.5)
+AHEAD, SNUG = 0.2, 0.7
+"""Shares of passes that look at heirs, and that fill the shortest idle time."""
+KEEN = (0.0, 0.25, 0.5, 0.5, 1.0, -0.5, -0.5)
 """Of a transfer: 0 is what HEFT does, above it stays, below it leaves early."""
 TOGETHER = (0, 0, 1, 3, 10, 30)
 """Nodes kicked along with one."""
@@ -52,6 +64,12 @@ class _Side:
     def heirs(self) -> list[tuple[int, float]]:
         return heirs_of(self.problem, self.ranks)
 
+    def order(self, name: str) -> list[int]:
+        """Return the nodes in one of the orders from scratch."""
+        if name == "deep":
+            return depth_first(self.problem)
+        return falling(self.problem, self.ranks if name == "rank" else rank(self.problem, 0.0))
+
 
 class Search:
     """The schedules found so far, best first. Use: `start`, then `refine`."""
@@ -63,7 +81,8 @@ class Search:
         """A makespan that is good enough to stop at."""
         self.pool: list[Found] = []
         self.passes = 0
-        self._started: set[tuple[bool, bool, bool]] = set()
+        self._kinds = 0
+        """Passes made from scratch."""
         edges = [transfer for after in problem.after for _, transfer in after]
         self.transfer = sum(edges) / len(edges) if edges else 0.0
 
@@ -94,17 +113,15 @@ class Search:
 
     def start(self, passes: int) -> None:
         """Make passes from scratch, HEFT first and each kind once, until there have been that many in all."""
-        for with_edges, looks_ahead in ((True, False), (True, True), (False, False), (False, True)):
-            for backwards in (False, True):
+        for order, taste in ORDERS[self._kinds // 2 :]:
+            for backwards in (False, True)[self._kinds % 2 :]:
                 if self.passes >= passes or self.done:
                     return
-                if (with_edges, looks_ahead, backwards) in self._started:
-                    continue
-                self._started.add((with_edges, looks_ahead, backwards))
+                self._kinds += 1
                 side = self.sides[backwards]
-                ranks = side.ranks if with_edges else rank(side.problem, 0.0)
-                taste = Taste(heirs=side.heirs) if looks_ahead else PLAIN
-                self.try_pass(backwards, falling(side.problem, ranks), taste)
+                heirs = side.heirs if taste == "ahead" else ()
+                wanted = PLAIN if taste == "plain" else Taste(heirs=heirs, keen=0.5 if taste == "keen" else 0.0)
+                self.try_pass(backwards, side.order(order), wanted)
 
     def refine(self, passes: int) -> None:
         """Make passes over the best schedules until there have been that many in all."""
@@ -116,8 +133,8 @@ class Search:
                 hint=self._kicked(base) if draws.random() < KICKED else base.listed.worker,
                 bias=self.transfer * draws.one_of(BIASES),
                 keen=draws.one_of(KEEN),
-                heirs=side.heirs if draws.random() < 0.5 else (),
-                snug=draws.random() < 0.5,
+                heirs=side.heirs if draws.random() < AHEAD else (),
+                snug=draws.random() < SNUG,
             )
             self.try_pass(not base.backwards, falling(side.problem, base.listed.finish), taste)
 

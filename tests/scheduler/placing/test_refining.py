@@ -23,7 +23,7 @@ def search(problem, seed=0, target=0.0):
 
 def test_the_pool_is_sorted_and_small():
     made = search(tree())
-    made.start(8)
+    made.start(12)
     made.refine(40)
     assert made.passes == 40
     spans = [found.listed.makespan for found in made.pool]
@@ -33,7 +33,7 @@ def test_the_pool_is_sorted_and_small():
 
 def test_refining_improves_what_passes_from_scratch_found():
     made = search(tree())
-    made.start(8)
+    made.start(12)
     before = made.best.listed.makespan
     made.refine(100)
     assert made.best.listed.makespan < before
@@ -42,14 +42,14 @@ def test_refining_improves_what_passes_from_scratch_found():
 def test_a_search_is_repeated_by_its_seed():
     one, other = search(tree(), 3), search(tree(), 3)
     for made in (one, other):
-        made.start(8)
+        made.start(12)
         made.refine(30)
     assert one.pool == other.pool
 
 
 def test_a_search_ends_when_there_is_nothing_to_gain():
     made = search(problem_of(dag_of([1.0, 1.0], [], [], []), Platform.of(2)), target=1.0)
-    made.start(8)
+    made.start(12)
     made.refine(1000)
     assert made.passes == 1
 
