@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import itertools
 import os
 import platform
 import statistics
@@ -38,6 +39,19 @@ class Result:
     """The subject of the same work that this one is held against; "" for anchors themselves."""
     aim: str = ""
     """What the project aims at, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Figures that are no times of one unit of work: a line per case, a column per figure."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: int = 1
+    """How many columns, from the first, are words and set to the left."""
+    records: tuple[Any, ...] = ()
+    """What stands behind the rows, as data classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +148,28 @@ def machine() -> dict[str, str]:
     }
 
 
-def table(results: list[Result]) -> str:
+def grid(one: Grid) -> str:
+    """Return a grid as text."""
+    lines = [one.columns, *one.rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(one.columns))]
+    ways = [str.ljust] * one.words + [str.rjust] * (len(widths) - one.words)
+    shown = ["  ".join(way(cell, width) for way, cell, width in zip(ways, line, widths, strict=True)) for line in lines]
+    return "\n".join(["", one.title, *(f"  {line}".rstrip() for line in shown)])
+
+
+def table(measured: Iterable[Result | Grid]) -> str:
+    """Return what was measured as text: one block per comparison or grid."""
+    blocks: list[str] = []
+    for kind, group in itertools.groupby(measured, key=type):
+        several = list(group)
+        if kind is Grid:
+            blocks += [grid(one) for one in several if isinstance(one, Grid)]
+        else:
+            blocks.append(comparisons([one for one in several if isinstance(one, Result)]))
+    return "\n".join(blocks)
+
+
+def comparisons(results: list[Result]) -> str:
     """Return the results as text: one block per comparison."""
     lines: list[str] = []
     by_name = {(result.work, result.subject): result for result in results}
@@ -155,6 +190,11 @@ def table(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
-def as_data(results: list[Result], about: Mapping[str, str]) -> dict[str, Any]:
+def as_data(measured: Iterable[Result | Grid], about: Mapping[str, str]) -> dict[str, Any]:
     """Return everything as plain data, for a JSON file."""
-    return {"machine": dict(about), "results": [asdict(result) for result in results]}
+    measured = list(measured)
+    return {
+        "machine": dict(about),
+        "results": [asdict(one) for one in measured if isinstance(one, Result)],
+        "grids": [asdict(one) for one in measured if isinstance(one, Grid)],
+    }

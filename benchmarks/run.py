@@ -1,7 +1,7 @@
 """raygrad beside torch, HIPS autograd, bare Ray and plain NumPy, in one run on one machine.
 
     make bench                          everything, a few minutes
-    make bench ARGS="--quick"           shorter chains, fewer rounds
+    make bench ARGS="--quick"           shorter chains, smaller graphs, fewer rounds
     python benchmarks/run.py --only eager step --json figures.json
 
 Figures depend on the machine and on what else it does; only ratios of one run say anything. Nothing is asserted.
@@ -23,14 +23,14 @@ import sys
 import time
 from pathlib import Path
 
-from measure import Result, as_data, machine, table
+from measure import Grid, Result, as_data, machine, table
 
-PARTS = ("eager", "planning", "step", "chain", "prediction")
+PARTS = ("eager", "planning", "planner", "step", "chain", "prediction")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true", help="shorter chains, fewer rounds")
+    parser.add_argument("--quick", action="store_true", help="shorter chains, smaller graphs, fewer rounds")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=" ".join(PARTS))
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args()
@@ -38,11 +38,11 @@ def main() -> None:
     about = machine()
     for what, value in about.items():
         out.write(f"{what:>14}: {value}\n")
-    results: list[Result] = []
+    results: list[Result | Grid] = []
     start = time.perf_counter()
     for part in options.only:
         out.flush()
-        measured: list[Result] = importlib.import_module(part).results(options.quick)
+        measured: list[Result | Grid] = importlib.import_module(part).results(options.quick)
         results += measured
         out.write(table(measured) + "\n")
     out.write(f"\nmedian [fastest .. slowest]; {time.perf_counter() - start:.0f} s in all\n")

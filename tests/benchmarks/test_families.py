@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raygrad.scheduler.dag import critical_path
+from raygrad.scheduler.dag import Platform, check, critical_path, lower_bound
+from raygrad.scheduler.placing.baselines import cpop, heft, peft
+from raygrad.scheduler.placing.scheduling import schedule
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "families.py"
 spec = importlib.util.spec_from_file_location("benchmark_families", FILE)
@@ -94,3 +96,15 @@ def test_an_ensemble_of_ten_thousand_nodes_has_a_thousand_members():
     assert read[0] == 1000
     assert reads[-1] == 1000
     assert len(reads) == 10_002
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [heft, cpop, peft, schedule])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_algorithm_schedules_every_family(name, algorithm):
+    unequal = Platform(np.array([1.0, 1.0, 0.5, 2.0]), slowness=0.7)
+    for ccr, platform in zip(families.RATIOS, (Platform.of(5), unequal, Platform.of(3)), strict=True):
+        dag = made(name, size=40, ccr=ccr)
+        found = algorithm(dag, platform)
+        check(found, dag, platform)
+        assert found.makespan >= lower_bound(dag, platform) * (1 - 1e-9)

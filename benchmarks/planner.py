@@ -1,0 +1,177 @@
+"""How good placements are, and what finding them costs: raygrad's planner beside HEFT, CPOP and PEFT.
+
+Rules of this file: one configuration of each algorithm for every graph; every schedule is checked; a makespan counts as
+a multiple of the lower bound max(critical path, work / workers), which often no schedule reaches.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from families import CHAINS, FAMILIES, RATIOS, make
+from measure import Grid
+
+from raygrad.scheduler.dag import Dag, Platform, Schedule, check, critical_path, lower_bound
+from raygrad.scheduler.placing.baselines import cpop, heft, peft
+from raygrad.scheduler.placing.scheduling import schedule
+
+OURS = "raygrad"
+ALGORITHMS: dict[str, Callable[[Dag, Platform], Schedule]] = {"HEFT": heft, "CPOP": cpop, "PEFT": peft, OURS: schedule}
+OTHERS = tuple(name for name in ALGORITHMS if name != OURS)
+
+QUICK = ((100, 4, 1), (1_000, 16, 1))
+FULL = ((100, 4, 5), (1_000, 16, 3), (10_000, 64, 1))
+"""Nodes, workers and how many graphs of each family and ratio."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One graph on so many workers, and what each algorithm made of it."""
+
+    family: str
+    ccr: float
+    nodes: int
+    workers: int
+    width: float
+    """Work over critical path: how many workers could be busy at best."""
+    ratios: dict[str, float]
+    """Makespan over the lower bound, by algorithm."""
+    seconds: dict[str, float]
+    """Time of the processor taken to plan, per node: one thread computes, and others may want the processor too."""
+
+    @property
+    def to_best(self) -> float:
+        """Our makespan over the best of the others'."""
+        return self.ratios[OURS] / min(self.ratios[other] for other in OTHERS)
+
+    @property
+    def gain(self) -> float:
+        """How much shorter our makespan is than HEFT's: 0.1 for a tenth."""
+        return 1 - self.ratios[OURS] / self.ratios["HEFT"]
+
+    @property
+    def named(self) -> str:
+        """The case in words."""
+        return f"{self.family} at {self.ccr:g}, {self.nodes:,} nodes on {self.workers} workers"
+
+
+def measured(family: str, size: int, workers: int, ccr: float, seed: int) -> Case:
+    """Return what each algorithm makes of one graph."""
+    dag, platform = make(FAMILIES[family], size, ccr, seed), Platform.of(workers)
+    bound = lower_bound(dag, platform)
+    ratios: dict[str, float] = {}
+    seconds: dict[str, float] = {}
+    for name, algorithm in ALGORITHMS.items():
+        start = time.process_time()
+        made = algorithm(dag, platform)
+        seconds[name] = (time.process_time() - start) / len(dag)
+        check(made, dag, platform)
+        ratios[name] = made.makespan / bound
+    width = float(dag.seconds.sum()) / critical_path(dag)
+    return Case(family, ccr, len(dag), workers, width, ratios, seconds)
+
+
+def results(quick: bool) -> list[Grid]:
+    """Measure everything of this file."""
+    found: list[Grid] = []
+    cases: list[Case] = []
+    for size, workers, graphs in QUICK if quick else FULL:
+        rows: list[list[Case]] = []
+        for family in FAMILIES:
+            for ccr in RATIOS:
+                progress(f"placement of {family} at {ccr:g}, {size:,} nodes on {workers} workers")
+                rows.append([measured(family, size, workers, ccr, seed) for seed in range(graphs)])
+        progress("")
+        found.append(by_family(rows))
+        cases += [case for row in rows for case in row]
+    return [*found, summary(cases)]
+
+
+def progress(what: str) -> None:
+    """Show what is being measured, where someone looks on."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{what}")
+        sys.stderr.flush()
+
+
+# ---- what is shown -------------------------------------------------------------------------------------------------
+
+
+def by_family(rows: Sequence[Sequence[Case]]) -> Grid:
+    """Return the table of one size: geometric means over the graphs of a family and ratio, and the worst of them held
+    against the best of the others."""
+    first = rows[0][0]
+    several = f", {len(rows[0])} graphs each" if len(rows[0]) > 1 else ""
+    return Grid(
+        title=f"placement on {first.workers} workers{several}: makespan over max(critical path, work / workers), "
+        "and µs of planning per node",
+        columns=(
+            "family",
+            "comm/comp",
+            "nodes",
+            "work/path",
+            *ALGORITHMS,
+            "to best of 3",
+            *(f"{name} µs" for name in ALGORITHMS),
+        ),
+        rows=tuple(
+            (
+                row[0].family,
+                f"{row[0].ccr:g}",
+                f"{row[0].nodes:,}",
+                f"{statistics.mean(case.width for case in row):.1f}",
+                *(f"{geometric(case.ratios[name] for case in row):.3f}" for name in ALGORITHMS),
+                f"{max(case.to_best for case in row):.3f}",
+                *(f"{1e6 * statistics.mean(case.seconds[name] for case in row):.0f}" for name in ALGORITHMS),
+            )
+            for row in rows
+        ),
+        records=tuple(case for row in rows for case in row),
+    )
+
+
+def summary(cases: Sequence[Case]) -> Grid:
+    """Return what the project aims at, per size and over all."""
+    sizes = list(dict.fromkeys(case.workers for case in cases))
+    rows: list[tuple[str, ...]] = []
+    for workers in (*sizes, None) if len(sizes) > 1 else sizes:
+        some = [case for case in cases if workers is None or case.workers == workers]
+        rows += [(f"{workers} workers" if workers else "all", *line) for line in aims(some)]
+    return Grid(
+        title="placement, in short", columns=("cases", "figure", OURS, *OTHERS, "aim"), rows=tuple(rows), words=2
+    )
+
+
+def aims(cases: Sequence[Case]) -> list[tuple[str, ...]]:
+    """Return lines of figure, ours, the others' and the aim."""
+    lines: list[tuple[str, ...]] = []
+    names = (OURS, *OTHERS)
+    wide = [case for case in cases if case.ccr == 0.1 and case.width >= 2 * case.workers]
+    if wide:
+        means = (f"{geometric(case.ratios[name] for case in wide):.3f}" for name in names)
+        lines.append((f"x bound at 0.1, work/path >= 2 x workers ({len(wide)})", *means, "<= 1.10"))
+    worst = max(cases, key=lambda case: case.to_best)
+    lines.append((f"worst x best of the three: {worst.named}", f"{worst.to_best:.3f}", "", "", "", "<= 1.01"))
+    for ccr, aim in ((1.0, ">= 5 %"), (5.0, ">= 10 %")):
+        some = [case for case in cases if case.ccr == ccr and case.family not in CHAINS]
+        if some:
+            means = (
+                f"{100 * statistics.mean(1 - case.ratios[name] / case.ratios['HEFT'] for case in some):.1f} %"
+                for name in names
+            )
+            lines.append((f"mean gain over HEFT at {ccr:g}, not chains ({len(some)})", *means, aim))
+    times = (f"{1e6 * statistics.median(case.seconds[name] for case in cases):.0f} µs" for name in names)
+    lines.append(("planning per node, median", *times, ""))
+    times = (f"{1e6 * max(case.seconds[name] for case in cases):.0f} µs" for name in names)
+    lines.append(("planning per node, worst", *times, ""))
+    return lines
+
+
+def geometric(values: Iterable[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(statistics.mean(math.log(value) for value in values))
