@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
@@ -24,6 +24,7 @@ def dags(draw):
 
 
 @pytest.mark.slow
+@settings(deadline=None)  # no test asserts a time
 @given(dag=dags(), speed=st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=5), seed=st.integers(0, 3))
 def test_a_schedule_is_one_and_never_worse_than_that_of_heft(dag, speed, seed):
     platform = Platform(np.array(speed, float), slowness=0.5)
