@@ -1,0 +1,304 @@
+"""What a plan would do and why: its timetable, the reason for each worker, what crosses, the critical path, memory.
+
+Rules of this file: it decides nothing and changes nothing; everything follows from (graph, residency, costs, cluster,
+plan), in O(nodes + edges). Nodes and segments are named by index; whoever shows this gives nodes their names.
+Times are seconds since the run was submitted, by the same reckoning by which the plan was chosen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from typing import NamedTuple
+
+from raygrad.proto.graph import KIND_ARRAY, Graph, Node
+
+from .costs import Costs
+from .memory import Peak, peaks
+from .plan import Cluster, Plan
+from .priced import Priced, price
+
+
+class Reason(StrEnum):
+    """Why a node runs on its worker."""
+
+    PINNED = "pinned by the user"
+    NEAR = "near its context"
+    DEVICE = "only worker with the device"
+    ONLY = "only worker"
+    TOGETHER = "dividing it would not pay"
+    READS = "reads most from there"
+    EARLIEST = "finishes earliest there"
+
+
+class Moved(NamedTuple):
+    """What one segment reads of another worker."""
+
+    source: int
+    """The segment that makes it, or -1: an earlier run left it on `worker`."""
+    worker: int
+    target: int
+    bytes: int
+    values: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFacts:
+    """One segment of a plan."""
+
+    index: int
+    worker: int
+    device: str
+    """The device kinds of the arrays that it makes: "cpu", "cuda", "cpu, cuda"."""
+    nodes: tuple[int, ...]
+    forward: int
+    backward: int
+    """Vjps, and the sums of gradients."""
+    hooks: int
+    reasons: tuple[tuple[Reason, int], ...]
+    """Each with the number of nodes that it holds for, the commonest first."""
+    bytes_in: int
+    bytes_out: int
+    start: float
+    end: float
+    held_by: int
+    """The segment whose end it waits for: the last to come of those that it reads, or the one before it on its worker;
+    -1 for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFacts:
+    """One worker, in one plan."""
+
+    name: str
+    devices: tuple[str, ...]
+    segments: int
+    nodes: int
+    busy: float
+    """Seconds of its nodes."""
+    memory: Peak
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFacts:
+    """A plan, explained. See `explain_plan`."""
+
+    segments: tuple[SegmentFacts, ...]
+    workers: tuple[WorkerFacts, ...]
+    node_reason: tuple[Reason, ...]
+    node_seconds: tuple[float, ...]
+    """Per node, what it is predicted to take."""
+    moved: tuple[Moved, ...]
+    crossing_bytes: int
+    seconds: float
+    """Predicted time from submission to the end of the last segment."""
+    work: float
+    """Predicted seconds of all nodes."""
+    critical: tuple[int, ...]
+    """The nodes of the longest way through the graph as it is placed, transfers included, first to last."""
+    critical_seconds: float
+    chain: tuple[int, ...]
+    """The segments that each hold up the next, up to the one that ends last: what the predicted time is made of."""
+
+
+def explain_plan(graph: Graph, residency: Sequence[int], costs: Costs, cluster: Cluster, plan: Plan) -> PlanFacts:
+    """Return what a plan would do and why. The arguments are those that the plan was made from."""
+    priced = price(graph, costs)
+    times = timetable(priced, residency, costs, plan)
+    reasons = _reasons(priced, residency, cluster, plan)
+    boundaries = _boundaries(priced, costs, plan, times)
+    memory = peaks(priced, plan, boundaries, times)
+    critical, length = _critical(priced, plan)
+    segments = tuple(
+        SegmentFacts(
+            index=index,
+            worker=segment.worker,
+            device=_devices(graph, segment.nodes),
+            nodes=segment.nodes,
+            forward=segment.forward_nodes,
+            backward=segment.vjp_nodes + segment.sum_nodes,
+            hooks=segment.hook_nodes,
+            reasons=tuple(Counter(reasons[node] for node in segment.nodes).most_common()),
+            bytes_in=segment.bytes_in,
+            bytes_out=segment.bytes_out,
+            start=times[index].start,
+            end=times[index].end,
+            held_by=times[index].held_by,
+        )
+        for index, segment in enumerate(plan.segments)
+    )
+    return PlanFacts(
+        segments=segments,
+        workers=tuple(
+            WorkerFacts(
+                name=spec.name,
+                devices=spec.devices,
+                segments=sum(1 for segment in plan.segments if segment.worker == index),
+                nodes=sum(len(segment.nodes) for segment in plan.segments if segment.worker == index),
+                busy=sum(segment.predicted_seconds for segment in plan.segments if segment.worker == index),
+                memory=memory[index],
+            )
+            for index, spec in enumerate(cluster.workers)
+        ),
+        node_reason=tuple(reasons),
+        node_seconds=tuple(priced.seconds),
+        moved=moved(priced, residency, plan),
+        crossing_bytes=plan.crossing_bytes,
+        seconds=plan.predicted_seconds,
+        work=sum(priced.seconds),
+        critical=critical,
+        critical_seconds=length,
+        chain=_chain(times),
+    )
+
+
+# ---- when --------------------------------------------------------------------------------------------------------
+
+
+class Slot(NamedTuple):
+    """When a segment runs, and what holds it up (see `SegmentFacts`)."""
+
+    start: float
+    end: float
+    held_by: int
+
+
+def timetable(priced: Priced, residency: Sequence[int], costs: Costs, plan: Plan) -> list[Slot]:
+    """Return when each segment runs: as soon as its worker is free and what it reads has come, by the costs."""
+    slots: list[Slot] = []
+    free: dict[int, tuple[float, int]] = {}
+    transfer = priced.transfer
+    for index, segment in enumerate(plan.segments):
+        start, held_by = free.get(segment.worker, (0.0, -1))
+        for source, export in segment.imports:
+            maker = plan.segments[source]
+            if maker.worker != segment.worker:
+                came = slots[source].end + max(transfer[value] for value in maker.exports[export].values)
+                if came > start:
+                    start, held_by = came, source
+        for value in segment.externals:
+            if residency[value] not in (-1, segment.worker) and transfer[value] > start:
+                start, held_by = transfer[value], -1
+        end = start + costs.call_seconds + segment.predicted_seconds
+        slots.append(Slot(start, end, held_by))
+        free[segment.worker] = (end, index)
+    return slots
+
+
+def _boundaries(priced: Priced, costs: Costs, plan: Plan, times: Sequence[Slot]) -> list[tuple[float, float]]:
+    """Return, per node, when it runs."""
+    when = [(0.0, 0.0)] * len(priced.seconds)
+    for segment, slot in zip(plan.segments, times, strict=True):
+        seconds = [priced.seconds[node] for node in segment.nodes]
+        marks = list(accumulate(seconds, initial=slot.start + costs.call_seconds))
+        for node, start, end in zip(segment.nodes, marks, marks[1:], strict=False):
+            when[node] = (start, end)
+    return when
+
+
+def _chain(times: Sequence[Slot]) -> tuple[int, ...]:
+    """Return the segments that each hold up the next, up to the one that ends last."""
+    chain: list[int] = []
+    at = max(range(len(times)), key=lambda index: times[index].end, default=-1)
+    while at >= 0:
+        chain.append(at)
+        at = times[at].held_by
+    return tuple(reversed(chain))
+
+
+def _critical(priced: Priced, plan: Plan) -> tuple[tuple[int, ...], float]:
+    """Return the longest way through the placed graph, and how long it takes."""
+    worker, maker, transfer = plan.node_worker, priced.maker, priced.transfer
+    length: list[float] = []
+    before: list[int] = []
+    for index, node in enumerate(priced.graph.nodes):
+        ready, via = 0.0, -1
+        for value in node.inputs:
+            source = maker[value] if value >= 0 else -1
+            if source >= 0:
+                came = length[source] + (transfer[value] if worker[source] != worker[index] else 0.0)
+                if came > ready:
+                    ready, via = came, source
+        length.append(ready + priced.seconds[index])
+        before.append(via)
+    path: list[int] = []
+    at = max(range(len(length)), key=length.__getitem__, default=-1)
+    while at >= 0:
+        path.append(at)
+        at = before[at]
+    return tuple(reversed(path)), max(length, default=0.0)
+
+
+# ---- where and why -----------------------------------------------------------------------------------------------
+
+
+def _reasons(priced: Priced, residency: Sequence[int], cluster: Cluster, plan: Plan) -> list[Reason]:
+    """Return why each node is where it is: what had to be comes before what was chosen."""
+    alone = len(cluster.workers) == 1
+    together = len({segment.worker for segment in plan.segments}) == 1
+    offers = [worker.kinds for worker in cluster.workers]
+    only: dict[frozenset[str], bool] = {}
+    reasons: list[Reason] = []
+    for index, node in enumerate(priced.graph.nodes):
+        need = _need(priced, node)
+        if need not in only:
+            only[need] = not alone and sum(need <= offer for offer in offers) == 1
+        if node.pin >= 0:
+            reasons.append(Reason.PINNED)
+        elif node.near >= 0 and (priced.maker[node.near] >= 0 or residency[node.near] >= 0):
+            reasons.append(Reason.NEAR)
+        elif only[need]:
+            reasons.append(Reason.DEVICE)
+        elif alone:
+            reasons.append(Reason.ONLY)
+        elif together:
+            reasons.append(Reason.TOGETHER)
+        else:
+            reasons.append(_chosen(priced, residency, plan, node, plan.node_worker[index]))
+    return reasons
+
+
+def _need(priced: Priced, node: Node) -> frozenset[str]:
+    """Return the device kinds that a node needs beside host memory."""
+    specs = priced.graph.specs
+    used = [specs[priced.spec[value]] for value in node.inputs if value >= 0] + [specs[one] for one in node.outputs]
+    return frozenset(spec.device.partition(":")[0] for spec in used if spec.kind == KIND_ARRAY) - {"cpu", ""}
+
+
+def _chosen(priced: Priced, residency: Sequence[int], plan: Plan, node: Node, worker: int) -> Reason:
+    """Return why a node that might run elsewhere runs here."""
+    held: Counter[int] = Counter()
+    for value in set(node.inputs):
+        if value >= 0:
+            source = priced.maker[value]
+            home = residency[value] if source < 0 else plan.node_worker[source]
+            if home >= 0:
+                held[home] += priced.size[value]
+    here = held.pop(worker, 0)
+    return Reason.READS if here > max(held.values(), default=0) else Reason.EARLIEST
+
+
+def _devices(graph: Graph, nodes: Sequence[int]) -> str:
+    specs = {spec for node in nodes for spec in graph.nodes[node].outputs}
+    kinds = {graph.specs[one].device for one in specs if graph.specs[one].kind == KIND_ARRAY}
+    return ", ".join(sorted(kinds)) or "cpu"
+
+
+def moved(priced: Priced, residency: Sequence[int], plan: Plan) -> tuple[Moved, ...]:
+    """Return what segments read of other workers, in plan order: objects of this run, and values of earlier ones."""
+    found: dict[tuple[int, int, int], list[int]] = {}
+    for target, segment in enumerate(plan.segments):
+        for source, export in segment.imports:
+            maker = plan.segments[source]
+            if maker.worker != segment.worker:
+                sizes = [priced.size[value] for value in maker.exports[export].values]
+                found.setdefault((target, source, maker.worker), []).extend(sizes)
+        for value in segment.externals:
+            if residency[value] not in (-1, segment.worker):
+                found.setdefault((target, -1, residency[value]), []).append(priced.size[value])
+    return tuple(
+        Moved(source, worker, target, sum(sizes), len(sizes)) for (target, source, worker), sizes in found.items()
+    )
