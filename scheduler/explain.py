@@ -8,7 +8,7 @@ Times are seconds since the run was submitted, by the same reckoning by which th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
@@ -59,7 +59,7 @@ class SegmentFacts:
     """Vjps, and the sums of gradients."""
     hooks: int
     reasons: tuple[tuple[Reason, int], ...]
-    """Each with the number of nodes that it holds for, the commonest first."""
+    """Each with the number of nodes that it holds for: what had to be before what was chosen."""
     bytes_in: int
     bytes_out: int
     start: float
@@ -121,7 +121,7 @@ def explain_plan(graph: Graph, residency: Sequence[int], costs: Costs, cluster: 
             forward=segment.forward_nodes,
             backward=segment.vjp_nodes + segment.sum_nodes,
             hooks=segment.hook_nodes,
-            reasons=tuple(Counter(reasons[node] for node in segment.nodes).most_common()),
+            reasons=_counted(reasons[node] for node in segment.nodes),
             bytes_in=segment.bytes_in,
             bytes_out=segment.bytes_out,
             start=times[index].start,
@@ -259,6 +259,11 @@ def _reasons(priced: Priced, residency: Sequence[int], cluster: Cluster, plan: P
         else:
             reasons.append(_chosen(priced, residency, plan, node, plan.node_worker[index]))
     return reasons
+
+
+def _counted(reasons: Iterable[Reason]) -> tuple[tuple[Reason, int], ...]:
+    counts = Counter(reasons)
+    return tuple((reason, counts[reason]) for reason in Reason if counts[reason])
 
 
 def _need(priced: Priced, node: Node) -> frozenset[str]:

@@ -116,6 +116,11 @@ class Executor(ABC):
         empty where that is not worth finding out."""
         return {}
 
+    def name_of(self, fn: str) -> str:
+        """Return what to call user code that a graph names "@" and its fingerprint; that itself if it is forgotten."""
+        known = self._code.get(fn[1:])
+        return fn if known is None else known.name
+
     @abstractmethod
     def start(self, work: Work) -> None:
         """Have a worker run a call as soon as what it reads and waits for is there. Does not block.

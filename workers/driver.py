@@ -195,6 +195,16 @@ class Driver:
             self._tell(run_submitted(planned.plan, at=self._clock(), run=submission.run, sources=sources))
             return planned
 
+    def preview(self, submission: Submission) -> tuple[Planned, tuple[int, ...]]:
+        """Return the plan that a graph would get if it were submitted now, and where its externals are.
+
+        Raises:
+            PlanError: no worker can run one of its nodes.
+        """
+        with self._lock:
+            residency = tuple([_residency(self._locate(external)) for external in submission.externals])
+            return self.planner.plan(submission.graph, residency, submission.key), residency
+
     def poll(self, timeout: float = 0.0) -> None:
         """Handle what has arrived, waiting up to `timeout` seconds for something to arrive; report to the listener.
 

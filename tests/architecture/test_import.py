@@ -10,8 +10,8 @@ import pytest
 
 import raygrad
 
-ROOMS = ("autograd", "scheduler", "workers", "proto")
-HEAVY = ("ray", "cupy", "torch", "sklearn", "rich", "autograd")
+ROOMS = ("autograd", "scheduler", "workers", "proto", "report")
+HEAVY = ("ray", "cupy", "torch", "sklearn", "rich", "jinja2", "autograd")
 
 
 def modules_after(statement: str) -> set[str]:
@@ -62,3 +62,13 @@ def test_import_costs_at_most_60_ms_more_than_numpy():
 def test_using_tensors_loads_no_backend():
     held = modules_after("import raygrad\nraygrad.tensor([1.0], requires_grad=True).sum().backward()")
     assert not {"ray", "cupy", "torch"} & held
+
+
+@pytest.mark.slow
+def test_a_session_loads_no_renderer_until_something_is_rendered():
+    run = "import raygrad as rg\nwith rg.Session(workers=1) as session:"
+    run += "\n    run = session.run(rg.tensor([1.0]) * 2).wait()"
+    report = "\n    report = run.report().as_dict()"
+    held = modules_after(run + report)
+    assert "raygrad.report.run_report" in held
+    assert not {"rich", "jinja2"} & held

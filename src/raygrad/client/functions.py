@@ -6,6 +6,7 @@ records of runs. The nodes that record its derivatives are in `vjps`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +160,7 @@ def _resolve(
     learning = record.learn = Learning(where)
     context = record.output(0) if recording else None
     record.saved |= 1
+    started = time.monotonic()
     try:
         recorder.session.submit(open_ended=True)
     except BaseException:
@@ -166,6 +168,9 @@ def _resolve(
             recorder.records.remove(record)
         raise
     recorder.session.wait_for(record, lambda: learning.learned is not None)
+    if not hasattr(cls, "infer"):
+        waits, seconds = recorder.session.resolved.get(cls.__name__, (0, 0.0))
+        recorder.session.resolved[cls.__name__] = (waits + 1, seconds + time.monotonic() - started)
     known = shown(recorder, learning.learned)
     # objects are fetched at each apply: never remembered
     if all(entry.dtype is not None or number in known.fixed for number, entry in enumerate(known.outputs)):

@@ -59,6 +59,8 @@ class SessionRecorder(Recorder):
         self.pin = -1
         """The worker that `rg.place` asks for, or -1."""
         self.retaining = False
+        self.deferred = False
+        """Passes and steps are recorded only: see `Session.deferred`."""
         """Whether the pass that records keeps what was saved."""
         self.lessons = 0
         """Moves whenever something is learned of the backward of user Functions."""
@@ -407,8 +409,8 @@ class SessionRecorder(Recorder):
         task = state.here.task
         if task is not None and task.recorder is self:
             return  # an optimiser's step in a hook: the pass submits when it ends, and fails or holds as a whole (H8)
-        if self.trace is not None:
-            return  # all that a compiled function does is one submission
+        if self.trace is not None or self.deferred:
+            return  # all that a compiled function does is one submission; see `Session.deferred` for the other
         with collector_paused():
             self.session.submit()
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raygrad.scheduler.actual import run_facts
+from raygrad.scheduler.clocks import ClockOffset
 from raygrad.scheduler.measured import Called, MeasuredCosts
 
 if TYPE_CHECKING:
     from raygrad.proto.graph import Graph
     from raygrad.proto.program import Record
+    from raygrad.report.run_report import RunReport
     from raygrad.scheduler.plan import Cluster, Plan
 
     from .session import Session
+    from .sites import Site
 
 
 class Run:
@@ -23,17 +30,19 @@ class Run:
         records: what has come back of its segments.
     """
 
-    def __init__(self, session: Session, number: int, plan: Plan, graph: Graph, submitted: float) -> None:
+    def __init__(
+        self, session: Session, number: int, plan: Plan, graph: Graph, sites: Sequence[Site | None], submitted: float
+    ) -> None:
         self._session = session
         self.number = number
         self.plan = plan
         self.nodes = len(graph.nodes)
         self.records: list[Record] = []
         self._graph = graph
+        self._sites = sites
         self._submitted = submitted
         """When planning began, on the session's clock, `time.monotonic`."""
-        self._calls: dict[int, tuple[float, float]] = {}
-        """Per segment that has ended, when its call was sent and when its record came, on the same clock."""
+        self._answers: list[Called] = []
         self.finished = False
         self.failed = False
         self._emits: list[tuple[int, int, str, Any]] = []
@@ -41,21 +50,25 @@ class Run:
     def take(self, record: Record, sent: float, came: float) -> None:
         """Enter what a segment has told."""
         self.records.append(record)
-        self._calls[record.segment] = (sent, came)
+        self._answers.append(Called(record, sent, came))
+        offset = self._session.clocks.setdefault(record.worker, ClockOffset())
+        timing = record.timing
+        if timing.began:
+            ended = timing.began + timing.inputs + timing.steps + timing.outputs
+            offset.saw(sent=sent, began=timing.began, ended=ended, came=came)
 
     def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
         """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
-        calls = [Called(record, *self._calls[record.segment]) for record in self.records]
-        measured.take(self._graph, self.plan, calls, cluster, here)
+        measured.take(self._graph, self.plan, self._answers, cluster, here)
 
     @property
     def seconds(self) -> float | None:
         """Seconds from the first call to a worker to the last record, to be held against
         `plan.predicted_seconds`; None until it has finished. A record that came while nobody waited counts from when
         it was taken in."""
-        if not self.finished or not self._calls:
+        if not self.finished or not self._answers:
             return None
-        return max(came for _, came in self._calls.values()) - min(sent for sent, _ in self._calls.values())
+        return max(answer.came for answer in self._answers) - min(answer.sent for answer in self._answers)
 
     def done(self) -> bool:
         """Tell whether it has ended, well or not, without blocking."""
@@ -72,6 +85,33 @@ class Run:
         self._session.wait_until(lambda: self.finished or self.failed, timeout)
         return self
 
+    def report(self) -> RunReport:
+        """Return what it did beside what was predicted, so far or in full. Does not wait: see `wait`."""
+        from raygrad.report.run_report import RunReport
+        from raygrad.report.shown import shown
+
+        session = self._session
+        session.poll()
+        return RunReport(
+            number=self.number,
+            state=self._state(),
+            plan=self.plan,
+            run=run_facts(self.plan, self._answers, session.clocks, self._submitted),
+            graph=shown(self._graph, session._driver.executor.name_of, self._sites),
+        )
+
+    def trace(self, path: str | Path) -> Path:
+        """Write what it did as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing, and return the path."""
+        from raygrad.report.trace import trace
+
+        report = self.report()
+        path = Path(path)
+        path.write_text(json.dumps(trace(self.number, self.plan, report.run, report.graph)), encoding="utf-8")
+        return path
+
+    def _state(self) -> str:
+        return "failed" if self.failed else "finished" if self.finished else "running"
+
     @property
     def emits(self) -> list[tuple[str, Any]]:
         """What `rg.emit` sent from this run, as (name, value), in the engine's order (H20)."""
@@ -87,5 +127,4 @@ class Run:
         return fired
 
     def __repr__(self) -> str:
-        state = "failed" if self.failed else "finished" if self.finished else "running"
-        return f"<run {self.number}: {self.nodes} nodes in {len(self.plan.segments)} segments, {state}>"
+        return f"<run {self.number}: {self.nodes} nodes in {len(self.plan.segments)} segments, {self._state()}>"

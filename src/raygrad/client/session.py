@@ -11,9 +11,10 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.errors import DroppedError, GraphError, RaygradError, SessionError, WorkerLost
 from raygrad.proto.program import Failure, Learned
 from raygrad.proto.program import Record as RunRecord
+from raygrad.scheduler.clocks import ClockOffset
 from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.measured import MeasuredCosts
 from raygrad.scheduler.planner import Planner
@@ -42,6 +44,9 @@ from .reissue import Reissue
 from .runs import Run
 from .sites import Site
 from .submission import Submitted, build, needed_records, unsubmitted_dependencies
+
+if TYPE_CHECKING:
+    from raygrad.report.explanation import Explanation
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,6 +94,10 @@ class Session:
         """Which gradients of user Functions proved undefined, and which require grad, by key (H5, H7)."""
         self.conduct: dict[str, int] = {}
         """Per user Function, what its backward does with its context (CX-11, DR-05); learned from its runs."""
+        self.resolved: dict[str, tuple[int, float]] = {}
+        """Per user Function without an `infer`, how often and how long recording waited for a first run (H3)."""
+        self.clocks: dict[str, ClockOffset] = {}
+        """Per worker, how far its clock is from this one."""
         self.last_run: Run | None = None
         self._measured = MeasuredCosts()
         self.costs = SessionCosts(self._measured)
@@ -181,6 +190,31 @@ class Session:
         if self.last_run is None:
             raise SessionError("nothing has been recorded in this session yet")
         return self.last_run
+
+    def explain(self, *tensors: Tensor) -> Explanation:
+        """Explain what would be submitted now for these tensors, or at all, without submitting it: segments, the worker
+        of each and why, what crosses, the predicted time, the critical path, memory.
+
+        `backward()` submits; inside `with session.deferred():` it is recorded only, and so explained with the forward
+        it belongs to. `Run.report` tells afterwards what the run did.
+
+        Raises:
+            TypeError: one of them is no tensor.
+            PlanError: no worker can run one of the nodes.
+        """
+        from .explain import explain
+
+        return explain(self, tensors)
+
+    @contextmanager
+    def deferred(self) -> Generator[None]:
+        """Record passes and optimiser steps without submitting them: the next read, `run()`, pass or step after it
+        submits all that was recorded as one graph, and so does a read inside."""
+        before, self._recorder.deferred = self._recorder.deferred, True
+        try:
+            yield
+        finally:
+            self._recorder.deferred = before
 
     def on(self, name: str, handler: Callable[[Any], Any]) -> None:
         """Call `handler(value)` for every `rg.emit(name, value)` of this session's code, on the thread that waits."""
@@ -281,7 +315,7 @@ class Session:
             self._fail(number, error)
             self._errors.clear()
             raise
-        self.last_run = self._runs[number] = Run(self, number, planned.plan, submission.graph, started)
+        self.last_run = self._runs[number] = Run(self, number, planned.plan, submission.graph, sites, started)
 
     def settle(self) -> int:
         """Take in what has arrived, raise what went wrong, and return the number of the next run."""

@@ -1,0 +1,69 @@
+"""Pictures and tables as files: SVG and HTML that need nothing else, no network and no scripts.
+
+Rules of this file: templates are filled in, nothing is placed or computed. jinja2 escapes every text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .picture import Picture
+from .tables import Table
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("raygrad.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def svg(picture: Picture) -> str:
+    """Return a picture as SVG."""
+    return _environment().get_template("picture.svg").render(picture=picture)
+
+
+def fragment(picture: Picture, summary: Sequence[str], tables: Sequence[Table]) -> str:
+    """Return a picture with lines and tables as HTML to be put into a page, as notebooks do."""
+    template = _environment().get_template("fragment.html")
+    return template.render(picture=picture, summary=summary, tables=tables)
+
+
+def page(picture: Picture, summary: Sequence[str], tables: Sequence[Table]) -> str:
+    """Return them as a page of their own."""
+    return _environment().get_template("page.html").render(picture=picture, summary=summary, tables=tables)
+
+
+def save(
+    path: str | Path, picture: Picture, summary: Sequence[str], tables: Sequence[Table], data: Callable[[], Any]
+) -> Path:
+    """Write one of the forms, as the path's ending says: .svg, .html or .json.
+
+    Raises:
+        ValueError: it has another ending.
+    """
+    path = Path(path)
+    match path.suffix.lower():
+        case ".svg":
+            text = svg(picture)
+        case ".html" | ".htm":
+            text = page(picture, summary, tables)
+        case ".json":
+            text = json.dumps(data(), indent=1)
+        case other:
+            raise ValueError(f"save writes .html, .svg or .json, but '{path.name}' ends in '{other}'")
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,218 @@
+"""A plan before its run, in four forms.
+
+Rules of this file: what is said of a plan, and in which tables; the figures are `scheduler.explain`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from raygrad.scheduler.explain import Moved, PlanFacts, SegmentFacts
+
+from . import figures
+from .shown import GraphShown, plain
+from .tables import Table, as_rich, as_text
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from .picture import Picture
+
+PATH_NODES: Final = 30
+"""A critical path of up to this many nodes is listed node by node, a longer one by segment."""
+
+
+class Waited(NamedTuple):
+    """A Function whose first runs the session waited for, to learn what it returns (H3)."""
+
+    name: str
+    waits: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What would be submitted now, where it would run and why. Print it, show it in a notebook, `save` it."""
+
+    plan: PlanFacts
+    graph: GraphShown
+    infer: tuple[Waited, ...]
+    """Functions that would gain from an `infer`: without one the session waits for the first run of each."""
+
+    # ---- forms ------------------------------------------------------------------------------------------------------
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as dicts, lists, texts and numbers."""
+        return plain(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to a file that needs nothing else: a drawing (`.svg`), the drawing with the tables (`.html`), or
+        the data (`.json`). Returns the path.
+
+        Raises:
+            ValueError: the path ends in none of these.
+        """
+        from .drawing import save
+
+        return save(path, self.picture(), self.summary(), self.tables(), self.as_dict)
+
+    def picture(self) -> Picture:
+        """Return the drawing: node by node where they are few, else by segment."""
+        from .draw import draw_plan
+
+        return draw_plan(self.plan, self.graph, self.summary()[0])
+
+    def __rich__(self) -> Group:
+        return as_rich(self.summary(), self.tables())
+
+    def __str__(self) -> str:
+        return as_text(self.summary(), self.tables())
+
+    def _repr_html_(self) -> str:
+        from .drawing import fragment
+
+        return fragment(self.picture(), self.summary(), self.tables())
+
+    # ---- what it says -----------------------------------------------------------------------------------------------
+
+    def summary(self) -> list[str]:
+        """Return what matters most, in lines."""
+        plan = self.plan
+        if not plan.segments:
+            return ["Nothing would be submitted: what these tensors need has been submitted, or is here."]
+        used = sum(1 for worker in plan.workers if worker.segments)
+        lines = [
+            f"{figures.number(len(self.graph.names), 'node')} in {figures.number(len(plan.segments), 'segment')} "
+            f"on {used} of {figures.number(len(plan.workers), 'worker')}, predicted to take "
+            f"{figures.seconds(plan.seconds)}",
+            f"All nodes together take {figures.seconds(plan.work)}, the critical path of "
+            f"{figures.number(len(plan.critical), 'node')} {figures.seconds(plan.critical_seconds)}; "
+            f"{figures.size(plan.crossing_bytes)} cross between workers.",
+        ]
+        if len(plan.chain) > 1:
+            chain = ", ".join(f"{one}" for one in plan.chain[:12]) + (", …" if len(plan.chain) > 12 else "")
+            lines.append(f"The time is that of segments {chain}: each holds up the next.")
+        return lines
+
+    def tables(self) -> list[Table]:
+        """Return the tables that have something to say."""
+        plan = self.plan
+        made = [self._segments(), self._workers()]
+        if plan.moved:
+            made.append(self._moved())
+        if plan.critical:
+            made.append(self._critical())
+        if self.infer:
+            made.append(self._infer())
+        return made if plan.segments else made[len(made) - bool(self.infer) :]
+
+    def _segments(self) -> Table:
+        plain_cpu = {one.device for one in self.plan.segments} == {"cpu"}
+        workers = [worker.name for worker in self.plan.workers]
+        rows = tuple(
+            (
+                str(one.index),
+                workers[one.worker] if plain_cpu else f"{workers[one.worker]}, {one.device}",
+                counts(one.forward, one.backward, one.hooks),
+                figures.commonest(self.graph.label(node) for node in one.nodes),
+                reasons(one, 2),
+                figures.seconds(one.start),
+                figures.seconds(one.end - one.start),
+                "" if one.held_by < 0 else str(one.held_by),
+                figures.size(one.bytes_in),
+                figures.size(one.bytes_out),
+            )
+            for one in self.plan.segments
+        )
+        columns = (
+            "#>", "worker" if plain_cpu else "worker, device", "nodes", "mainly", "why there", "starts>", "takes>",
+            "waits for>", "in>", "out>",
+        )  # fmt: skip
+        return Table("Segments, in the order of submission", columns, rows)
+
+    def _workers(self) -> Table:
+        rows = tuple(
+            (
+                one.name,
+                ", ".join(one.devices),
+                f"{one.segments:,}",
+                f"{one.nodes:,}",
+                figures.seconds(one.busy),
+                figures.share(one.busy, self.plan.seconds),
+                figures.size(one.memory.bytes),
+                figures.size(one.memory.saved),
+                figures.size(one.memory.stored),
+            )
+            for one in self.plan.workers
+        )
+        columns = ("worker", "offers", "segments>", "nodes>", "work>", "busy>", "peak>", "saved>", "in the store>")
+        return Table("Workers, with the most bytes that live there at once", columns, rows)
+
+    def _moved(self) -> Table:
+        return moved_table(self.plan.moved, [one.name for one in self.plan.workers], lambda i: self._worker_of(i))
+
+    def _worker_of(self, segment: int) -> str:
+        return self.plan.workers[self.plan.segments[segment].worker].name
+
+    def _critical(self) -> Table:
+        plan, graph = self.plan, self.graph
+        segment_of = {node: one.index for one in plan.segments for node in one.nodes}
+        if len(plan.critical) <= PATH_NODES:
+            rows = tuple(
+                (
+                    str(node),
+                    graph.label(node),
+                    self._worker_of(segment_of[node]),
+                    figures.seconds(plan.node_seconds[node]),
+                    graph.places[node],
+                )
+                for node in plan.critical
+            )
+            return Table("Critical path", ("node>", "name", "worker", "takes>", "recorded at"), rows)
+        long: list[tuple[str, ...]] = []
+        for segment, group in groupby(plan.critical, key=segment_of.__getitem__):
+            nodes = list(group)
+            took = figures.seconds(sum(plan.node_seconds[node] for node in nodes))
+            mainly = figures.commonest(graph.label(node) for node in nodes)
+            long.append((str(segment), self._worker_of(segment), f"{len(nodes):,}", mainly, took))
+        return Table("Critical path", ("segment>", "worker", "nodes>", "mainly", "takes>"), tuple(long))
+
+    def _infer(self) -> Table:
+        rows = tuple((name, str(waits), figures.seconds(took)) for name, waits, took in self.infer)
+        title = "Functions that would gain from `infer`: recording waited for their first runs"
+        return Table(title, ("Function", "waits>", "for>"), rows)
+
+
+def counts(forward: int, backward: int, hooks: int) -> str:
+    """Return "12 forward, 10 backward" without what there is none of."""
+    parts = ((forward, "forward"), (backward, "backward"), (hooks, "hooks"))
+    return ", ".join(f"{count:,} {what}" for count, what in parts if count) or "none"
+
+
+def reasons(segment: SegmentFacts, most: int = 9) -> str:
+    """Return why a segment is where it is, each reason with the number of its nodes where there are several."""
+    if len(segment.reasons) == 1:
+        return str(segment.reasons[0][0])
+    shown = [f"{reason} ({count:,})" for reason, count in segment.reasons[:most]]
+    return "; ".join([*shown, "…"] if len(segment.reasons) > most else shown)
+
+
+def moved_table(moved: Sequence[Moved], workers: Sequence[str], worker_of: Callable[[int], str]) -> Table:
+    """Return what crosses, the most bytes first."""
+    ordered = sorted(moved, key=lambda one: (-one.bytes, one.target, one.source))
+    rows = tuple(
+        (
+            f"segment {one.source}" if one.source >= 0 else "an earlier run",
+            workers[one.worker],
+            f"segment {one.target}",
+            worker_of(one.target),
+            f"{one.values:,}",
+            figures.size(one.bytes),
+        )
+        for one in ordered
+    )
+    return Table("What crosses between workers", ("from", "on", "to", "on", "values>", "bytes>"), rows)

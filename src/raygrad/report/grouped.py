@@ -1,0 +1,147 @@
+"""A picture by segment, for graphs of many nodes: workers as lanes, a box for each segment, from left to right.
+
+Rules of this file: places only. A segment stands right of the one before it on its worker and of all that it reads;
+where there are very many, boxes hold a number and the rest is shown to who points at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from .figures import number
+from .picture import (
+    HEAD,
+    LANE_HEAD,
+    MARGIN,
+    Box,
+    Lane,
+    Line,
+    Link,
+    Picture,
+    Piece,
+    arched,
+    colour,
+    cropped,
+    sideways,
+)
+
+MOST_LARGE: Final = 40
+"""Segments up to this number have their counts, times and functions written on them at length."""
+MOST_BOXES: Final = 240
+"""Up to this number they have them in short, more have their number."""
+MOST_LABELS: Final = 32
+"""Lines between workers up to this number have their bytes written on them."""
+LETTERS: Final = 25
+"""Of one line of a large box."""
+
+
+class _Measures(NamedTuple):
+    """Sizes of boxes, and the room between them."""
+
+    style: str
+    width: float
+    height: float
+    gap: float
+    hop: float
+    """To a box on another worker that reads this one."""
+    pad: float
+    between: float
+
+
+_LARGE: Final = _Measures("segment", 178.0, 84.0, 24.0, 54.0, 14.0, 14.0)
+_SMALL: Final = _Measures("small", 96.0, 50.0, 14.0, 26.0, 9.0, 16.0)
+_CHIP: Final = _Measures("chip", 40.0, 22.0, 8.0, 16.0, 5.0, 6.0)
+
+
+def by_segment(pieces: Sequence[Piece], links: Sequence[Link], workers: Sequence[str], title: str) -> Picture:
+    """Return the picture."""
+    measures = _LARGE if len(pieces) <= MOST_LARGE else _SMALL if len(pieces) <= MOST_BOXES else _CHIP
+    lanes: list[Lane] = []
+    top: dict[int, float] = {}
+    y = HEAD + MARGIN
+    for worker in sorted({piece.worker for piece in pieces}):
+        height = measures.height + 2 * measures.pad
+        lanes.append(Lane(y, height, workers[worker], colour(worker)))
+        top[worker] = y + measures.pad
+        y += height + measures.between
+    reads: dict[int, list[Link]] = {}
+    for link in links:
+        reads.setdefault(link.target, []).append(link)
+    right: dict[int, float] = {}  # per worker
+    boxes: dict[int, Box] = {}
+    for piece in pieces:
+        x = right.get(piece.worker, MARGIN + LANE_HEAD)
+        for link in reads.get(piece.index, ()):
+            if link.source in boxes:
+                source = boxes[link.source]
+                x = max(x, source.x + source.width + (measures.hop if link.crosses else measures.gap))
+        boxes[piece.index] = _box(piece, x, top[piece.worker], measures)
+        right[piece.worker] = x + measures.width + measures.gap
+    crossing = sum(link.crosses for link in links)
+    by_index = {piece.index: piece for piece in pieces}
+    lines = [
+        _line(boxes[link.source], boxes[link.target], link, by_index[link.target], crossing)
+        for link in links
+        if link.source in boxes
+    ]
+    lines.sort(key=lambda line: (line.style == "crossing", line.bold))
+    width = max([900.0, *[one + MARGIN for one in right.values()]])
+    return Picture(title, False, width, y + 8, tuple(lanes), (), tuple(lines), tuple(boxes.values()))
+
+
+def _box(piece: Piece, x: float, y: float, measures: _Measures) -> Box:
+    total = max(1, piece.forward + piece.backward + piece.hooks)
+    parts = [(piece.forward, "forward"), (piece.backward, "backward"), (piece.hooks, "hooks")]
+    match measures.style:
+        case "segment":
+            nodes = " · ".join(f"{count:,} {what}" for count, what in parts if count)
+            lines = (f"segment {piece.index}", cropped(nodes or number(0, "node"), 30), *_wrapped(piece.mainly))
+        case "small":
+            short = {"forward": "fwd", "backward": "bwd", "hooks": "hooks"}
+            nodes = " · ".join(f"{count:,} {short[what]}" for count, what in parts if count)
+            lines = (f"{piece.index}", cropped(nodes, 16), cropped(piece.mainly, 15))
+        case _:
+            lines = (f"{piece.index}",)
+    return Box(
+        x,
+        y,
+        measures.width,
+        measures.height,
+        colour(piece.worker),
+        measures.style,
+        lines,
+        piece.details,
+        bold=piece.chained,
+        share=piece.backward / total,
+        corner="" if measures.style == "chip" else piece.took,
+    )
+
+
+def _wrapped(names: str) -> tuple[str, ...]:
+    """Return the main functions in up to two lines."""
+    lines: list[str] = []
+    for name in names.split(", "):
+        if lines and len(lines[-1]) + len(name) + 2 <= LETTERS:
+            lines[-1] += f", {name}"
+        else:
+            lines.append(name)
+    return tuple(cropped(line, LETTERS) for line in lines[:2])
+
+
+def _line(one: Box, other: Box, link: Link, target: Piece, crossing: int) -> Line:
+    level = one.y == other.y
+    if level and other.x - one.x > one.width * 1.6:
+        path = arched(one.x + one.width / 2, other.x + other.width / 2, one.y, min(12.0, one.height / 4))
+    else:
+        path = sideways(one.x + one.width, one.y + one.height / 2, other.x, other.y + other.height / 2)
+    return Line(
+        path,
+        "crossing" if link.crosses else "edge",
+        f"segment {link.source} → segment {link.target}: {link.label}",
+        bold=target.chained and target.held_by == link.source,
+        label=link.label if link.crosses and crossing <= MOST_LABELS else "",
+        x=(one.x + one.width + other.x) / 2,
+        y=(one.y + one.height / 2 + other.y + other.height / 2) / 2,
+        strength=1.0 if crossing <= MOST_LABELS else max(0.16, min(0.9, 1.6 * one.width / max(1.0, other.x - one.x))),
+    )

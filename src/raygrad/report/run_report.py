@@ -1,0 +1,163 @@
+"""A run beside its plan, in four forms.
+
+Rules of this file: what is said of a run, and in which tables; the figures are `scheduler.actual`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from raygrad.scheduler.actual import RunFacts, SegmentRun
+from raygrad.scheduler.plan import Plan
+
+from . import figures
+from .explanation import moved_table
+from .shown import GraphShown, plain
+from .tables import Table, as_rich, as_text
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from .picture import Picture
+
+LONGEST_NODES: Final = 12
+"""Nodes in the table of the longest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What a run did beside what was predicted. Print it, show it in a notebook, `save` it."""
+
+    number: int
+    state: str
+    """"finished", "failed" or "running"; of a run that is not over, it says what is known so far."""
+    plan: Plan
+    run: RunFacts
+    graph: GraphShown
+
+    # ---- forms ------------------------------------------------------------------------------------------------------
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as dicts, lists, texts and numbers; of the plan, its segments' nodes and workers."""
+        data = plain(self)
+        del data["plan"]
+        for segment, given in zip(data["run"]["segments"], self.plan.segments, strict=True):
+            segment["members"] = list(given.nodes)
+        return data
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to a file that needs nothing else: a drawing (`.svg`), the drawing with the tables (`.html`), or
+        the data (`.json`). Returns the path.
+
+        Raises:
+            ValueError: the path ends in none of these.
+        """
+        from .drawing import save
+
+        return save(path, self.picture(), self.summary(), self.tables(), self.as_dict)
+
+    def picture(self) -> Picture:
+        """Return the drawing: node by node where they are few, else by segment."""
+        from .draw import draw_run
+
+        return draw_run(self.plan, self.run, self.graph, self.summary()[0])
+
+    def __rich__(self) -> Group:
+        return as_rich(self.summary(), self.tables())
+
+    def __str__(self) -> str:
+        return as_text(self.summary(), self.tables())
+
+    def _repr_html_(self) -> str:
+        from .drawing import fragment
+
+        return fragment(self.picture(), self.summary(), self.tables())
+
+    # ---- what it says -----------------------------------------------------------------------------------------------
+
+    def summary(self) -> list[str]:
+        """Return what matters most, in lines."""
+        run = self.run
+        used = sum(1 for worker in run.workers if worker.segments)
+        what = f"Run {self.number}, {self.state}: {figures.number(len(self.graph.names), 'node')} in "
+        what += f"{figures.number(len(self.plan.segments), 'segment')} on {figures.number(used, 'worker')}"
+        crossed = sum(one.bytes for one in run.moved)
+        return [
+            f"{what}, {figures.seconds(run.seconds)} (predicted {figures.seconds(run.predicted_seconds)})",
+            f"Nodes took {figures.seconds(run.work)} of work (predicted {figures.seconds(run.predicted_work)}), "
+            f"packing {figures.seconds(run.packing)}; workers waited {figures.seconds(run.data_wait)} for each other "
+            f"and {figures.seconds(run.latency)} for calls and what they bring.",
+            f"The first call was sent after {figures.seconds(run.unsent)}; {figures.size(crossed)} crossed between "
+            "workers.",
+        ]
+
+    def tables(self) -> list[Table]:
+        """Return the tables that have something to say."""
+        made = [self._segments(), self._workers()]
+        if self.run.moved:
+            names = [one.name for one in self.run.workers]
+            made.append(moved_table(self.run.moved, names, lambda i: names[self.plan.segments[i].worker]))
+        if any(one.nodes for one in self.run.segments):
+            made.append(self._longest())
+        return made
+
+    def _segments(self) -> Table:
+        run = self.run
+        rows = tuple(
+            (
+                str(one.index) if one.status == "done" else f"{one.index} ({one.status})",
+                run.workers[one.worker].name,
+                figures.commonest(self.graph.label(node) for node in self.plan.segments[one.index].nodes),
+                figures.seconds(one.predicted),
+                figures.seconds(one.seconds),
+                figures.ratio(one.seconds, one.predicted),
+                figures.seconds(one.start),
+                _waited(one),
+                figures.seconds(one.latency),
+                figures.seconds(one.inputs + one.outputs),
+                figures.size(one.bytes_out),
+            )
+            for one in run.segments
+        )
+        columns = (
+            "#>", "worker", "mainly", "predicted>", "took>", "ratio>", "started>", "waited for data>", "call>",
+            "packing>", "out>",
+        )  # fmt: skip
+        return Table("Segments, predicted and actual", columns, rows)
+
+    def _workers(self) -> Table:
+        rows = tuple(
+            (
+                one.name,
+                f"{one.segments:,}",
+                figures.seconds(one.predicted),
+                figures.seconds(one.seconds),
+                figures.ratio(one.seconds, one.predicted),
+                figures.share(one.seconds, self.run.seconds),
+                figures.seconds(one.data_wait),
+                figures.seconds(one.latency),
+                figures.seconds(one.packing),
+                figures.size(one.peak_stored),
+            )
+            for one in self.run.workers
+        )
+        columns = (
+            "worker", "segments>", "predicted>", "took>", "ratio>", "busy>", "waited for data>", "calls>", "packing>",
+            "most in the store>",
+        )  # fmt: skip
+        return Table("Workers", columns, rows)
+
+    def _longest(self) -> Table:
+        found = [(seconds, node, one) for one in self.run.segments for node, _, seconds in one.nodes]
+        found.sort(key=lambda entry: (-entry[0], entry[1]))
+        rows = tuple(
+            (str(node), self.graph.label(node), str(one.index), figures.seconds(seconds), self.graph.places[node])
+            for seconds, node, one in found[:LONGEST_NODES]
+        )
+        return Table("The longest nodes", ("node>", "name", "segment>", "took>", "recorded at"), rows)
+
+
+def _waited(one: SegmentRun) -> str:
+    return f"{figures.seconds(one.data_wait)} ({one.held_by})" if one.data_wait else "0"

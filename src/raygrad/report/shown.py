@@ -1,0 +1,77 @@
+"""A graph as people see it: names, kinds and places of its nodes, and the edges between them.
+
+Rules of this file: data only, as flat tuples by node; names come from whoever knows the user's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any, cast
+
+from raygrad.proto.graph import ROLE_EMIT, ROLE_HOOK, ROLE_SUM, Graph, Node
+
+FORWARD, BACKWARD, HOOK = "forward", "backward", "hook"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphShown:
+    """A graph as people see it; entry i of each tuple is that of node i."""
+
+    names: tuple[str, ...]
+    """Such as "mul" or "Solve"; a vjp has the name of what it differentiates."""
+    kinds: tuple[str, ...]
+    """One of "forward", "backward" (vjps, and sums of gradients) and "hook"."""
+    places: tuple[str, ...]
+    """The user's line that made it, or ""."""
+    edges: tuple[tuple[int, int], ...]
+    """(source, target), each once, by target."""
+
+    def label(self, node: int) -> str:
+        """Return a node's name as it stands in tables and drawings: a vjp has a "∂" before it."""
+        return ("∂" if self.kinds[node] == BACKWARD and self.names[node] != "+" else "") + self.names[node]
+
+
+def shown(graph: Graph, name_of: Callable[[str], str], places: Sequence[object]) -> GraphShown:
+    """Return a graph as people see it. `name_of` gives user code, named "@..." in the graph, the name that it has."""
+    maker = [-1] * len(graph.externals)
+    edges: list[tuple[int, int]] = []
+    for index, node in enumerate(graph.nodes):
+        sources = {maker[value] for value in node.inputs if value >= 0} - {-1}
+        edges.extend((source, index) for source in sorted(sources))
+        maker.extend([index] * len(node.outputs))
+    return GraphShown(
+        names=tuple(_name(node, name_of) for node in graph.nodes),
+        kinds=tuple(_kind(node) for node in graph.nodes),
+        places=tuple("" if place is None else str(place) for place in places) or ("",) * len(graph.nodes),
+        edges=tuple(edges),
+    )
+
+
+def _name(node: Node, name_of: Callable[[str], str]) -> str:
+    if node.role == ROLE_SUM:
+        return "+" if node.fn == "sum" else node.fn
+    return name_of(node.fn) if node.fn.startswith("@") else node.fn
+
+
+def _kind(node: Node) -> str:
+    if node.role in (ROLE_HOOK, ROLE_EMIT):
+        return HOOK
+    return BACKWARD if node.transforms or node.role == ROLE_SUM else FORWARD
+
+
+def plain(value: Any) -> Any:
+    """Return data as dicts, lists, texts and numbers, which JSON can hold."""
+    if isinstance(value, Enum):
+        return str(value)
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    fields_of: Any = getattr(type(value), "_fields", None)  # a named tuple
+    if fields_of is not None:
+        return {name: plain(entry) for name, entry in zip(fields_of, value, strict=True)}
+    if isinstance(value, tuple | list):
+        return [plain(entry) for entry in cast("Sequence[Any]", value)]
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in cast("Mapping[Any, Any]", value).items()}
+    return value

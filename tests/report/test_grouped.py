@@ -1,0 +1,62 @@
+"""Pictures by segment: at any number of segments nothing overlaps, and what is written fits."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from raygrad.report.grouped import MOST_BOXES, MOST_LABELS, MOST_LARGE, by_segment
+from raygrad.report.picture import Link, Piece
+
+WORKERS = ["w0", "w1", "w2"]
+
+
+def pieces(count: int) -> list[Piece]:
+    return [
+        Piece(i, i % 3, (i,), 1200, 400, 0, "mul 800, tanh 400, Solve, …", "1.25 ms", f"details {i}", i - 1, i < 2)
+        for i in range(count)
+    ]
+
+
+def chain(count: int) -> list[Link]:
+    return [Link(i - 1, i, True, "1.00 kB") for i in range(1, count)] + [Link(0, count - 1, False, "1 edge")]
+
+
+@pytest.mark.parametrize(
+    ("count", "style"), [(5, "segment"), (MOST_LARGE + 1, "small"), (MOST_BOXES + 1, "chip"), (2000, "chip")]
+)
+def test_boxes_of_a_worker_follow_each_other(count: int, style: str):
+    made = by_segment(pieces(count), chain(count), WORKERS, "title")
+    assert len(made.boxes) == count
+    assert {box.style for box in made.boxes} == {style}
+    for worker in range(3):
+        mine = made.boxes[worker::3]
+        for one, other in pairwise(mine):
+            assert one.y == other.y
+            assert one.x + one.width < other.x
+    for one, other in pairwise(made.boxes):
+        assert one.x + one.width < other.x  # each reads the one before
+    assert max(box.x + box.width for box in made.boxes) < made.width
+    assert max(box.y + box.height for box in made.boxes) < made.height
+
+
+def test_a_box_has_its_counts_functions_and_share():
+    box = by_segment(pieces(3), [], WORKERS, "title").boxes[0]
+    assert box.lines == ("segment 0", "1,200 forward · 400 backward", "mul 800, tanh 400, Solve,", "…") or box.lines[
+        :3
+    ] == ("segment 0", "1,200 forward · 400 backward", "mul 800, tanh 400, Solve")
+    assert (box.corner, box.share, box.title) == ("1.25 ms", 0.25, "details 0")
+
+
+def test_what_crosses_is_labelled_where_lines_are_few():
+    few = by_segment(pieces(4), chain(4), WORKERS, "title")
+    many = by_segment(pieces(MOST_LABELS + 9), chain(MOST_LABELS + 9), WORKERS, "title")
+    assert [line.label for line in few.lines if line.style == "crossing"] == ["1.00 kB"] * 3
+    assert {line.label for line in many.lines} == {""}
+
+
+def test_what_holds_up_the_whole_is_bold():
+    made = by_segment(pieces(4), chain(4), WORKERS, "title")
+    assert [box.bold for box in made.boxes] == [True, True, False, False]
+    assert [line.title for line in made.lines if line.bold] == ["segment 0 → segment 1: 1.00 kB"]

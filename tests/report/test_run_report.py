@@ -1,0 +1,56 @@
+"""Reports of runs: predicted and actual, as data, text and HTML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_the_summary_says_what_was_predicted_and_what_was(told: Any):
+    report = told.run.report()
+    text = report.summary()[0]
+    assert text.startswith(f"Run {told.run.number}, finished: {told.run.nodes} nodes in {len(told.run.plan.segments)} ")
+    assert "(predicted " in text
+
+
+def test_every_segment_has_a_row_with_both_figures(told: Any):
+    report = told.run.report()
+    segments, workers, *_ = report.tables()
+    assert len(segments.rows) == len(told.run.plan.segments)
+    assert [row[0] for row in workers.rows] == ["worker 0", "worker 1"]
+    assert {"predicted>", "took>", "ratio>", "waited for data>", "call>"} <= set(segments.columns)
+    assert all(one.seconds > 0 for one in report.run.segments)
+
+
+def test_data_is_json(told: Any):
+    data = told.run.report().as_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert data["run"]["segments"][0]["status"] == "done"
+    assert sum(len(one["members"]) for one in data["run"]["segments"]) == told.run.nodes
+    assert "plan" not in data
+
+
+@pytest.mark.parametrize("ending", ["html", "svg", "json"])
+def test_each_ending_has_its_form(told: Any, tmp_path: Path, ending: str):
+    path = told.run.report().save(tmp_path / f"run.{ending}")
+    begins = {"html": "<!doctype html>", "svg": "<svg ", "json": "{"}
+    assert path.read_text(encoding="utf-8").startswith(begins[ending])
+
+
+def test_a_notebook_gets_drawing_and_tables(told_long: Any):
+    report = told_long.run.report()
+    html = report._repr_html_()
+    assert "<svg" in html
+    assert html.count("<table>") == len(report.tables())
+
+
+def test_long_nodes_are_listed_with_the_line_that_made_them(told_long: Any):
+    report = told_long.run.report()
+    timed = [node for one in report.run.segments for node in one.nodes]
+    tables = {table.title: table for table in report.tables()}
+    assert ("The longest nodes" in tables) == bool(timed)
+    for row in tables["The longest nodes"].rows if timed else ():
+        assert row[1] == report.graph.label(int(row[0]))

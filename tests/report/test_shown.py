@@ -1,0 +1,50 @@
+"""A graph as people see it."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from raygrad.proto.graph import Graph, Node, Spec
+from raygrad.report.shown import BACKWARD, FORWARD, HOOK, plain, shown
+from raygrad.scheduler.explain import Reason
+
+GRAPH = Graph(
+    (Spec("array", (4,), "float64"), Spec("context")),
+    (0,),
+    (
+        Node("function", "@f00d", (), (0,), (1, 0), (1, (1,), 1, None)),
+        Node("function", "@f00d", ("vjp",), (1, 2, -1), (0,), ()),
+        Node("hook", "@beef", (), (3,), (0,), ("tensor", 1, 0)),
+        Node("sum", "sum", (), (4, 4), (0,), ()),
+        Node("op", "mul", (), (5, 2), (0,), ()),
+    ),
+    (),
+)
+
+
+def test_user_code_has_its_name_and_vjps_a_sign():
+    names = {"@f00d": "Solve", "@beef": "scale"}
+    seen = shown(GRAPH, names.__getitem__, [None, "train.py:3", None, None, None])
+    assert [seen.label(node) for node in range(5)] == ["Solve", "∂Solve", "scale", "+", "mul"]
+    assert seen.kinds == (FORWARD, BACKWARD, HOOK, BACKWARD, FORWARD)
+    assert seen.places[:2] == ("", "train.py:3")
+
+
+def test_each_edge_is_told_once():
+    seen = shown(GRAPH, str, [])
+    assert seen.edges == ((0, 1), (1, 2), (2, 3), (0, 4), (3, 4))
+    assert seen.places == ("",) * 5
+
+
+class Pair(NamedTuple):
+    left: int
+    right: tuple[float, ...]
+
+
+def test_data_is_plain():
+    data = plain({"pair": Pair(1, (0.5,)), "reason": Reason.PINNED, 3: None, "graph": shown(GRAPH, str, [])})
+    assert json.loads(json.dumps(data)) == data
+    assert data["pair"] == {"left": 1, "right": [0.5]}
+    assert data["reason"] == "pinned by the user"
+    assert data["graph"]["edges"][0] == [0, 1]
