@@ -2,7 +2,7 @@
 
 Rules of this file: it decides nothing and changes nothing; everything follows from (graph, residency, costs, cluster,
 plan), in O(nodes + edges). Nodes and segments are named by index; whoever shows this gives nodes their names.
-Times are seconds since the run was submitted, by the same reckoning by which the plan was chosen.
+Times are seconds since the run was submitted, by the costs that are given: those of a kept plan may have been others.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from raygrad.proto.graph import KIND_ARRAY, Graph, Node
 from .costs import Costs
 from .memory import Peak, peaks
 from .plan import Cluster, Plan
+from .predict import Slot, timetable
 from .priced import Priced, price
 
 
@@ -65,8 +66,7 @@ class SegmentFacts:
     start: float
     end: float
     held_by: int
-    """The segment whose end it waits for: the last to come of those that it reads, or the one before it on its worker;
-    -1 for none."""
+    """See `predict.Slot`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class PlanFacts:
     moved: tuple[Moved, ...]
     crossing_bytes: int
     seconds: float
-    """Predicted time from submission to the end of the last segment."""
+    """Predicted time from submission until the client knows that the last segment has ended."""
     work: float
     """Predicted seconds of all nodes."""
     critical: tuple[int, ...]
@@ -107,11 +107,14 @@ class PlanFacts:
 def explain_plan(graph: Graph, residency: Sequence[int], costs: Costs, cluster: Cluster, plan: Plan) -> PlanFacts:
     """Return what a plan would do and why. The arguments are those that the plan was made from."""
     priced = price(graph, costs)
-    times = timetable(priced, residency, costs, plan)
+    times = timetable(plan.segments, priced, residency, costs, cluster)
     reasons = _reasons(priced, residency, cluster, plan)
     boundaries = _boundaries(priced, costs, plan, times)
     memory = peaks(priced, plan, boundaries, times)
-    critical, length = _critical(priced, plan)
+    critical, length = _critical(priced, plan, costs, cluster)
+    busy = [0.0] * len(cluster.workers)
+    for node, worker in enumerate(plan.node_worker):
+        busy[worker] += priced.seconds[node]
     segments = tuple(
         SegmentFacts(
             index=index,
@@ -138,7 +141,7 @@ def explain_plan(graph: Graph, residency: Sequence[int], costs: Costs, cluster: 
                 devices=spec.devices,
                 segments=sum(1 for segment in plan.segments if segment.worker == index),
                 nodes=sum(len(segment.nodes) for segment in plan.segments if segment.worker == index),
-                busy=sum(segment.predicted_seconds for segment in plan.segments if segment.worker == index),
+                busy=busy[index],
                 memory=memory[index],
             )
             for index, spec in enumerate(cluster.workers)
@@ -147,7 +150,7 @@ def explain_plan(graph: Graph, residency: Sequence[int], costs: Costs, cluster: 
         node_seconds=tuple(priced.seconds),
         moved=moved(priced, residency, plan),
         crossing_bytes=plan.crossing_bytes,
-        seconds=plan.predicted_seconds,
+        seconds=max([slot.end for slot in times], default=-costs.return_seconds) + costs.return_seconds,
         work=sum(priced.seconds),
         critical=critical,
         critical_seconds=length,
@@ -156,36 +159,6 @@ def explain_plan(graph: Graph, residency: Sequence[int], costs: Costs, cluster: 
 
 
 # ---- when --------------------------------------------------------------------------------------------------------
-
-
-class Slot(NamedTuple):
-    """When a segment runs, and what holds it up (see `SegmentFacts`)."""
-
-    start: float
-    end: float
-    held_by: int
-
-
-def timetable(priced: Priced, residency: Sequence[int], costs: Costs, plan: Plan) -> list[Slot]:
-    """Return when each segment runs: as soon as its worker is free and what it reads has come, by the costs."""
-    slots: list[Slot] = []
-    free: dict[int, tuple[float, int]] = {}
-    transfer = priced.transfer
-    for index, segment in enumerate(plan.segments):
-        start, held_by = free.get(segment.worker, (0.0, -1))
-        for source, export in segment.imports:
-            maker = plan.segments[source]
-            if maker.worker != segment.worker:
-                came = slots[source].end + max(transfer[value] for value in maker.exports[export].values)
-                if came > start:
-                    start, held_by = came, source
-        for value in segment.externals:
-            if residency[value] not in (-1, segment.worker) and transfer[value] > start:
-                start, held_by = transfer[value], -1
-        end = start + costs.call_seconds + segment.predicted_seconds
-        slots.append(Slot(start, end, held_by))
-        free[segment.worker] = (end, index)
-    return slots
 
 
 def _boundaries(priced: Priced, costs: Costs, plan: Plan, times: Sequence[Slot]) -> list[tuple[float, float]]:
@@ -209,9 +182,10 @@ def _chain(times: Sequence[Slot]) -> tuple[int, ...]:
     return tuple(reversed(chain))
 
 
-def _critical(priced: Priced, plan: Plan) -> tuple[tuple[int, ...], float]:
+def _critical(priced: Priced, plan: Plan, costs: Costs, cluster: Cluster) -> tuple[tuple[int, ...], float]:
     """Return the longest way through the placed graph, and how long it takes."""
-    worker, maker, transfer = plan.node_worker, priced.maker, priced.transfer
+    worker, maker, size = plan.node_worker, priced.maker, priced.size
+    hosts = [one.host for one in cluster.workers]
     length: list[float] = []
     before: list[int] = []
     for index, node in enumerate(priced.graph.nodes):
@@ -219,7 +193,9 @@ def _critical(priced: Priced, plan: Plan) -> tuple[tuple[int, ...], float]:
         for value in node.inputs:
             source = maker[value] if value >= 0 else -1
             if source >= 0:
-                came = length[source] + (transfer[value] if worker[source] != worker[index] else 0.0)
+                came = length[source]
+                if worker[source] != worker[index]:
+                    came += costs.link_seconds(hosts[worker[source]], hosts[worker[index]], size[value])
                 if came > ready:
                     ready, via = came, source
         length.append(ready + priced.seconds[index])

@@ -1,4 +1,5 @@
-"""How long a plan takes, as it is carried out: what `Plan.predicted_seconds` says.
+"""How long a plan takes, as it is carried out: its timetable, and when the client knows that it is over, which is
+`Plan.predicted_seconds`.
 
 Rules of this file: one walk over the segments in plan order, each worker running its own in that order. The client
 sends one call after the other, large values that it gives with the first that reads them; a call starts when it has
@@ -10,6 +11,7 @@ nodes, and in the prior not at all. A simulation without chance and failures end
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from raygrad.proto.program import INLINE_RESULT_BYTES
 
@@ -18,43 +20,70 @@ from .plan import Cluster, Segment
 from .priced import Priced
 
 
-def predict(
+class Slot(NamedTuple):
+    """When a segment runs."""
+
+    start: float
+    end: float
+    held_by: int
+    """The segment whose end it waits for: the last to come of those that it reads or must follow, or the one before it
+    on its worker; -1 for none."""
+
+
+def timetable(
     segments: Sequence[Segment], priced: Priced, residency: Sequence[int], costs: Costs, cluster: Cluster
-) -> float:
-    """Return the predicted time from submission until the client knows that the last segment has ended.
+) -> list[Slot]:
+    """Return when each segment runs.
 
     The work of a segment is that of its nodes in `priced`, whatever the segment says of it.
     """
     hosts = [worker.host for worker in cluster.workers]
     seconds, size = priced.seconds, priced.size
-    free: dict[int, float] = {}
-    ended: list[float] = []
+    free: dict[int, tuple[float, int]] = {}
+    slots: list[Slot] = []
     sizes = [[sum([size[value] for value in export.values]) for export in segment.exports] for segment in segments]
     sent = 0.0
     given: set[int] = set()
-    for segment in segments:
+    for index, segment in enumerate(segments):
         worker = segment.worker
         sent += costs.submit_seconds
         for value in segment.externals:
             if residency[value] < 0 and size[value] > INLINE_RESULT_BYTES and value not in given:
                 given.add(value)
                 sent += size[value] / costs.give_bandwidth
-        start = max(free.get(worker, 0.0), sent + costs.send_seconds)
+        start, held_by = free.get(worker, (0.0, -1))
+        if sent + costs.send_seconds > start:
+            start, held_by = sent + costs.send_seconds, -1
         for source, export in segment.imports:
             home = segments[source].worker
+            came = slots[source].end
             if home == worker:
-                came = ended[source] + costs.follow_seconds
+                came += costs.follow_seconds
                 if costs.follow_seconds:  # where a worker hands things to itself through the store
                     came += sizes[source][export] / costs.bandwidth
             else:
-                came = ended[source] + costs.link_seconds(hosts[home], hosts[worker], sizes[source][export])
-            start = max(start, came)
+                came += costs.link_seconds(hosts[home], hosts[worker], sizes[source][export])
+            if came > start:
+                start, held_by = came, source
         for source in segment.after:
-            start = max(start, ended[source] + costs.follow_seconds)
+            came = slots[source].end + costs.follow_seconds
+            if came > start:
+                start, held_by = came, source
         for value in segment.externals:
             home = residency[value]
             if home not in (-1, worker):
-                start = max(start, costs.link_seconds(hosts[home], hosts[worker], size[value]))
-        free[worker] = start + costs.call_seconds + sum([seconds[index] for index in segment.nodes])
-        ended.append(free[worker])
-    return max(ended, default=-costs.return_seconds) + costs.return_seconds
+                came = costs.link_seconds(hosts[home], hosts[worker], size[value])
+                if came > start:
+                    start, held_by = came, -1
+        end = start + costs.call_seconds + sum([seconds[node] for node in segment.nodes])
+        slots.append(Slot(start, end, held_by))
+        free[worker] = (end, index)
+    return slots
+
+
+def predict(
+    segments: Sequence[Segment], priced: Priced, residency: Sequence[int], costs: Costs, cluster: Cluster
+) -> float:
+    """Return the predicted time from submission until the client knows that the last segment has ended."""
+    slots = timetable(segments, priced, residency, costs, cluster)
+    return max([slot.end for slot in slots], default=-costs.return_seconds) + costs.return_seconds

@@ -67,9 +67,9 @@ def plain(value: Any) -> Any:
         return str(value)
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    fields_of: Any = getattr(type(value), "_fields", None)  # a named tuple
-    if fields_of is not None:
-        return {name: plain(entry) for name, entry in zip(fields_of, value, strict=True)}
+    data: Any = value
+    if isinstance(data, tuple) and hasattr(cast(Any, data), "_asdict"):  # a named tuple
+        return {name: plain(entry) for name, entry in cast(Any, data)._asdict().items()}
     if isinstance(value, tuple | list):
         return [plain(entry) for entry in cast("Sequence[Any]", value)]
     if isinstance(value, Mapping):
