@@ -92,9 +92,7 @@ class RunFacts:
     """From submission until the first call was sent: planning, above all."""
 
 
-def run_facts(
-    plan: Plan, answers: Sequence[Called], offsets: Mapping[str, ClockOffset], submitted: float
-) -> RunFacts:
+def run_facts(plan: Plan, answers: Sequence[Called], offsets: Mapping[str, ClockOffset], submitted: float) -> RunFacts:
     """Return what a run did. `submitted` and the answers' times are by the session's clock."""
     by_segment = {answer.record.segment: answer for answer in answers}
     elapsed = max((answer.came for answer in answers), default=submitted) - submitted

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.errors import PlanError
 from raygrad.scheduler.explain import Reason
 
 
@@ -136,3 +137,32 @@ def test_explained_and_reported_on_ray(tmp_path: Any) -> None:
             assert one.inputs + one.seconds + one.outputs > 0
         assert all(offset.seconds == 0.0 for offset in session.clocks.values())  # one machine, one clock
         assert run.trace(tmp_path / "run.json").stat().st_size > 1000
+
+
+def test_other_machines_are_planned_for_and_simulated() -> None:
+    with rg.Session(workers=1) as session:
+        x = rg.tensor(np.ones((400, 400)))
+        ends = [x @ (x * float(branch)) for branch in range(8)]
+        total = ends[0]
+        for end in ends[1:]:
+            total = total + end
+        here = session.explain()
+        other = session.explain(total, workers=8).elsewhere
+        assert here.elsewhere is None
+        assert other is not None
+        assert (other.workers, other.gpus) == (8, 0)
+        assert other.used > 1
+        assert other.moved_bytes > 0
+        assert 0 < other.seconds < here.plan.seconds / 2
+        text = str(session.explain(total, workers=8, gpus=2))
+        assert "What other machines would bring" in text
+        assert "On 8 workers, 2 with a GPU, it would take" in " ".join(text.split())
+        assert session.last_run is None
+
+
+def test_more_gpus_than_workers_are_refused() -> None:
+    with rg.Session(workers=1) as session:
+        rg.tensor([1.0]).exp()
+        y = rg.tensor([1.0]).exp()
+        with pytest.raises(PlanError, match="3 GPUs need as many workers; there are 2"):
+            session.explain(y, workers=2, gpus=3)

@@ -12,26 +12,33 @@ from typing import TYPE_CHECKING
 
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.report.explanation import Explanation, Waited
+from raygrad.report.explanation import Elsewhere, Explanation, Waited
 from raygrad.report.shown import shown
 from raygrad.scheduler.explain import explain_plan
+from raygrad.scheduler.simulator import what_if
 
 from .records import NodeRecord
 from .submission import build, needed_records
 
 if TYPE_CHECKING:
+    from raygrad.proto.graph import Graph
+    from raygrad.scheduler.planner import Planner
+
     from .session import Session
 
 _looks = itertools.count(-2, -1)
 """Marks what one explanation needs; no run has such a number."""
 
 
-def explain(session: Session, tensors: Sequence[Tensor]) -> Explanation:
-    """Return the explanation of what would be submitted now for `tensors`, or of all that would be.
+def explain(
+    session: Session, tensors: Sequence[Tensor], workers: int | None = None, gpus: int | None = None
+) -> Explanation:
+    """Return the explanation of what would be submitted now for `tensors`, or of all that would be; with `workers` or
+    `gpus`, also of what that many would bring.
 
     Raises:
         TypeError: one of them is no tensor.
-        PlanError: no worker can run one of the nodes.
+        PlanError: no worker, here or there, can run one of the nodes; or there are more GPUs than workers.
     """
     for tensor in tensors:
         if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -50,7 +57,26 @@ def explain(session: Session, tensors: Sequence[Tensor]) -> Explanation:
             plan=explain_plan(graph, residency, planner.costs, planner.cluster, planned.plan),
             graph=shown(graph, session._driver.executor.name_of, [record.site for record in records]),
             infer=tuple(Waited(name, *waited) for name, waited in session.resolved.items()),
+            elsewhere=None if workers is None and gpus is None else _elsewhere(graph, planner, workers, gpus),
         )
+
+
+def _elsewhere(graph: Graph, planner: Planner, workers: int | None, gpus: int | None) -> Elsewhere:
+    """Plan the graph for other machines, and simulate the plan. What is not said stays as it is here."""
+    here = planner.cluster.workers
+    workers = len(here) if workers is None else workers
+    gpus = min(workers, sum("cuda" in one.kinds for one in here)) if gpus is None else gpus
+    planned, simulated = what_if(graph, planner.costs, workers=workers, gpus=gpus)
+    return Elsewhere(
+        workers=workers,
+        gpus=gpus,
+        seconds=simulated.makespan,
+        used=len({segment.worker for segment in planned.plan.segments}),
+        segments=len(planned.plan.segments),
+        utilisation=simulated.utilisation,
+        moved_bytes=simulated.transferred_bytes,
+        peak_saved=max(simulated.peak_saved, default=0),
+    )
 
 
 def _needed_by(tensors: Sequence[Tensor]) -> set[int]:

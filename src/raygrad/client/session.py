@@ -191,20 +191,23 @@ class Session:
             raise SessionError("nothing has been recorded in this session yet")
         return self.last_run
 
-    def explain(self, *tensors: Tensor) -> Explanation:
+    def explain(self, *tensors: Tensor, workers: int | None = None, gpus: int | None = None) -> Explanation:
         """Explain what would be submitted now for these tensors, or at all, without submitting it: segments, the worker
         of each and why, what crosses, the predicted time, the critical path, memory.
 
         `backward()` submits; inside `with session.deferred():` it is recorded only, and so explained with the forward
         it belongs to. `Run.report` tells afterwards what the run did.
 
+        Args:
+            workers, gpus: also plan it for that many workers, so many of them with a GPU, and simulate that.
+
         Raises:
             TypeError: one of them is no tensor.
-            PlanError: no worker can run one of the nodes.
+            PlanError: no worker, here or there, can run one of the nodes; or there are more GPUs than workers.
         """
         from .explain import explain
 
-        return explain(self, tensors)
+        return explain(self, tensors, workers, gpus)
 
     @contextmanager
     def deferred(self) -> Generator[None]:

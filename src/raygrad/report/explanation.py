@@ -35,6 +35,23 @@ class Waited(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """The same graph planned for other machines, and that plan simulated."""
+
+    workers: int
+    gpus: int
+    seconds: float
+    used: int
+    """Workers that have something to do."""
+    segments: int
+    utilisation: float
+    """The share of all workers' time that is work."""
+    moved_bytes: int
+    peak_saved: int
+    """The most bytes that are saved for backward at once on any one worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """What would be submitted now, where it would run and why. Print it, show it in a notebook, `save` it."""
 
@@ -42,6 +59,8 @@ class Explanation:
     graph: GraphShown
     infer: tuple[Waited, ...]
     """Functions that would gain from an `infer`: without one the session waits for the first run of each."""
+    elsewhere: Elsewhere | None = None
+    """What other machines would bring, if that was asked."""
 
     # ---- forms ------------------------------------------------------------------------------------------------------
 
@@ -96,6 +115,12 @@ class Explanation:
         if len(plan.chain) > 1:
             chain = ", ".join(f"{one}" for one in plan.chain[:12]) + (", …" if len(plan.chain) > 12 else "")
             lines.append(f"The time is that of segments {chain}: each holds up the next.")
+        other = self.elsewhere
+        if other is not None:
+            lines.append(
+                f"On {figures.number(other.workers, 'worker')}, {other.gpus:,} with a GPU, it would take "
+                f"{figures.seconds(other.seconds)} by simulation, {figures.ratio(plan.seconds, other.seconds)} as fast."
+            )
         return lines
 
     def tables(self) -> list[Table]:
@@ -106,6 +131,8 @@ class Explanation:
             made.append(self._moved())
         if plan.critical:
             made.append(self._critical())
+        if self.elsewhere is not None and plan.segments:
+            made.insert(0, self._elsewhere(self.elsewhere))
         if self.infer:
             made.append(self._infer())
         return made if plan.segments else made[len(made) - bool(self.infer) :]
@@ -180,6 +207,39 @@ class Explanation:
             mainly = figures.commonest(graph.label(node) for node in nodes)
             long.append((str(segment), self._worker_of(segment), f"{len(nodes):,}", mainly, took))
         return Table("Critical path", ("segment>", "worker", "nodes>", "mainly", "takes>"), tuple(long))
+
+    def _elsewhere(self, other: Elsewhere) -> Table:
+        plan = self.plan
+        gpus = sum(1 for one in plan.workers if any(device.startswith("cuda") for device in one.devices))
+        work = sum(one.busy for one in plan.workers)
+        rows = (
+            (
+                "this session",
+                f"{len(plan.workers):,}",
+                f"{gpus:,}",
+                figures.seconds(plan.seconds),
+                f"{sum(1 for one in plan.workers if one.segments):,}",
+                f"{len(plan.segments):,}",
+                figures.share(work, plan.seconds * len(plan.workers)),
+                figures.size(plan.crossing_bytes),
+                figures.size(max((one.memory.saved for one in plan.workers), default=0)),
+            ),
+            (
+                "simulated",
+                f"{other.workers:,}",
+                f"{other.gpus:,}",
+                figures.seconds(other.seconds),
+                f"{other.used:,}",
+                f"{other.segments:,}",
+                f"{100 * other.utilisation:.0f} %",
+                figures.size(other.moved_bytes),
+                figures.size(other.peak_saved),
+            ),
+        )
+        columns = (
+            "on", "workers>", "with GPU>", "takes>", "used>", "segments>", "busy>", "crosses>", "most saved on one>",
+        )  # fmt: skip
+        return Table("What other machines would bring", columns, rows)
 
     def _infer(self) -> Table:
         rows = tuple((name, str(waits), figures.seconds(took)) for name, waits, took in self.infer)
