@@ -50,14 +50,14 @@ def step(session: Any, branches: int = 2, length: int = 2) -> Told:
     return Told(explanation, session.run().wait(30))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def told() -> Generator[Told]:
     """A step of few nodes."""
     with rg.Session(workers=2) as session:
         yield step(session)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def told_long() -> Generator[Told]:
     """A step of too many nodes to be drawn one by one."""
     with rg.Session(workers=2) as session:
