@@ -134,20 +134,23 @@ def grad(
     if task.recorder is not None:
         task.recorder.submit()
     found: dict[Edge, Tensor | None] = {}
-    for index, (edge, place) in enumerate(zip(edges, wanted, strict=True)):
+    for index, edge in enumerate(edges):
         if edge in found:
             continue
         result = found[edge] = _known(task.captured.get(edge))
         if result is not None:
             continue
-        if materialize_grads:
-            found[edge] = _zeros(place, create_graph)
-        elif not allow_unused:
+        if not (materialize_grads or allow_unused):
             raise AutogradError(
                 f"The differentiated tensor at index {index} appears to not have been used in the graph. "
                 "Set allow_unused=True if this is the desired behavior."
             )
     results = [found[edge] for edge in edges]
+    if materialize_grads:  # nobody else holds a zero that never arrived
+        results = [
+            _zeros(place, create_graph) if result is None else result
+            for result, place in zip(results, wanted, strict=True)
+        ]
     return (
         dict(zip(cast("dict[Any, Any]", inputs), results, strict=True)) if isinstance(inputs, dict) else tuple(results)
     )

@@ -69,6 +69,11 @@ def take_apart(index: Any, shape: Shape) -> tuple[Basic, dict[int, Any]]:
             axis, made = axis + 1, made + 1
         elif isinstance(entry, Tensor):
             width = _width(entry)
+            if not width:  # a mask without dimensions: one new dimension is taken, or none of it
+                basic.append(None)
+                advanced[made] = reshape(entry, (1,))
+                made += 1
+                continue
             if entry.dtype.kind == "b":
                 _check_mask(entry, shape[axis : axis + width], position)
             advanced[made] = entry
