@@ -159,9 +159,9 @@ def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, fl
     if output is not source:  # forward got a dense copy
         np.copyto(source._data, output._data)
         bump(source.counter())
-    if node._edges and not flows:  # of no derivative as well: the argument keeps its history (OU-24)
-        return source.alias()
     changed_by_function(source, node if flows else None, number, outputs)
+    if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
+        return source.alias()
     return source
 
 

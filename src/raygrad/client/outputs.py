@@ -131,7 +131,7 @@ def _changed(
     """Return an argument that forward changes in place: itself, with its next value and place in the graph (OU-16)."""
     changed_by_function(source, node if flows else None, number, len(known.outputs), value, recorder)
     source.counter()[0] += known.bumps.get(known.origins[number][1], 0)
-    if node is not None and not flows:  # of no derivative as well: the argument keeps its history (OU-24)
+    if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
         return source.alias()
     return source
 
