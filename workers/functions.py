@@ -87,10 +87,12 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
     captured = step.node.inputs[arguments + len(names) :]
     operands = tuple(zip(sources, mask, strict=True))
     edges = tuple([_edge(flag) for flag in mask])
+    again = _repeated(sources, mask)
     recorded = bool(recording)
     context_slot, targets = step.outputs[0], step.outputs[1:]
     open_ended = program.open_base >= 0 and step is program.steps[-1]
     changes: frozenset[int] = frozenset() if expected is None else changes_of(expected)
+    changes |= {first for position, first in again if position in changes}
     agreed: Any = None
     """The `plain_facts` of a run that showed what was expected: whoever has the same shows the same."""
 
@@ -108,6 +110,8 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             for position, arg in enumerate(args):
                 if mask[position] >= 0 and (expected is None or always or position in changes):
                     writable(arg)
+        if again:
+            args = _with_repeated(args, again)
         try:
             with packing(cls):
                 context, raw = run_forward(cls, args, recorded, edges, named)
@@ -158,6 +162,30 @@ _WRITES: Final = (
 )
 
 
+def _repeated(sources: Sequence[int], flags: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the arguments that are the memory of an earlier one, each with that one's position."""
+    first: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
+    for position, (source, flag) in enumerate(zip(sources, flags, strict=True)):
+        if flag >= 0 and source != UNDEFINED and first.setdefault(source, position) != position:
+            found.append((position, first[source]))
+    return tuple(found)
+
+
+def _with_repeated(args: tuple[Any, ...], again: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
+    """Return the arguments where what was given twice is one tensor, or two of one memory if one was detached: forward
+    sees its own changes by either name, as it does eagerly."""
+    out = list(args)
+    for position, first in again:
+        earlier = out[first]
+        flag = out[position]._requires_grad
+        out[position] = earlier
+        if flag != earlier._requires_grad:
+            out[position] = earlier.alias()
+            out[position]._requires_grad = flag
+    return tuple(out)
+
+
 def changes_of(expected: Any) -> frozenset[int]:
     """Return the arguments that earlier runs of a Function changed in place."""
     return frozenset([kind[5][1] for kind in expected[0] if kind[0] == "array" and kind[5][:1] == (DIRTY,)])
@@ -165,8 +193,9 @@ def changes_of(expected: Any) -> frozenset[int]:
 
 def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence[Any]) -> None:
     """Check, the first time that a Function runs, that it wrote to no argument which it did not mark (OU-23)."""
+    marked = [tensor.counter() for tensor in context.dirty_tensors or ()]
     for arg, before in zip(args, given, strict=True):
-        if isinstance(arg, Tensor) and not is_among(arg, context.dirty_tensors or ()):
+        if isinstance(arg, Tensor) and not is_among(arg.counter(), marked):
             now: Any = arg._data
             if not np.array_equal(now, before, equal_nan=now.dtype.kind in "fc"):
                 raise AutogradError(_WRITES.format(name=context._function.__name__))

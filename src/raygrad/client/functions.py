@@ -90,6 +90,10 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                 flag = 1 if arg._requires_grad else 0
                 key.append(pending.spec)
                 sources.append(recorder.source(pending))
+                for position, earlier in enumerate(inputs):  # given twice: what an output is differs, too (DR-01)
+                    if earlier is not None and earlier.record is pending.record and earlier.index == pending.index:
+                        key.append(("again", position))
+                        break
                 inputs.append(pending)
             else:
                 constant, identity = snapshot(arg)
