@@ -42,6 +42,7 @@ def _fact(name: str) -> Callable[[Program, Outcome], bool]:
     return lambda program, outcome: name in outcome.facts
 
 
+_SEVERAL = _torch_says("function that returns multiple views")
 _VIEW = _torch_says("Can't detach views in-place")
 
 EXCLUSIONS = (
@@ -73,9 +74,14 @@ EXCLUSIONS = (
         applies=_torch_says("modified inplace with grad mode enabled. Given that this use case is ambiguous"),
     ),
     Exclusion(
+        id="OU-12",
+        why="a view that a Function returned, and that a change made stale, still says what its node is",
+        applies=_fact("a stale view asked for its node"),
+    ),
+    Exclusion(
         id="OU-13",
         why="chunk, split and unbind are slices, each with a node of its own, and may be changed in place",
-        applies=_torch_says("function that returns multiple views"),
+        applies=lambda program, outcome: "several views" in outcome.facts and _SEVERAL(program, outcome),
     ),
     Exclusion(
         id="HK-11",
@@ -91,6 +97,17 @@ EXCLUSIONS = (
         id="CX-14",
         why="a node keeps the array that it saved; torch's sees what `.data` is exchanged for, and computes with that",
         applies=_fact("the data of a used tensor exchanged"),
+    ),
+    Exclusion(
+        id="CX-14",
+        why="a result whose `.data` took another shape gets gradients of that shape: the rule of its op refuses them, "
+        "or takes them where they broadcast; torch compares shapes after each node",
+        applies=_fact("data of another shape"),
+    ),
+    Exclusion(
+        id="EN-08",
+        why="the gradient of square() is known to be linear: its derivative has no history; torch's goes by pow()",
+        applies=lambda program, outcome: "create_graph again" in outcome.facts and "'square" in repr(program.steps),
     ),
     Exclusion(
         id="CX-32",
@@ -126,6 +143,12 @@ def excluded(program: Program, outcome: Outcome) -> str | None:
 
 
 IN_SESSION: tuple[Exclusion, ...] = (
+    Exclusion(
+        id="OU-12",
+        why="what a view that a Function made has become after a change of its memory is not known: it cannot be read, "
+        "also where no gradient flows",
+        applies=_fact("what a Function made a view of changed"),
+    ),
     Exclusion(
         id="CX-14",
         why="what `.data` is exchanged for is taken as a value: later changes of the one do not reach the other",

@@ -1,7 +1,8 @@
 """The custom Functions of random programs, built for one library.
 
-Rules of this file: each shows a way of saving or returning; all log what their backward gets. No backward reads
-`needs_input_grad`, which SEMANTICS lets differ in partial passes (CX-18).
+Rules of this file: each shows a way of saving or returning; all log what their backward gets. Those whose outputs share
+memory with their inputs are in `aliasing`. No backward reads `needs_input_grad`, which SEMANTICS lets differ in partial
+passes (CX-18).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Log = Callable[[str, Any], None]
+from .aliasing import CHANGING, PASSING, VIEWING, Log, make_changing, make_passing, make_viewing
 
 ARITY = {
     "square": 1,
@@ -22,7 +23,9 @@ ARITY = {
     "nothing": 1,
     "half_nothing": 2,
     "intermediate": 1,
-    "passing": 1,
+    **CHANGING,
+    **VIEWING,
+    **PASSING,
     "sum_to": 2,
 }
 """How many tensors each Function takes."""
@@ -179,18 +182,6 @@ def make_functions(T: Any, log: Log) -> dict[str, Callable[..., Any]]:
             (middle,) = ctx.saved_tensors
             return 4 * middle * g
 
-    class Passing(T.autograd.Function):
-        """Returns its input, and scales the gradient."""
-
-        @staticmethod
-        def forward(ctx, x):
-            return x
-
-        @staticmethod
-        def backward(ctx, g):
-            log("passing", g)
-            return g * 3
-
     class SumTo(T.autograd.Function):
         """Its gradients have the shape of the output: they are summed to those of the inputs."""
 
@@ -214,6 +205,8 @@ def make_functions(T: Any, log: Log) -> dict[str, Callable[..., Any]]:
         "nothing": Nothing.apply,
         "half_nothing": HalfNothing.apply,
         "intermediate": Intermediate.apply,
-        "passing": Passing.apply,
         "sum_to": SumTo.apply,
+        **make_changing(T, log),
+        **make_viewing(T, log),
+        **make_passing(T, log),
     }

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .aliasing import CHANGING, VIEWING
 from .functions import make_functions
 from .programs import Program, Step, values
 
@@ -162,10 +163,12 @@ class Machine:
         self.hooked: set[int] = set()
         """The memory of views that have hooks."""
         self.used: set[int] = set()
-        """The numbers of tensors that a step has used."""
+        """The tensors that a step has used, by identity: one may have several numbers."""
         self.passed: set[int] = set()
-        """The numbers of non-leaves that a Function was given."""
+        """The non-leaves that a Function was given, by identity."""
         self.gradients: set[int] = set()
+        self.viewed: set[int] = set()
+        """The memory of views that Functions made."""
         self.parts: set[int] = set()
         """The numbers of what chunk, split and unbind gave."""
         self.first_versions: list[int] = []
@@ -188,6 +191,7 @@ class Machine:
                 if kind in ("grad", "take_grad"):
                     self.gradients.update(range(len(self.tensors), len(self.tensors) + len(new)))
                 if kind == "views":
+                    self.facts.add("several views")
                     self.parts.update(range(len(self.tensors), len(self.tensors) + len(new)))
                 again = [i for i, tensor in enumerate(new) if any(tensor is self.tensors[part] for part in self.parts)]
                 self.parts.update(len(self.tensors) + i for i in again)
@@ -207,7 +211,7 @@ class Machine:
         if isinstance(number, tuple):
             return number[1]
         number %= len(self.tensors)
-        self.used.add(number)
+        self.used.add(id(self.tensors[number]))
         return self.tensors[number]
 
     # ---- ops ---------------------------------------------------------------------------------------------------------
@@ -282,7 +286,7 @@ class Machine:
         tensor[self.index(index, tensor)] = self[u]
 
     def do_detach_(self, t: int) -> None:
-        if t % len(self.tensors) in self.passed:
+        if id(self[t]) in self.passed:
             self.facts.add("an argument of a Function detached")
         if t % len(self.tensors) in self.gradients:
             self.facts.add("a gradient detached")
@@ -290,14 +294,18 @@ class Machine:
 
     def do_data(self, t: int, u: int) -> None:
         self.facts.add("data exchanged")
-        if t % len(self.tensors) in self.used:
+        if id(self.tensors[t % len(self.tensors)]) in self.used:
             self.facts.add("the data of a used tensor exchanged")
+        if self[t].shape != self[u].shape and not _is_leaf(self[t]):
+            self.facts.add("data of another shape")
         self[t].data = self[u].data
 
     def _note_change(self, tensor: Any) -> None:
         self.facts.add("changed")
         if _memory(tensor) in self.hooked:
             self.facts.add("a hooked view changed")
+        if _memory(tensor) in self.viewed:
+            self.facts.add("what a Function made a view of changed")
         if self.T.__name__ == "torch" and tensor.numel():
             if 0 in [step for step, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1]:
                 self.facts.add("an expanded tensor changed")
@@ -306,7 +314,11 @@ class Machine:
 
     def do_apply(self, name: str, ts: tuple[int, ...]) -> Any:
         self.facts.add(name)
-        self.passed.update(t % len(self.tensors) for t in ts if not _is_leaf(self[t]))
+        self.passed.update(id(self[t]) for t in ts if not _is_leaf(self[t]))
+        if name in CHANGING:
+            self._note_change(self[ts[0]])
+        if name in VIEWING:
+            self.viewed.add(_memory(self[ts[0]]))
         return self.functions[name](*[self[t] for t in ts])
 
     def do_hook(self, kind: str, t: int) -> None:
@@ -336,7 +348,11 @@ class Machine:
             self.hooked.add(_memory(tensor))
 
     def do_node_hook(self, kind: str, t: int) -> None:
-        node = self[t].grad_fn
+        try:
+            node = self[t].grad_fn
+        except RuntimeError:
+            self.facts.add("a stale view asked for its node")
+            raise
         if node is None or self._is_part(t):
             return
         self._note_hook(self[t])
@@ -397,19 +413,21 @@ class Machine:
             named["inputs"] = [self[u] for u in named["inputs"]]
             if any(not u.is_leaf for u in named["inputs"]):
                 self.facts.add("backward to a non-leaf")
-        if named.get("create_graph"):
-            self.facts.add("create_graph")
+        self._note_graph(named)
         self.T.autograd.backward(roots, [self.seed_of(root) for root in roots], **named)
 
     def do_grad(self, ts: tuple[int, ...], us: tuple[int, ...], options: dict[str, Any]) -> list[Any]:
         roots, wanted = [self[t] for t in ts], [self[u] for u in us]
         if len(wanted) > 1 and any(not u.is_leaf for u in wanted):
             self.facts.add("grad of a non-leaf among others")
-        if options.get("create_graph"):
-            self.facts.add("create_graph")
+        self._note_graph(options)
         found = self.T.autograd.grad(roots, wanted, [self.seed_of(root) for root in roots], **options)
         self.undefined.append([gradient is None for gradient in found])
         return [self.or_zeros(gradient, tensor) for gradient, tensor in zip(found, wanted, strict=True)]
+
+    def _note_graph(self, options: dict[str, Any]) -> None:
+        if options.get("create_graph"):
+            self.facts.add("create_graph again" if "create_graph" in self.facts else "create_graph")
 
     def or_zeros(self, gradient: Any, tensor: Any) -> Any:
         return self.T.zeros_like(tensor.detach()) if gradient is None else gradient

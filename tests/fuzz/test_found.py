@@ -220,6 +220,59 @@ FOUND: dict[str, Program] = {
             ("backward", (1,), {}),
         ),
     ),
+    "a_mask_without_dimensions_takes_all_or_nothing": Program(
+        (SMALL,), (("getitem", 0, (("mask", -0.6),)), ("getitem", 0, (("mask", 9.0),)), ("backward", (1, 2), {}))
+    ),
+    "a_mask_without_dimensions_is_written_through": Program(
+        (Leaf((), "float64", False, 19),), (("setitem", 0, (("mask", -0.6),), ("number", 2.0)),)
+    ),
+    "zeros_that_stand_for_no_gradient_are_each_their_own": Program(
+        (TWO,),
+        (
+            ("apply", "nothing", (0,)),
+            ("grad", (1,), (0, 0), {"materialize_grads": True, "retain_graph": True}),
+            ("inplace", "fill_", 2, (2.0,)),
+        ),
+    ),
+    "what_was_changed_without_recording_keeps_its_history": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("no_grad", (("apply", "double_", (1,)),)),
+            ("backward", (1,), {}),
+        ),
+    ),
+    "an_argument_given_twice_is_one_memory": Program(
+        (TWO,),
+        (("binary", "mul", 0, ("number", 2.0)), ("apply", "change_", (1, 1))),
+    ),
+    "two_arguments_are_not_one_given_twice": Program(
+        (TWO, Leaf((2, 3), "float64", True, 7)),
+        (
+            ("apply", "passing_both", (0, 1)),
+            ("apply", "passing_both", (0, 0)),
+            ("backward", (2, 3, 4, 5), {}),
+        ),
+    ),
+    "a_detached_argument_beside_itself_is_one_memory": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("view", "detach", 1, ()),
+            ("apply", "overwrite_", (2, 1)),
+            ("apply", "overwrite_", (2, 1)),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "a_part_is_changed_by_a_function": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("getitem", 1, (0,)),
+            ("apply", "exp_", (2,)),
+            ("backward", (1,), {}),
+        ),
+    ),
 }
 """By what is now so."""
 
