@@ -264,6 +264,10 @@ FOUND: dict[str, Program] = {
             ("backward", (2,), {}),
         ),
     ),
+    "what_was_returned_without_recording_shares_its_memory": Program(
+        (Leaf((2, 3), "float64", False, 17),),
+        (("no_grad", (("apply", "passing", (0,)), ("inplace", "square_", 1, ()))),),
+    ),
     "a_part_is_changed_by_a_function": Program(
         (TWO,),
         (

@@ -90,7 +90,7 @@ def wrap_outputs(
             alias._data = inputs[position]
             if state.grad:
                 _is_view(alias, args[position], several)
-                remember_output(alias, args[position])
+            remember_output(alias, args[position])
             results.append(_placed(alias, node if flows else None, number))
         else:
             made = Tensor.made(value)
