@@ -71,6 +71,9 @@ class _Idle:
 
     def start(self, worker: int, ready: float, cost: float) -> float:
         """Return the earliest start of that much work on a worker."""
+        free = self.free[worker]
+        if free <= ready:
+            return ready
         own = self.own[worker]
         for index in range(bisect_left(own, (ready + cost,)), len(own)):
             end, begin = own[index]
@@ -78,8 +81,7 @@ class _Idle:
                 begin = ready
             if begin + cost <= end:
                 return begin
-        free = self.free[worker]
-        return free if free > ready else ready
+        return free
 
     def first(self, kind: int, ready: float, cost: float) -> tuple[float, int]:
         """Return the earliest start of that much work on any worker of a kind, and the worker."""
@@ -88,12 +90,11 @@ class _Idle:
         if start <= ready:
             start = ready
             if snug:
-                worker = tails[bisect_left(tails, (ready, len(free))) - 1][1]
-            else:
-                for one in self.kinds[kind]:
-                    if free[one] <= ready:
-                        worker = one
-                        break
+                return ready, tails[bisect_left(tails, (ready, len(free))) - 1][1]
+            for one in self.kinds[kind]:
+                if free[one] <= ready:
+                    worker = one
+                    break
         gaps = self.gaps[kind]
         first = bisect_left(gaps, (ready + cost,))
         for index in range(first, min(len(gaps), first + self.seen)):
