@@ -104,6 +104,7 @@ class Search:
         place = 0
         for known in self.pool:
             if makespan == known.listed.makespan:
+                self.pool[place] = found  # as good, and not the same: the search would else not leave a plateau
                 return
             if makespan < known.listed.makespan:
                 break

@@ -19,6 +19,9 @@ PASSES = 32
 VISITS = 40_000
 """Nodes visited on top of that: small graphs are searched more thoroughly, within a fraction of a second."""
 
+FEWEST, PACES = 4, 8
+"""Passes that are always made, and the number of different speeds from which on half as many are made as else, and so
+on: a pass takes the longer, the more speeds there are."""
 ENOUGH = 1.002
 """Of the lower bound: a schedule as short as that is not searched any further."""
 
@@ -34,7 +37,8 @@ def schedule(dag: Dag, platform: Platform, seed: int = 0) -> Schedule:
         return Schedule(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
     problem = problem_of(dag, platform)
     search = Search(problem, Draws(seed), target=lower_bound(dag, platform) * ENOUGH)
-    passes = min(PASSES + VISITS // len(dag), PASSES + 4 * len(dag))
+    paces = len(set(problem.pace))  # what a pass takes grows with them
+    passes = max(FEWEST, min(PASSES + VISITS // len(dag), PASSES + 4 * len(dag)) // (1 + paces // PACES))
     search.start(passes)
     search.refine(passes)
     return as_schedule(dag, platform, search.best)
