@@ -43,10 +43,18 @@ def test_boxes_of_a_worker_follow_each_other(count: int, style: str):
 
 def test_a_box_has_its_counts_functions_and_share():
     box = by_segment(pieces(3), [], WORKERS, "title").boxes[0]
-    assert box.lines == ("segment 0", "1,200 forward · 400 backward", "mul 800, tanh 400, Solve,", "…") or box.lines[
-        :3
-    ] == ("segment 0", "1,200 forward · 400 backward", "mul 800, tanh 400, Solve")
+    assert box.lines[:2] == ("segment 0", "1,200 forward · 400 backward")
+    assert box.lines[2:] == ("mul 800, tanh 400, Solve", "…")
     assert (box.corner, box.share, box.title) == ("1.25 ms", 0.25, "details 0")
+
+
+def test_a_small_box_cuts_no_number_off():
+    one = Piece(0, 0, (0,), 1, 0, 0, "mul 800, tanh 400, Solve, …", "1 ms", "", -1, False)
+    long = one._replace(index=1, mainly="convolution_with_padding 12")
+    many = [one, long, *pieces(MOST_LARGE + 1)[2:]]
+    first, second, *_ = by_segment(many, [], WORKERS, "title").boxes
+    assert first.lines == ("0", "1 fwd", "mul 800, …")
+    assert second.lines[2] == "convolution_wi…"
 
 
 def test_what_crosses_is_labelled_where_lines_are_few():

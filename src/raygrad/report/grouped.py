@@ -100,7 +100,7 @@ def _box(piece: Piece, x: float, y: float, measures: _Measures) -> Box:
         case "small":
             short = {"forward": "fwd", "backward": "bwd", "hooks": "hooks"}
             nodes = " · ".join(f"{count:,} {short[what]}" for count, what in parts if count)
-            lines = (f"{piece.index}", cropped(nodes, 16), cropped(piece.mainly, 15))
+            lines = (f"{piece.index}", cropped(nodes, 16), _fitted(piece.mainly, 15))
         case _:
             lines = (f"{piece.index}",)
     return Box(
@@ -116,6 +116,16 @@ def _box(piece: Piece, x: float, y: float, measures: _Measures) -> Box:
         share=piece.backward / total,
         corner="" if measures.style == "chip" else piece.took,
     )
+
+
+def _fitted(names: str, letters: int) -> str:
+    """Return as many of the main functions as fit: a number that is cut off would say something else."""
+    given = names.split(", ")
+    for count in range(len(given), 0, -1):
+        said = ", ".join(given[:count] if count == len(given) else [*given[:count], "…"])
+        if len(said) <= letters:
+            return said
+    return cropped(given[0], letters)
 
 
 def _wrapped(names: str) -> tuple[str, ...]:
