@@ -24,13 +24,16 @@ pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PROGRAMS = int(os.environ.get("RAYGRAD_FUZZ_PROGRAMS", "2000"))
 SEED = os.environ.get("RAYGRAD_FUZZ_SEED")
-LEFT_OUT = 0.4
-"""The share of programs with a meant difference at which the fuzzer would compare too little."""
+LEFT_OUT, LEFT_OUT_IN_SESSION = 0.28, 0.34
+"""The shares of a block's programs with a meant difference above which too little would be compared: of the blocks that
+are made by default 14 to 24 in a hundred have one eagerly, 20 to 29 in a session."""
+ENOUGH = 400
+"""Programs of a block of which the share says something: of a few dozen it is chance."""
 BLOCKS = 4
 """Each mode's programs are made in so many tests, each of a seed of its own."""
 
 
-def fuzzed(number: int, check: Callable[[Program], str | None]) -> None:
+def fuzzed(number: int, check: Callable[[Program], str | None], most: float) -> None:
     """Check a block of programs; those with a meant difference are made anew, and must be few."""
     made: Counter[str] = Counter()
 
@@ -50,7 +53,8 @@ def fuzzed(number: int, check: Callable[[Program], str | None]) -> None:
         assume(difference is None)
 
     agree()
-    assert made.total() - made["agrees"] <= LEFT_OUT * made.total(), made
+    if made.total() >= ENOUGH:
+        assert made.total() - made["agrees"] <= most * made.total(), made
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +66,9 @@ def torch() -> Any:
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_programs_agree_eagerly(torch: Any, block: int) -> None:
-    fuzzed(block, lambda program: check_eagerly(program, torch, rg))
+    fuzzed(block, lambda program: check_eagerly(program, torch, rg), LEFT_OUT)
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_programs_agree_in_a_session(torch: Any, block: int) -> None:
-    fuzzed(block, lambda program: check_in_session(program, torch, rg))
+    fuzzed(block, lambda program: check_in_session(program, torch, rg), LEFT_OUT_IN_SESSION)
