@@ -77,8 +77,11 @@ def backward(
             if isinstance(place, Tensor):
                 place.retain_grad()  # how a non-leaf among them accumulates (EN-12)
     task = Pass(_recorder_of(roots), retain_graph, create_graph)
-    task.run(_seeds(roots, grads, task), edges)
-    if task.recorder is not None:
+    if task.recorder is None:
+        task.run(_seeds(roots, grads, task), edges)
+        return
+    with task.recorder.until_submitted():
+        task.run(_seeds(roots, grads, task), edges)
         task.recorder.submit()
 
 
@@ -130,9 +133,13 @@ def grad(
     wanted = _wanted(inputs, "grad")
     task = Pass(_recorder_of(roots), retain_graph, create_graph)
     edges = [_edge_of(place) for place in wanted]
-    task.run(_seeds(roots, _grads_of(grad_outputs, len(roots)), task), edges, into_leaves=False)
-    if task.recorder is not None:
-        task.recorder.submit()
+    seeds = _seeds(roots, _grads_of(grad_outputs, len(roots)), task)
+    if task.recorder is None:
+        task.run(seeds, edges, into_leaves=False)
+    else:
+        with task.recorder.until_submitted():
+            task.run(seeds, edges, into_leaves=False)
+            task.recorder.submit()
     found: dict[Edge, Tensor | None] = {}
     for index, edge in enumerate(edges):
         if edge in found:

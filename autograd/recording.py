@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,6 +181,10 @@ class Recorder(ABC):
     @abstractmethod
     def during_pass(self, retain: bool) -> AbstractContextManager[None]:
         """Return what to hold while a backward pass records into it, one that keeps what was saved or not."""
+
+    def until_submitted(self) -> AbstractContextManager[None]:
+        """Return what to hold while a pass records and is submitted."""
+        return nullcontext()
 
     @abstractmethod
     def submit(self) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 
-from raygrad.client.collector import collector_paused
+import raygrad as rg
+from raygrad.client.collector import Rarely, collector_paused
+from raygrad.workers.collector import YOUNG
 
 
 def test_the_collector_comes_back_also_after_an_error() -> None:
@@ -30,3 +33,51 @@ def test_a_collector_that_its_user_switched_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_it_runs_rarely_while_a_session_is_ambient_and_then_as_before() -> None:
+    before = gc.get_threshold()
+    with rg.Session(workers=1):
+        assert gc.get_threshold() == (YOUNG, *before[1:])
+        with rg.Session(workers=1):
+            assert gc.get_threshold()[0] == YOUNG
+        assert gc.get_threshold()[0] == YOUNG
+    assert gc.get_threshold() == before
+
+
+def test_threshold_that_a_user_set_meanwhile_stays() -> None:
+    before = gc.get_threshold()
+    try:
+        with rg.Session(workers=1):
+            gc.set_threshold(1234, 5, 6)
+        assert gc.get_threshold() == (1234, 5, 6)
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_garbage_is_found_in_time_all_the_same() -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+    rarely = Rarely()
+    rarely.begin()
+    try:
+        gone = weakref.ref(Cycle())
+        rarely._due = 0.0
+        rarely.look()
+        assert gone() is None
+    finally:
+        rarely.end()
+
+
+def test_garbage_is_left_alone_while_it_is_paused() -> None:
+    rarely = Rarely()
+    rarely.begin()
+    try:
+        with collector_paused():
+            rarely._due = 0.0
+            rarely.look()
+            assert rarely._due == 0.0
+    finally:
+        rarely.end()

@@ -1,10 +1,17 @@
-"""Python's cyclic collector while many records are made."""
+"""Python's cyclic collector while many records are made.
+
+Rules of this file: how often it runs in the client's process, and nothing else. Who has switched it off, or lets it run
+rarely himself, is left alone.
+"""
 
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
+
+from raygrad.workers.collector import PAUSE, YOUNG
 
 
 @contextmanager
@@ -19,3 +26,33 @@ def collector_paused() -> Generator[None, None, None]:
         yield
     finally:
         gc.enable()
+
+
+class Rarely:
+    """Lets the collector run less often while a session is ambient. A node that is recorded is a dozen containers,
+    which live until its backward is recorded: at Python's 700, they are walked again and again, for a third of the
+    time."""
+
+    def __init__(self) -> None:
+        self._before: tuple[int, int, int] | None = None
+        self._due = 0.0
+
+    def begin(self) -> None:
+        """Let it run less often from here on."""
+        before = gc.get_threshold()
+        if gc.isenabled() and 0 < before[0] < YOUNG:
+            gc.set_threshold(YOUNG, *before[1:])
+            self._before = before
+            self._due = time.perf_counter() + PAUSE
+
+    def look(self) -> None:
+        """Look at the youngest all the same, if it is time: a few containers may hold large arrays."""
+        if self._before is not None and time.perf_counter() > self._due and gc.isenabled():
+            gc.collect(0)
+            self._due = time.perf_counter() + PAUSE
+
+    def end(self) -> None:
+        """Let it run as before."""
+        if self._before is not None and gc.get_threshold()[0] == YOUNG:  # else somebody has set it meanwhile
+            gc.set_threshold(*self._before)
+        self._before = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -137,12 +137,12 @@ class SessionRecorder(Recorder):
         if data is None:
             return None
         if type(data) is Pending:
-            record = data.record
+            record: Any = data.record
             if record.recorder is not self:
                 self._refuse_mixing(data)
             if type(record) is NodeRecord:
                 return record, data.index, data if record.run >= 0 else None
-            return cast(LeafRecord, record).constant
+            return record.constant
         if is_array(data):
             return self.source(self.constant_array(data.copy(order="K") if data.flags.writeable else data))
         if type(data) is Batched:
@@ -224,11 +224,11 @@ class SessionRecorder(Recorder):
                     key.append(operand.spec)
                     if operand.defined is not True:  # an op of an undefined gradient is undefined
                         defined, assumed = None, assumed and operand.assumed
-                    record = operand.record
+                    record: Any = operand.record
                     if type(record) is NodeRecord:
                         sources.append((record, operand.index, operand if record.run >= 0 else None))
                     else:
-                        sources.append(cast(LeafRecord, record).constant)
+                        sources.append(record.constant)
                 elif operand is None:
                     key.append(None)
                     sources.append(None)
@@ -251,6 +251,8 @@ class SessionRecorder(Recorder):
             made = NodeRecord(self, ROLE_OP, op.name, (), sources, outputs, params, user_site())
             made.template = template
             self.add_record(made)
+            if len(outputs) == 1:
+                return [made.output(0, defined, assumed)]
             return [made.output(i, defined, assumed) for i in range(len(outputs))]
 
     def _infer(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[SpecEntry]:
@@ -274,10 +276,13 @@ class SessionRecorder(Recorder):
 
     def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
         with self.lock:
-            sources = [self.source(data) for data in saved]
-            for grad in grads:
-                sources.append(self.source(grad))
-            needs = tuple([0 if edge is None or edge[0] is None else 1 for edge in node._edges])
+            source = self.source
+            sources = [source(data) for data in (*saved, *grads)]
+            edges = node._edges
+            if len(edges) == 1 and edges[0] is not None and edges[0][0] is not None:
+                needs = _ONE
+            else:
+                needs = tuple([0 if edge is None or edge[0] is None else 1 for edge in edges])
             origin = node._origin
             template = origin.template if type(origin) is NodeRecord and origin.recorder is self else None
             found = None if template is None else template.vjps.get(needs)
@@ -292,6 +297,8 @@ class SessionRecorder(Recorder):
                 made.story = story_of(node)
             self.add_record(made)
             defined, assumed = _definedness(grads)
+            if needs is _ONE:
+                return [made.output(0, defined, assumed)]
             results: list[Pending | None] = []
             position = 0
             for need in needs:
@@ -405,6 +412,9 @@ class SessionRecorder(Recorder):
         finally:
             self.retaining = before
 
+    def until_submitted(self) -> AbstractContextManager[None]:
+        return collector_paused()
+
     def submit(self) -> None:
         task = state.here.task
         if task is not None and task.recorder is self:
@@ -428,6 +438,10 @@ class SessionRecorder(Recorder):
         from .vjps import vjp_of_eager
 
         return vjp_of_eager(self, node, grads)
+
+
+_ONE = (1,)
+"""Of an op of one operand, nearly always, which are wanted."""
 
 
 def _definedness(grads: Sequence[Data | None]) -> tuple[bool | None, bool]:

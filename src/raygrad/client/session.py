@@ -35,6 +35,7 @@ from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
 
 from .backends import open_executor
 from .cells import roll_back
+from .collector import Rarely
 from .compiled import CompiledFunction
 from .costs import SessionCosts
 from .learned import Learning, shown
@@ -118,6 +119,7 @@ class Session:
         self._handlers: dict[str, list[Callable[[Any], Any]]] = {}
         self._holders: dict[int, weakref.ref[NodeRecord]] = {}
         self._ambient_before: list[Any] = []
+        self._collector = Rarely()
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
@@ -129,11 +131,14 @@ class Session:
             raise outer.trace.refusal("a session is opened")
         self._ambient_before.append(state.recorder)
         state.recorder = self._recorder
+        if len(self._ambient_before) == 1:
+            self._collector.begin()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._ambient_before:
             state.recorder = self._ambient_before.pop()
+        self._collector.end()
         self.close(discard=error is not None)
 
     def start(self) -> Session:
@@ -159,6 +164,7 @@ class Session:
         finally:
             self._recorder.close()
             self._driver.close()
+            self._collector.end()
             self._history.clear()
             self._warnings.close()
 
@@ -339,6 +345,7 @@ class Session:
 
     def poll(self) -> None:
         """Take in what has arrived, without waiting."""
+        self._collector.look()
         self._driver.poll(0.0)
 
     def wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from raygrad.autograd.recording import Pending
@@ -18,6 +19,8 @@ from raygrad.workers.driver import Given, Kept, Submission
 from .cells import Write
 from .records import CONTEXT, NodeRecord, SpecEntry
 from .sites import Site
+
+_node: Any = partial(tuple.__new__, Node)  # pyright: ignore[reportUnknownMemberType]
 
 _stamps = itertools.count(1)
 """Marks the spec entries of one graph; over all sessions, which share the entries of constants and contexts."""
@@ -53,9 +56,11 @@ def needed_records(records: Sequence[NodeRecord], stamp: int) -> list[NodeRecord
         if record.needed == stamp or record.live or record.effects:
             record.needed = stamp
             needed.append(record)
-            for source in (*record.sources, record.near):
-                if isinstance(source, tuple) and source[0].run < 0:
-                    source[0].needed = stamp
+            for source in record.sources if record.near is None else (*record.sources, record.near):
+                if type(source) is tuple:
+                    maker: Any = source[0]
+                    if maker.run < 0:
+                        maker.needed = stamp
     needed.reverse()
     return needed
 
@@ -86,12 +91,11 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> B
 
     for record in records:
         for source in record.sources if record.near is None else (*record.sources, record.near):
-            if source is None:
-                continue
-            if isinstance(source, tuple):
-                maker, index, _ = source
+            if type(source) is tuple:
+                maker: Any = source[0]
                 if maker.run < 0:
                     continue
+                index: int = source[1]
                 key: Any = (maker.run, maker.base + index)
                 if key not in externals:
                     externals[key] = len(given)
@@ -99,13 +103,14 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> B
                     value = None if maker.values is None else maker.values.get(index)
                     given.append(Kept(*key) if value is None else Given(value))
                     external_specs.append(spec_index(maker.outputs[index]))
-            else:
-                key = id(source)
+            elif source is not None:
+                constant: Any = source
+                key = id(constant)
                 if key not in externals:
                     externals[key] = len(given)
-                    sources.append(source)
-                    given.append(Given(source.value))
-                    external_specs.append(spec_index(source.spec))
+                    sources.append(constant)
+                    given.append(Given(constant.value))
+                    external_specs.append(spec_index(constant.spec))
     next_id = len(given)
     for record in records:
         record.base = next_id
@@ -117,11 +122,12 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> B
     for record in records:
         inputs: list[int] = []
         for source in record.sources:
-            if source is None:
-                inputs.append(UNDEFINED)
-            elif isinstance(source, tuple):
+            if type(source) is tuple:
                 maker = source[0]
-                inputs.append(maker.base + source[1] if maker.run < 0 else externals[maker.run, maker.base + source[1]])
+                value = maker.base + source[1]
+                inputs.append(value if maker.run < 0 else externals[maker.run, value])
+            elif source is None:
+                inputs.append(UNDEFINED)
             else:
                 inputs.append(externals[id(source)])
         near = UNDEFINED
@@ -137,7 +143,8 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> B
             params = shared.get(id(record.meta))
             if params is None:
                 params = shared[id(record.meta)] = tuple([_param(p, spec_index) for p in record.meta])
-        nodes.append(Node(record.role, record.fn, record.transforms, tuple(inputs), outputs, params, record.pin, near))
+        fields = (record.role, record.fn, record.transforms, tuple(inputs), outputs, params, record.pin, near)
+        nodes.append(_node(fields))
         if record.live:
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
