@@ -3,8 +3,8 @@
 Rules of this file: it moves no node to another worker. Nothing here knows of microbatches: branches of one graph come
 out one forward, one backward in turn because
 
-- among nodes whose inputs have come, those of backward go first, since they give room back; then the oldest, by their
-  place in an order that ends what it has begun (`thrifty`);
+- among nodes whose inputs have come, those that give room back go first, as backward does; then the oldest, by their
+  place in an order that ends what it has begun (`thrift`);
 - under a limit, a node that takes more room is admitted only if all can still be ended within the limit (`Ledger`).
 
 Without a limit the order of placement stands, unless it would hold much: then orders under limits of our own choice
@@ -25,6 +25,7 @@ from .plan import Cluster, Segment
 from .priced import Links, Priced, link
 from .room import Ledger, Room
 from .segment import Block, Cut, divide
+from .thrift import thrifty
 
 WORTH_BYTES = 32 * 2**20
 """A worker that needs less than this at its peak is not worth another order."""
@@ -101,29 +102,6 @@ def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
     return tuple(held)
 
 
-def thrifty(priced: Priced, links: Links) -> list[int]:
-    """Return the nodes in a topological order that ends what it has begun: backward as soon as it can be, then what
-    was made possible last."""
-    missing = [len(one) for one in links.before]
-    backward = _backward(priced, links)
-    ready: list[tuple[bool, int, int]] = []
-    held_back = len(missing) - 1 if priced.graph.open_ended else -1
-    for index, count in enumerate(missing):
-        if not count and index != held_back:
-            heappush(ready, (not backward[index], 0, index))
-    order: list[int] = []
-    while ready:
-        index = heappop(ready)[2]
-        order.append(index)
-        for reader in links.after[index]:
-            missing[reader] -= 1
-            if not missing[reader] and reader != held_back:
-                heappush(ready, (not backward[reader], -len(order), reader))
-    if held_back >= 0:
-        order.append(held_back)
-    return order
-
-
 def follow(links: Links, sequences: Sequence[Sequence[int]], node_worker: Sequence[int]) -> list[Block]:
     """Return the coarsest blocks in which each worker runs its nodes in its sequence; any sequences that belong to
     one topological order of all nodes will do. A node that is in none of them, the last, comes last."""
@@ -173,9 +151,13 @@ class _Lister:
         self._node_worker = node_worker
         self._room = room
         self._base = _by_worker(base, node_worker, len(room.before))
-        backward = _backward(priced, links)
-        rank = {index: place for place, index in enumerate(base)}
-        self._key = [(not backward[index], rank[index]) for index in range(len(node_worker))]
+        self._key = [(True, 0)] * len(node_worker)
+        """Per node, whether it leaves more behind than it found, and its place in the base order: the least first."""
+        for place, index in enumerate(base):
+            self._key[index] = (True, place)
+        for mine in self._base:
+            for index, gives in zip(mine, room.gives(mine), strict=True):
+                self._key[index] = (not gives, self._key[index][1])
         self._costs = costs
         self._residency = residency
 
@@ -268,15 +250,6 @@ def _worth_trying(priced: Priced, node_worker: Sequence[int]) -> bool:
     if sum(priced.size) < WORTH_BYTES:
         return False
     return any(node.transforms for node in priced.graph.nodes)
-
-
-def _backward(priced: Priced, links: Links) -> list[bool]:
-    """Return, per node, whether it is a vjp or comes after one."""
-    backward = [bool(node.transforms) for node in priced.graph.nodes]
-    for index, before in enumerate(links.before):
-        if not backward[index]:
-            backward[index] = any(backward[one] for one in before)
-    return backward
 
 
 def _base(room: Room, known: Sequence[list[int]], node_worker: Sequence[int], cluster: Cluster) -> list[int]:

@@ -8,8 +8,8 @@ Workers and segments are named by index; value ids are those of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 
@@ -41,6 +41,16 @@ class Cluster:
     def of(cls, count: int) -> Cluster:
         """Return `count` equal CPU workers, named "worker 0", "worker 1", ..."""
         return cls(tuple(WorkerSpec(f"worker {index}") for index in range(count)))
+
+    def limited(self, memory: int | Sequence[int | None] | None) -> Cluster:
+        """Return the same workers with so much memory: one figure for each of them, or one per worker.
+
+        Raises ValueError if a figure is not positive, or there is not one per worker.
+        """
+        limits = [memory] * len(self.workers) if memory is None or isinstance(memory, int) else list(memory)
+        if len(limits) != len(self.workers) or any(limit is not None and limit < 1 for limit in limits):
+            raise ValueError(f"memory must be a positive number of bytes, or {len(self.workers)} of them, not {memory}")
+        return Cluster(tuple(replace(one, memory=limit) for one, limit in zip(self.workers, limits, strict=True)))
 
 
 class OnWorker(NamedTuple):

@@ -13,7 +13,7 @@ the run can always be ended.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,25 +57,37 @@ class Room:
         self._local = [priced.maker[value] >= 0 and copies[value] == 1 for value, _ in number]
 
     def needs(self, order: Sequence[int]) -> list[int]:
-        """Return the most bytes that an order of some nodes of one worker needs at once, after each of them begins."""
+        """Return how many bytes an order of some nodes of one worker needs, after each of them begins."""
+        return [needed for needed, _ in self._walk(order)]
+
+    def gives(self, order: Sequence[int]) -> list[bool]:
+        """Return, per node of the order, whether it leaves no more bytes behind than it found."""
+        before = 0
+        given: list[bool] = []
+        for _, left in self._walk(order):
+            given.append(left <= before)
+            before = left
+        return given
+
+    def _walk(self, order: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield, per node of an order, the bytes in use while it runs and after it."""
         last: dict[int, int] = {}
         for place, index in enumerate(order):
             for holding in self.touched[index]:
                 last[holding] = place
         here: set[int] = set()
         used = 0
-        needed: list[int] = []
         for place, index in enumerate(order):
             mine = self.touched[index]
             for holding in mine:
                 if holding not in here:
                     here.add(holding)
                     used += self.size[holding]
-            needed.append(used)
+            needed = used
             for holding in mine:
                 if last[holding] == place and not self.stays[holding]:
                     used -= self.size[holding]
-        return needed
+            yield needed, used
 
     def peak(self, worker: int, order: Sequence[int]) -> int:
         """Return the most bytes that a worker needs if it runs its nodes in this order."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.errors import DroppedError, RaygradError, SessionError
+from raygrad.errors import DroppedError, PlanError, RaygradError, SessionError
 
 
 class Cube(rg.autograd.Function):
@@ -369,3 +369,25 @@ def test_in_process_a_warning_that_is_made_an_error_is_one_of_the_code_that_issu
         assert session.last_run is not None
         assert session.last_run.failed
         assert x.grad is None
+
+
+def test_a_submission_keeps_to_the_memory_of_a_worker_or_is_refused_with_what_would_do() -> None:
+    def train() -> Any:
+        weight: Any = rg.tensor(np.full(100, 0.5), requires_grad=True)
+        loss: Any = 0.0
+        for batch in range(8):
+            loss = loss + Cube.apply(weight * rg.tensor(np.full(100, float(batch)))).sum()
+        loss.backward()
+        return weight.grad.numpy()
+
+    expected = train()
+    with rg.Session(workers=2, strict=True, memory=60_000):
+        assert np.array_equal(train(), expected)
+    with pytest.raises(PlanError, match=r"worker 0 has memory=1000 and needs memory=\d+"), rg.Session(memory=1000):
+        train()
+
+
+@pytest.mark.parametrize("memory", [0, -1, [100], [100, 0]])
+def test_a_memory_that_is_none_is_refused(memory: Any) -> None:
+    with pytest.raises(ValueError, match="positive number of bytes, or 2 of them"):
+        rg.Session(workers=2, memory=memory)

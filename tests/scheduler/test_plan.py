@@ -1,3 +1,5 @@
+import pytest
+
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.plan import Cluster, PlanRow, WorkerSpec
 from raygrad.scheduler.planner import make_plan
@@ -11,6 +13,16 @@ def test_a_cluster_of_n_workers_has_n_names_and_is_hashable():
 
 def test_a_device_offers_its_kind():
     assert WorkerSpec("w", ("cpu", "cuda:0", "cuda:1")).kinds == {"cpu", "cuda"}
+
+
+def test_memory_is_one_figure_for_all_workers_or_one_for_each():
+    cluster = Cluster.of(2)
+    assert [one.memory for one in cluster.limited(5).workers] == [5, 5]
+    assert [one.memory for one in cluster.limited([5, None]).workers] == [5, None]
+    assert cluster.limited(None) == cluster
+    for memory in (0, [5], [5, -1], [0, 0]):
+        with pytest.raises(ValueError, match="positive number of bytes, or 2 of them"):
+            cluster.limited(memory)
 
 
 def test_a_plan_is_shown_as_one_row_per_segment(builder):

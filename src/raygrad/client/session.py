@@ -11,7 +11,7 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -59,6 +59,8 @@ class Session:
     Args:
         address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT".
         workers: how many; None means one per CPU that the address offers.
+        memory: bytes that the values of one submission may take at once on each worker, or one figure per worker: a
+            hard limit. Its nodes are run in an order that keeps to it, and in no other; None sets no limit.
         strict: in this process, send everything through the codec and user code by value, as a cluster would.
         sync: wait inside `apply` and `backward`, so that errors appear on their own line (debugging).
         seed: the planner's seed, and that of random draws.
@@ -68,7 +70,7 @@ class Session:
         options: passed to Ray: `runtime_env`, `worker_options`, `placement_group`, `object_store_memory`.
 
     Raises:
-        ValueError: an address or option that does not exist.
+        ValueError: an address or option that does not exist, or a memory that is not a number of bytes.
         CostsError: the file of costs is none.
         BackendUnavailable: Ray is asked for and not installed.
     """
@@ -78,6 +80,7 @@ class Session:
         address: str = "local",
         *,
         workers: int | None = None,
+        memory: int | Sequence[int | None] | None = None,
         strict: bool = False,
         sync: bool = False,
         seed: int = 0,
@@ -107,7 +110,11 @@ class Session:
             self.costs.load(costs)
         executor = open_executor(address, workers=workers, strict=strict, blas_threads=blas_threads, options=options)
         self._measured.links_were(**executor.links())
-        planner = Planner(executor.cluster, seed=seed, measured=self._measured)
+        try:
+            planner = Planner(executor.cluster.limited(memory), seed=seed, measured=self._measured)
+        except BaseException:
+            executor.close()
+            raise
         self._driver = Driver(executor, planner, Machine(), self)
         self._recorder = SessionRecorder(self, by_reference=address == "local" and not strict)
         self._numbers = itertools.count(1)
