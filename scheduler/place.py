@@ -5,9 +5,10 @@ index. What must hold comes first (`Constraints`): the kinds of device that a no
 left, several placements are tried and the one whose segments are predicted to end first is taken:
 
 - everything on one worker: the one that holds most of what the graph reads;
-- HEFT: nodes by upward rank, each where it finishes earliest, idle gaps included (Topcuoglu et al., 2002);
-- the same greedy choice in depth-first order. HEFT advances all branches together, so that moving the next node of
-  any one of them never seems worth a hop; finishing one branch before the next shows that the other worker is idle;
+- nodes depth first, each where it finishes earliest, idle gaps included;
+- HEFT: the same greedy choice by upward rank (Topcuoglu et al., 2002), if that may win as much time as it takes. It
+  advances all branches together, so that moving the next node of any one of them never seems worth a hop; finishing one
+  branch before the next shows that the other worker is idle;
 - what a search over schedules finds from there (`placing.refining`), for as long as that pays: it may take a share of
   the time by which a run would be shorter if all work were divided perfectly.
 """
@@ -16,15 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
+
+import numpy as np
 
 from raygrad.errors import PlanError
 from raygrad.proto.graph import KIND_ARRAY, Node
 
 from .costs import Costs
+from .dag import Platform, dag_of
 from .placing.draws import Draws
 from .placing.listing import PLAIN
-from .placing.problem import Edges, Problem, depth_first, rank
+from .placing.problem import Problem, depth_first, rank
+from .placing.problem import problem_of as as_problem
 from .placing.refining import Search
 from .plan import Cluster
 from .priced import Priced, link
@@ -188,17 +194,18 @@ def _tried(
     priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int, seed: int
 ) -> list[tuple[int, ...]]:
     """Return placements that use several workers, by the search's own estimate the best first."""
-    count = len(priced.seconds)
-    problem = problem_of(priced, constraints, residency, workers)
-    held = len(problem) - count
     if constraints.all_forced():
         return [tuple(constraints.forced[root] for root in constraints.group)]
+    problem = problem_of(priced, constraints, residency, workers)
+    held = len(problem) - len(priced.seconds)
     search = Search(problem, Draws(seed))
     search.try_pass(False, depth_first(problem), PLAIN)
     deep = search.best
-    search.start(2)
-    bound = max(*rank(problem, 0.0), sum(priced.seconds) / workers)
-    passes = int(min(PASSES, EFFORT * (search.best.listed.makespan - bound) / (VISIT_SECONDS * len(problem))))
+    bound = max(max(rank(problem, 0.0)), sum(priced.seconds) / workers)
+    visit = VISIT_SECONDS * len(problem)
+    if deep.listed.makespan - bound > visit:
+        search.start(2)
+    passes = int(min(PASSES, EFFORT * (search.best.listed.makespan - bound) / visit))
     search.start(passes)
     search.refine(passes)
     found = search.pool[:JUDGED]
@@ -210,36 +217,30 @@ def _tried(
 def problem_of(priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int) -> Problem:
     """Return the problem of placing a graph's nodes; before them come the externals that a worker holds, as nodes that
     take no time there."""
-    nodes, maker, transfer = priced.graph.nodes, priced.maker, priced.transfer
-    held = {value: number for number, value in enumerate(_held(residency))}
+    held = np.flatnonzero(np.array(residency, np.int64) >= 0)
     shift = len(held)
-    before: Edges = [[] for _ in held]
-    after: Edges = [[] for _ in range(shift + len(nodes))]
-    for index, node in enumerate(nodes, shift):
-        read: dict[int, float] = {}  # per node that makes some of the inputs, the longest transfer
-        for value in node.inputs:
-            if value < 0:
-                continue
-            source = maker[value]
-            source = source + shift if source >= 0 else held.get(value, -1)
-            if source >= 0 and transfer[value] > read.get(source, -1.0):
-                read[source] = transfer[value]
-        before.append([*read.items()])
-        for source, cost in read.items():
-            after[source].append((index, cost))
-    fixed = [residency[value] for value in held] + [-1] * len(nodes)
+    maker = np.array(priced.maker, np.int64)
+    makes = np.where(maker >= 0, maker + shift, -1)  # per value, the node that makes or holds it
+    makes[held] = np.arange(shift)
+    inputs = [node.inputs for node in priced.graph.nodes]
+    read = np.array(list(chain.from_iterable(inputs)), np.int64)
+    reader = np.repeat(np.arange(shift, shift + len(inputs)), [len(some) for some in inputs])
+    there = read >= 0
+    there[there] = makes[read[there]] >= 0
+    read, reader = read[there], reader[there]
+    source, cost = makes[read], np.array(priced.transfer)[read]
+    order = np.lexsort((cost, source, reader))  # of the values between two nodes, the one that takes longest
+    source, reader, cost = source[order], reader[order], cost[order]
+    last = np.ones(len(order), np.bool_)
+    last[:-1] = (source[1:] != source[:-1]) | (reader[1:] != reader[:-1])
+    dag = dag_of([0.0] * shift + priced.seconds, source[last], reader[last], cost[last])
+    fixed = [residency[value] for value in held.tolist()] + [-1] * len(inputs)
     for root, worker in constraints.forced.items():
         fixed[shift + root] = worker
-    return Problem(
-        seconds=[0.0] * shift + priced.seconds,
-        before=before,
-        after=after,
-        pace=[1.0] * workers,
+    return as_problem(
+        dag,
+        Platform.of(workers),
         group=[*range(shift), *[shift + root for root in constraints.group]] if shift else constraints.group,
         fixed=fixed,
         allowed={shift + root: tuple(sorted(some)) for root, some in constraints.allowed.items()},
     )
-
-
-def _held(residency: Sequence[int]) -> list[int]:
-    return [value for value, home in enumerate(residency) if home >= 0]

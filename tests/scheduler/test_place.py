@@ -219,7 +219,7 @@ def test_what_a_worker_holds_is_a_node_there_and_inputs_of_one_maker_are_one_edg
     residency = [-1, 1, 0]
     problem = problem_of(priced, constrain(priced, residency, Cluster.of(2)), residency, 2)
     transfer = max(priced.transfer[context], priced.transfer[out])
-    assert problem.before == [[], [], [(0, priced.transfer[1])], [(2, transfer), (1, priced.transfer[2])]]
+    assert problem.before == [[], [], [(0, priced.transfer[1])], [(1, priced.transfer[2]), (2, transfer)]]
     assert problem.after == [[(2, priced.transfer[1])], [(3, priced.transfer[2])], [(3, transfer)], []]
     assert problem.fixed == [1, 0, -1, -1]
     assert problem.group == [0, 1, 2, 2]
