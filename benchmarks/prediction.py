@@ -40,7 +40,7 @@ class Demo:
         """Take a step; return its runs."""
         rows = next(self.batches)
         self.optimizer.zero_grad()
-        self.digits.loss_of(self.parameters, self.x[rows], self.target[rows]).backward()
+        self.digits.loss_of(self.parameters, self.digits.branches_of(self.x[rows], self.target[rows])).backward()
         passed = self.session.run().wait()
         self.optimizer.step()
         return [passed, self.session.run().wait()]

@@ -109,14 +109,19 @@ def logits_of(parameters, x):
     return logits
 
 
-def loss_of(parameters, x, target):
+def branches_of(x, target):
+    """A batch as pairs of tensors, one for each branch."""
+    parts = np.array_split(np.arange(len(x)), BRANCHES)
+    return [(rg.tensor(x[rows]), rg.tensor(target[rows])) for rows in parts]
+
+
+def loss_of(parameters, branches):
     """The mean over the branches of their cross-entropy."""
-    branches = []
-    for rows in np.array_split(np.arange(len(x)), BRANCHES):
-        logits = logits_of(parameters, rg.tensor(x[rows]))
-        log_likelihood = rg.log_softmax(logits, dim=1) * rg.tensor(target[rows])
-        branches.append(-log_likelihood.sum() / len(rows))
-    return rg.stack(branches).mean()
+    losses = []
+    for x, target in branches:
+        log_likelihood = rg.log_softmax(logits_of(parameters, x), dim=1) * target
+        losses.append(-log_likelihood.sum() / len(x))
+    return rg.stack(losses).mean()
 
 
 # ---- data ----------------------------------------------------------------------------------------------------------
@@ -154,7 +159,7 @@ def train(session: rg.Session, epochs: int, console: Console):
             total = rg.zeros((), dtype=rg.float64)
             for rows in batches(len(x), epoch):
                 optimizer.zero_grad()
-                loss = loss_of(parameters, x[rows], target[rows])
+                loss = loss_of(parameters, branches_of(x[rows], target[rows]))
                 loss.backward()  # sends forward and backward off together; does not wait
                 runs.append(session.last_run)
                 optimizer.step()  # likewise
