@@ -171,6 +171,10 @@ class Recorder(ABC):
         """Record the check that there is no NaN in a value; `message` is the error's, `story` tells of the node."""
 
     @abstractmethod
+    def called_here(self, name: str) -> None:
+        """Take note that a hook of this name is called in the program's own process (DR-06)."""
+
+    @abstractmethod
     def emit(self, name: str, value: Any) -> None:
         """Record that `value`, any object with tensors in it, is sent to the session's handlers of `name` (H20)."""
 

@@ -312,6 +312,7 @@ class Pass:
         if recorder is not None:
             if type(hook) is not ClientHook:
                 return recorder.hook(kind, hook, node, values, metas, beside)
+            recorder.called_here(hook.__name__)
             values, beside = [settled(value) for value in values], [settled(value) for value in beside]
         shown = [_sealed(value) for value in values]
         results = call_hook(kind, hook, shown, [_sealed(value) for value in beside])

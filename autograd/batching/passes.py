@@ -104,6 +104,11 @@ class OnTensors(Recorder):
         """Let the session of a pending gradient check it."""
         value.record.recorder.refuse_nan(value, message, story)
 
+    def called_here(self, name: str) -> None:
+        """Let the ambient session take note, if there is one."""
+        if state.recorder is not None:
+            state.recorder.called_here(name)
+
     def emit(self, name: str, value: Any) -> None:
         """Let the ambient session record it, if there is one."""
         if state.recorder is not None:

@@ -166,3 +166,34 @@ def test_more_gpus_than_workers_are_refused() -> None:
         y = rg.tensor([1.0]).exp()
         with pytest.raises(PlanError, match="3 GPUs need as many workers; there are 2"):
             session.explain(y, workers=2, gpus=3)
+
+
+def test_hooks_at_the_client_are_named() -> None:
+    with rg.Session(workers=1) as session:
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+
+        def look(grad: Any) -> None:
+            seen.append(grad.tolist())
+
+        seen: list[Any] = []
+        x.register_hook(look, client=True)
+        x.register_hook(lambda grad: grad * 2.0)
+        assert session.explain().hooks == ()
+        for _ in range(2):
+            (x * 3.0).sum().backward()
+        assert seen == [[3.0, 3.0]] * 2
+        assert session.explain().hooks == (("look", 2),)
+        assert "Hooks at the client" in str(session.explain())
+
+
+def test_hooks_at_the_client_are_counted_in_batched_passes_too() -> None:
+    def look(grad: Any) -> None:
+        assert grad.shape == (2,)
+
+    with rg.Session(workers=1) as session:
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 3.0
+        y.register_hook(look, client=True)
+        (g,) = rg.autograd.grad(y, x, rg.tensor(np.eye(2, dtype="float32")), is_grads_batched=True)
+        assert g.tolist() == [[3.0, 0.0], [0.0, 3.0]]
+        assert session.explain().hooks == (("look", 1),)

@@ -57,6 +57,7 @@ def explain(
             plan=explain_plan(graph, residency, planner.costs, planner.cluster, planned.plan),
             graph=shown(graph, session._driver.executor.name_of, [record.site for record in records]),
             infer=tuple(Waited(name, *waited) for name, waited in session.resolved.items()),
+            hooks=tuple(session.hooked.items()),
             elsewhere=None if workers is None and gpus is None else _elsewhere(graph, planner, workers, gpus),
         )
 

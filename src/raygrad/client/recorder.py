@@ -385,6 +385,9 @@ class SessionRecorder(Recorder):
                     results.append(made.output(i, *(_definedness((value,)) if kind == "tensor" else (None, False))))
             return results
 
+    def called_here(self, name: str) -> None:
+        self.session.hooked[name] = self.session.hooked.get(name, 0) + 1
+
     def emit(self, name: str, value: Any) -> None:
         packed, tensors = pickle_around_tensors((name, value))
         with self.lock:

@@ -100,6 +100,8 @@ class Session:
         """Per user Function, what its backward does with its context (CX-11, DR-05); learned from its runs."""
         self.resolved: dict[str, tuple[int, float]] = {}
         """Per user Function without an `infer`, how often and how long recording waited for a first run (H3)."""
+        self.hooked: dict[str, int] = {}
+        """Per hook that passes called in this process (`client=True`), how often (DR-06)."""
         self.clocks: dict[str, ClockOffset] = {}
         """Per worker, how far its clock is from this one."""
         self.last_run: Run | None = None

@@ -59,6 +59,8 @@ class Explanation:
     graph: GraphShown
     infer: tuple[Waited, ...]
     """Functions that would gain from an `infer`: without one the session waits for the first run of each."""
+    hooks: tuple[tuple[str, int], ...] = ()
+    """Hooks that passes of this session called at the client (`client=True`), and how often."""
     elsewhere: Elsewhere | None = None
     """What other machines would bring, if that was asked."""
 
@@ -133,9 +135,13 @@ class Explanation:
             made.append(self._critical())
         if self.elsewhere is not None and plan.segments:
             made.insert(0, self._elsewhere(self.elsewhere))
+        if not plan.segments:
+            made.clear()
         if self.infer:
             made.append(self._infer())
-        return made if plan.segments else made[len(made) - bool(self.infer) :]
+        if self.hooks:
+            made.append(self._hooks())
+        return made
 
     def _segments(self) -> Table:
         plain_cpu = {one.device for one in self.plan.segments} == {"cpu"}
@@ -240,6 +246,11 @@ class Explanation:
             "on", "workers>", "with GPU>", "takes>", "used>", "segments>", "busy>", "crosses>", "most saved on one>",
         )  # fmt: skip
         return Table("What other machines would bring", columns, rows)
+
+    def _hooks(self) -> Table:
+        rows = tuple((name, f"{calls:,}") for name, calls in self.hooks)
+        title = "Hooks at the client: a gradient that one reads comes here, and the pass waits for it"
+        return Table(title, ("hook", "calls>"), rows)
 
     def _infer(self) -> Table:
         rows = tuple((name, str(waits), figures.seconds(took)) for name, waits, took in self.infer)
