@@ -22,8 +22,8 @@ VISITS = 40_000
 FEWEST, PACES = 4, 8
 """Passes that are always made, and the number of different speeds from which on half as many are made as else, and so
 on: a pass takes the longer, the more speeds there are."""
-ENOUGH = 1.002
-"""Of the lower bound: a schedule as short as that is not searched any further."""
+ENOUGH, NEAR = 1.002, 1.03
+"""Of the lower bound: a schedule as short as that is not searched any further, at all or after half of the passes."""
 
 
 def schedule(dag: Dag, platform: Platform, seed: int = 0) -> Schedule:
@@ -36,11 +36,14 @@ def schedule(dag: Dag, platform: Platform, seed: int = 0) -> Schedule:
     if not len(dag):
         return Schedule(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
     problem = problem_of(dag, platform)
-    search = Search(problem, Draws(seed), target=lower_bound(dag, platform) * ENOUGH)
+    bound = lower_bound(dag, platform)
+    search = Search(problem, Draws(seed), target=bound * ENOUGH)
     paces = len(set(problem.pace))  # what a pass takes grows with them
     passes = max(FEWEST, min(PASSES + VISITS // len(dag), PASSES + 4 * len(dag)) // (1 + paces // PACES))
     search.start(passes)
-    search.refine(passes)
+    search.refine(passes // 2)
+    if search.best.listed.makespan > NEAR * bound:
+        search.refine(passes)
     return as_schedule(dag, platform, search.best)
 
 
