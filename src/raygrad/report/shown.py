@@ -5,7 +5,7 @@ Rules of this file: data only, as flat tuples by node; names come from whoever k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, cast
@@ -33,7 +33,7 @@ class GraphShown:
         return ("∂" if self.kinds[node] == BACKWARD and self.names[node] != "+" else "") + self.names[node]
 
 
-def shown(graph: Graph, name_of: Callable[[str], str], places: Sequence[object]) -> GraphShown:
+def shown(graph: Graph, name_of: Callable[[str], str], places: Sequence[Hashable | None]) -> GraphShown:
     """Return a graph as people see it. `name_of` gives user code, named "@..." in the graph, the name that it has."""
     maker = [-1] * len(graph.externals)
     edges: list[tuple[int, int]] = []
@@ -44,9 +44,18 @@ def shown(graph: Graph, name_of: Callable[[str], str], places: Sequence[object])
     return GraphShown(
         names=tuple(_name(node, name_of) for node in graph.nodes),
         kinds=tuple(_kind(node) for node in graph.nodes),
-        places=tuple("" if place is None else str(place) for place in places) or ("",) * len(graph.nodes),
+        places=_texts(places) or ("",) * len(graph.nodes),
         edges=tuple(edges),
     )
+
+
+def _texts(places: Sequence[Hashable | None]) -> tuple[str, ...]:
+    """Return places as texts: nodes of a loop share one, and looking up a line takes its time."""
+    known: dict[Hashable, str] = {None: ""}
+    for place in places:
+        if place not in known:
+            known[place] = str(place)
+    return tuple([known[place] for place in places])
 
 
 def _name(node: Node, name_of: Callable[[str], str]) -> str:
