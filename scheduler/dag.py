@@ -70,6 +70,32 @@ def dag_of(seconds: ArrayLike, source: ArrayLike, target: ArrayLike, transfer: A
     )
 
 
+def merged(seconds: Floats, source: Indices, target: Indices, transfer: Floats) -> Dag:
+    """Return a graph from its nodes' times and its edges, in any order; edges between the same nodes become one, with
+    the longest of their times. Nothing is checked: for what was computed from a graph that was."""
+    count = len(seconds)
+    key = target * count + source
+    if len(key) > 1 and (key[1:] < key[:-1]).any():
+        sort = np.argsort(key, kind="stable")
+        key, transfer = key[sort], transfer[sort]
+    begins = np.flatnonzero(np.diff(key, prepend=-1))
+    if len(begins) < len(key):
+        key, transfer = key[begins], np.maximum.reduceat(transfer, begins)
+    target, source = np.divmod(key, max(count, 1))
+    before, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(target, minlength=count), out=before[1:])
+    np.cumsum(np.bincount(source, minlength=count), out=after[1:])
+    return Dag(
+        seconds=seconds,
+        source=source,
+        target=target,
+        transfer=transfer,
+        before=before,
+        outgoing=np.argsort(source, kind="stable"),
+        after=after,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Platform:
     """The workers that a graph may be placed on."""

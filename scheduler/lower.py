@@ -7,6 +7,9 @@ Hints that placement has used up (`pin`, `near`) are blanked, so that equal work
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import overload
+
 from raygrad.proto.graph import KEEP_ON_WORKER, UNDEFINED, Graph, Node
 from raygrad.proto.program import Program, Step
 
@@ -15,16 +18,47 @@ from .plan import Plan, Segment
 
 def lower(graph: Graph, plan: Plan) -> tuple[Program, ...]:
     """Return one program per segment of the plan, in plan order. O(nodes + edges). Equal input gives equal output."""
-    lowering = _Lowering(graph)
-    last = len(plan.segments) - 1
-    return tuple(
-        lowering.program(plan, segment, open_ended=graph.open_ended and index == last)
-        for index, segment in enumerate(plan.segments)
-    )
+    return tuple(Programs(graph, plan))
+
+
+class Programs(Sequence[Program]):
+    """The programs of a plan's segments, each made when it is first asked for: for plans of which the first segments
+    are to run before the last program is made."""
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self._plan = plan
+        self._lowering: _Lowering | None = None
+        self._graph: Graph | None = graph
+        self._made: list[Program | None] = [None] * len(plan.segments)
+        self._missing = len(plan.segments)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Program: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Program, ...]: ...
+    def __getitem__(self, index: int | slice) -> Program | tuple[Program, ...]:
+        if isinstance(index, slice):
+            return tuple([self[one] for one in range(*index.indices(len(self)))])
+        made = self._made[index]
+        return self._make(range(len(self))[index]) if made is None else made
+
+    def _make(self, index: int) -> Program:
+        if self._lowering is None:
+            assert self._graph is not None
+            self._lowering = _Lowering(self._graph)
+        open_ended = self._plan.open_ended and index == len(self) - 1
+        made = self._made[index] = self._lowering.program(self._plan, self._plan.segments[index], open_ended=open_ended)
+        self._missing -= 1
+        if not self._missing:
+            self._lowering = self._graph = None
+        return made
 
 
 class _Lowering:
-    """One use of `lower`: tables by value id that all segments share, so that none has to be built per segment."""
+    """Tables by value id that all segments share, so that none has to be built per segment."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -39,7 +73,7 @@ class _Lowering:
         self.position = 0  # of the first node of the segment at hand
 
     def program(self, plan: Plan, segment: Segment, *, open_ended: bool) -> Program:
-        """Return the program of one segment; segments must come in plan order."""
+        """Return the program of one segment; once for each, in any order."""
         nodes, slot, last_read, begin = self.graph.nodes, self.slot, self.last_read, self.position
         for position, index in enumerate(segment.nodes, begin):
             for value in nodes[index].inputs:

@@ -9,6 +9,7 @@ step. New graphs are planned by it; plans that exist are looked at again now and
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -19,7 +20,8 @@ from raygrad.proto.program import Program
 
 from .costs import Costs
 from .crossing import cross
-from .lower import lower
+from .large import LARGE, LargePlanner, make_large
+from .lower import Programs, lower
 from .measured import MeasuredCosts
 from .order import arrange, hold
 from .place import place
@@ -37,7 +39,8 @@ class Planned(NamedTuple):
     """A plan with the program of each of its segments."""
 
     plan: Plan
-    programs: tuple[Program, ...]
+    programs: Sequence[Program]
+    """Those of large plans are made when they are asked for: the first segments run before the last is lowered."""
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class Planner:
         self._seed = seed
         self._measured = measured
         self._plans: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
+        self._large = LargePlanner()
         self.hits = 0
         """Calls of `plan` answered from the cache."""
         self.misses = 0
@@ -109,7 +113,12 @@ class Planner:
                 self._refine(kept, self._measured, graph, residency, key)
             return kept.planned
         self.misses += 1
-        planned = make_plan(graph, residency, self.costs, self._cluster, self._seed, key)
+        if len(graph.nodes) >= LARGE:
+            _check_residency(graph, residency, self._cluster)
+            plan = self._large.plan(graph, residency, self.costs, self._cluster, self._seed, key)
+            planned = Planned(plan, Programs(graph, plan))
+        else:
+            planned = make_plan(graph, residency, self.costs, self._cluster, self._seed, key)
         self._plans[full_key] = _Kept(planned)
         if len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
@@ -138,10 +147,10 @@ def make_plan(
 
     Raises PlanError.
     """
-    if len(residency) != len(graph.externals):
-        raise PlanError(f"{len(residency)} residencies for {len(graph.externals)} externals")
-    if residency and not -1 <= min(residency) <= max(residency) < len(cluster.workers):
-        raise PlanError(f"a residency is none of the {len(cluster.workers)} workers")
+    _check_residency(graph, residency, cluster)
+    if len(graph.nodes) >= LARGE:
+        plan = make_large(graph, residency, costs, cluster, seed, key).plan
+        return Planned(plan, Programs(graph, plan))
     priced = price(graph, costs)
     placement = place(priced, residency, costs, cluster, seed)
     blocks = arrange(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
@@ -158,3 +167,10 @@ def make_plan(
         predicted_seconds=predict(segments, priced, residency, costs, cluster),
     )
     return Planned(plan, lower(graph, plan))
+
+
+def _check_residency(graph: Graph, residency: tuple[int, ...], cluster: Cluster) -> None:
+    if len(residency) != len(graph.externals):
+        raise PlanError(f"{len(residency)} residencies for {len(graph.externals)} externals")
+    if residency and not -1 <= min(residency) <= max(residency) < len(cluster.workers):
+        raise PlanError(f"a residency is none of the {len(cluster.workers)} workers")

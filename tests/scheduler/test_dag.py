@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.dag import Platform, Schedule, check, critical_path, dag_of, levels, lower_bound, upward_rank
+from raygrad.scheduler.dag import (
+    Platform,
+    Schedule,
+    check,
+    critical_path,
+    dag_of,
+    levels,
+    lower_bound,
+    merged,
+    upward_rank,
+)
 
 
 def diamond():
@@ -73,3 +83,11 @@ def test_a_schedule_is_checked():
     slow = Platform(np.ones(2), slowness=2.0)
     with pytest.raises(PlanError, match="node 1 starts before"):
         check(right, dag, slow)
+
+
+def test_edges_between_the_same_nodes_become_one():
+    dag = merged(np.ones(3), np.array([1, 0, 0, 0]), np.array([2, 2, 1, 1]), np.array([0.5, 1.0, 2.0, 3.0]))
+    plain = dag_of(np.ones(3), [0, 0, 1], [1, 2, 2], [3.0, 1.0, 0.5])
+    for name in ("seconds", "source", "target", "transfer", "before", "outgoing", "after"):
+        assert getattr(dag, name).tolist() == getattr(plain, name).tolist()
+    assert len(merged(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))) == 0

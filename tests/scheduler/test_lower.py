@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from raygrad.proto.graph import KEEP_ON_WORKER
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.crossing import cross
-from raygrad.scheduler.lower import lower
-from raygrad.scheduler.plan import InStore, OnWorker, Plan
+from raygrad.scheduler.lower import Programs, lower
+from raygrad.scheduler.plan import Cluster, InStore, OnWorker, Plan
+from raygrad.scheduler.planner import make_plan
 from raygrad.scheduler.priced import link, price
 from raygrad.scheduler.segment import Block, cut
 
@@ -180,3 +181,20 @@ def test_h3_an_open_ended_program_knows_the_ids_of_what_it_will_make(builder):
     programs = planned(graph, [0, 1])[1]
     assert [program.open_base for program in programs] == [-1, context + 1]
     assert planned(graph, [0, 0], blocks=[Block(0, [0, 1])])[1][0].open_base == context + 1
+
+
+def test_programs_are_made_when_asked_for_in_any_order(builder):
+    build = builder()
+    value = 0
+    for pin in (0, 1, 0, 1):
+        value = build.op("sin", value, pin=pin)
+    build.keep_on_worker(value)
+    graph = build.graph()
+    plan = make_plan(graph, (-1,), Costs(), Cluster.of(2), 0, b"").plan
+    programs = Programs(graph, plan)
+    assert len(programs) == 4
+    assert programs[-1] is programs[3]
+    assert programs[1:] == lower(graph, plan)[1:]
+    assert tuple(programs) == lower(graph, plan)
+    with pytest.raises(IndexError):
+        programs[4]

@@ -1,0 +1,343 @@
+"""Decide how every value gets from the segment that makes it to those that read it, for large graphs.
+
+Rules of this file: says the same as `crossing`, whose rules hold here, from arrays: sorting in the place of a walk from
+value to value. Objects of Python are made once for each segment and each object that is exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+
+from raygrad.proto.graph import (
+    KEEP_IN_STORE,
+    KIND_CONTEXT,
+    ROLE_FUNCTION,
+    ROLE_HOOK,
+    ROLE_OP,
+    ROLE_SUM,
+)
+
+from .arrays import Arrays, Flags, offsets, rows, tuples
+from .crossing import Crossing, cotangents
+from .dag import Indices, merged
+from .plan import Export, InStore, OnWorker, Place, Segment
+from .segment import Block
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Blocks:
+    """The nodes of a graph in the order of a plan, in blocks."""
+
+    order: Indices
+    """All nodes: those of the first block in the order in which they run, then those of the next."""
+    ends: Indices
+    """(blocks + 1,) `order[ends[i]:ends[i + 1]]` are the nodes of block i."""
+    home: Indices
+    """Per node, its block."""
+    worker: Indices
+    """Per block."""
+
+    def as_lists(self) -> list[Block]:
+        """Return the same as lists."""
+        return list(map(Block, self.worker.tolist(), map(list, tuples(self.order.tolist(), self.ends.tolist()))))
+
+
+def blocks_of(blocks: Sequence[Block], nodes: int) -> Blocks:
+    """Return the blocks of a graph of so many nodes as arrays."""
+    sizes = np.array([len(block.nodes) for block in blocks], np.int64)
+    order = np.array([node for block in blocks for node in block.nodes], np.int64)
+    home = np.empty(nodes, np.int64)
+    home[order] = np.repeat(np.arange(len(sizes)), sizes)
+    worker = np.array([block.worker for block in blocks], np.int64)
+    return Blocks(order=order, ends=offsets(sizes), home=home, worker=worker)
+
+
+def cross_arrays(arrays: Arrays, blocks: Blocks, residency: Sequence[int]) -> Crossing:
+    """Return the blocks as segments, with all that they import, export and pin."""
+    return Crosser(arrays, blocks).run(blocks.worker, residency)
+
+
+class Crosser:
+    """What blocks read of each other, whoever runs them; `run` says how it gets there."""
+
+    def __init__(self, arrays: Arrays, blocks: Blocks) -> None:
+        self.arrays = arrays
+        self.blocks = blocks
+        self.count = len(blocks.worker)
+        present = np.flatnonzero(arrays.read >= 0)
+        value, segment = arrays.read[present], blocks.home[arrays.reader[present]]
+        maker = arrays.maker[value]
+        outside = maker < 0
+        self.external = distinct(segment[outside], value[outside], len(arrays.spec))  # (segment, value), sorted
+        away = ~outside
+        away[away] = blocks.home[maker[away]] != segment[away]
+        self.crossing = distinct(value[away], segment[away], self.count)  # (value, reader), sorted
+        self.residual = self._residuals(present[away])
+        self._edges: tuple[list[int], list[int], list[float]] | None = None
+
+    def _residuals(self, places: Indices) -> Flags:
+        """Return, per value, whether it crosses to a vjp as a residual; `places` are those of `read` that cross."""
+        arrays = self.arrays
+        found = np.zeros(len(arrays.spec), np.bool_)
+        vjp = np.array([bool(transforms) for _, transforms in arrays.roles], np.bool_)
+        places = places[vjp[arrays.role[arrays.reader[places]]]]
+        readers = arrays.reader[places]
+        nodes, which = np.unique(readers, return_inverse=True)
+        vjps: list[int] = nodes.tolist()
+        bounds = np.array([cotangents(arrays.graph.nodes[node]) for node in vjps], np.int64).reshape(-1, 2)
+        place = places - arrays.reads[readers]
+        found[arrays.read[places[(place < bounds[which, 0]) | (place >= bounds[which, 1])]]] = True
+        return found
+
+    def on(self, blocks: Blocks) -> Crosser:
+        """Return the same for blocks that differ in their workers only."""
+        other = copy(self)
+        other.blocks = blocks
+        return other
+
+    def run(self, worker: Indices, residency: Sequence[int]) -> Crossing:
+        """Return the segments for blocks on these workers."""
+        return _Run(self, worker, np.array(residency, np.int64)).crossing()
+
+    def predict(self, worker: Indices, residency: Sequence[int], call_seconds: float) -> float:
+        """Return when the last block ends, on these workers, if each worker runs its own in the order of the plan."""
+        source, before, transfer = self._between()
+        homes: list[int] = worker.tolist()
+        work = np.bincount(self.blocks.home, self.arrays.seconds, self.count).tolist()
+        ready = np.zeros(self.count)
+        segment, external = self.external
+        home = np.append(np.array(residency, np.int64), -1)[external]
+        pulled = (home >= 0) & (home != worker[segment])
+        np.maximum.at(ready, segment[pulled], self.arrays.transfer[external[pulled]])
+        free = [0.0] * (max(homes, default=0) + 1)
+        ended: list[float] = []
+        for block, start in enumerate(ready.tolist()):
+            home = homes[block]
+            if free[home] > start:
+                start = free[home]
+            first, last = before[block], before[block + 1]
+            for one, moved in zip(source[first:last], transfer[first:last], strict=True):
+                if homes[one] != home and ended[one] + moved > start:
+                    start = ended[one] + moved
+            end = free[home] = start + call_seconds + work[block]
+            ended.append(end)
+        return max(ended, default=0.0)
+
+    def _between(self) -> tuple[list[int], list[int], list[float]]:
+        """Return which blocks read of which, as in a `Dag`."""
+        if self._edges is None:
+            value, reader = self.crossing
+            source = self.blocks.home[self.arrays.maker[value]]
+            dag = merged(np.zeros(self.count), source, reader, self.arrays.transfer[value])
+            self._edges = dag.source.tolist(), dag.before.tolist(), dag.transfer.tolist()
+        return self._edges
+
+
+class _Run:
+    """One use of `Crosser.run`."""
+
+    def __init__(self, crosser: Crosser, worker: Indices, residency: Indices) -> None:
+        self.arrays, self.blocks, self.count = crosser.arrays, crosser.blocks, crosser.count
+        self.external, self.reads, self.residual = crosser.external, crosser.crossing, crosser.residual
+        self.worker = worker
+        self.residency = residency
+        self.bytes_in = np.zeros(self.count, np.int64)
+        self.bytes_out = np.zeros(self.count, np.int64)
+        self.kept: dict[int, Place] = {}
+
+    def crossing(self) -> Crossing:
+        arrays, blocks = self.arrays, self.blocks
+        values = len(arrays.spec)
+        in_store, on_worker = np.zeros(values, np.bool_), np.zeros(values, np.bool_)
+        for value, where in arrays.graph.keep:
+            if arrays.maker[value] >= 0:
+                (in_store if where == KEEP_IN_STORE else on_worker)[value] = True
+        crossing, reader = self.reads
+        decide = in_store.copy()
+        decide[crossing] = True
+        value = np.flatnonzero(decide)
+        ends = np.searchsorted(crossing, np.append(value, values))
+        home = blocks.home[arrays.maker[value]]
+        elsewhere = self.worker[reader] != self.worker[blocks.home[arrays.maker[crossing]]]
+        remote = np.diff(offsets(elsewhere.astype(np.int64))[ends]) > 0
+        kind = np.array([spec.kind == KIND_CONTEXT for spec in arrays.graph.specs], np.bool_)
+        saved = in_store[value] | self.residual[value] | kind[arrays.spec[value]]
+        out = saved | remote
+        exports, imports = self._exports(value[out], home[out], saved[out], in_store[value[out]], ends[:-1][out])
+        pins, unpins, after = self._pins(value[~out], on_worker)
+        pinned = np.flatnonzero(on_worker & ~in_store)
+        homes = blocks.home[arrays.maker[pinned]]
+        for one, segment, worker in zip(pinned.tolist(), homes.tolist(), self.worker[homes].tolist(), strict=True):
+            self.kept[one] = OnWorker(worker, segment)
+        pins = (np.append(pins[0], homes), np.append(pins[1], pinned))
+        return Crossing(self._segments(exports, imports, pins, unpins, after), self.kept, self._crossing_bytes())
+
+    def _exports(
+        self, value: Indices, home: Indices, saved: Flags, kept: Flags, begin: Indices
+    ) -> tuple[list[tuple[Export, ...]], list[tuple[tuple[int, int], ...]]]:
+        """Return the objects of each segment, and those that it imports.
+
+        Values are ascending; `begin` is where the readers of each begin among those of all.
+        """
+        crossing, reader = self.reads
+        length = np.searchsorted(crossing, value, side="right") - begin
+        group = rows(home * 4 + saved * 2 + kept, length, lambda some, place: reader[begin[some] + place], self.count)
+        objects = int(group.max(initial=-1)) + 1
+        leader = np.full(objects, len(value))
+        leader[group[::-1]] = np.arange(len(value))[::-1]  # the last one written is the first value of the object
+        sort = np.lexsort((leader, home[leader]))  # in a segment, objects by their first value
+        place = np.empty(objects, np.int64)
+        place[sort] = np.arange(objects)
+        group, leader = place[group], leader[sort]
+        source = home[leader]
+        ends = np.searchsorted(source, np.arange(self.count + 1))
+        number = np.arange(objects) - ends[source]
+        members = np.argsort(group, kind="stable")
+        held = tuples(value[members].tolist(), offsets(np.bincount(group, minlength=objects)).tolist())
+        entry, of = _spread(begin[leader], length[leader])
+        readers = tuples(reader[entry].tolist(), offsets(length[leader]).tolist())
+        made = list(map(Export, held, readers, saved[leader].tolist(), kept[leader].tolist()))
+        for one in np.flatnonzero(kept[leader]).tolist():
+            for position, each in enumerate(held[one]):
+                self.kept[each] = InStore(int(source[one]), int(number[one]), position)
+        size = np.zeros(objects, np.int64)
+        np.add.at(size, group, self.arrays.size[value])
+        np.add.at(self.bytes_out, source, size)
+        np.add.at(self.bytes_in, reader[entry], size[of])
+        sort = np.lexsort((of, reader[entry]))
+        of = of[sort]
+        found = list(zip(source[of].tolist(), number[of].tolist(), strict=True))
+        reads = np.searchsorted(reader[entry][sort], np.arange(self.count + 1))
+        return tuples(made, ends.tolist()), tuples(found, reads.tolist())
+
+    def _pins(
+        self, value: Indices, on_worker: Flags
+    ) -> tuple[tuple[Indices, Indices], list[tuple[tuple[int, bool], ...]], list[tuple[int, ...]]]:
+        """Return what segments leave on their workers for later ones as (segment, value), and, per segment, what it
+        finds so and which segments it has to wait for."""
+        crossing, reader = self.reads
+        some = np.zeros(len(self.arrays.spec), np.bool_)
+        some[value] = True
+        some = some[crossing]
+        crossing, reader = crossing[some], reader[some]
+        free = ~on_worker[value]
+        ends = np.searchsorted(crossing, value, side="right")
+        last = np.zeros(len(crossing), np.bool_)
+        last[ends[free] - 1] = True
+        home = self.blocks.home[self.arrays.maker[crossing]]
+        earlier = ~on_worker[crossing] & ~last  # readers that the last one, which drops the pin, has to wait for
+        dropper = reader[ends - 1][np.searchsorted(value, crossing[earlier])]
+        waits, waited = distinct(np.append(reader, dropper), np.append(home, reader[earlier]), self.count)
+        sort = np.lexsort((crossing, reader))
+        reads = np.searchsorted(reader[sort], np.arange(self.count + 1)).tolist()
+        unpins = tuples(list(zip(crossing[sort].tolist(), last[sort].tolist(), strict=True)), reads)
+        after = tuples(waited.tolist(), np.searchsorted(waits, np.arange(self.count + 1)).tolist())
+        maker = self.blocks.home[self.arrays.maker[value]]
+        return (maker[free], value[free]), unpins, after
+
+    def _crossing_bytes(self) -> int:
+        """Sum the bytes that one worker makes or holds and another reads, once per reading worker."""
+        arrays, worker = self.arrays, self.worker
+        workers = int(worker.max(initial=0)) + 1
+        crossing, reader = self.reads
+        moved = worker[reader] != worker[self.blocks.home[arrays.maker[crossing]]]
+        value, _ = distinct(crossing[moved], worker[reader[moved]], workers)
+        segment, external = self.external
+        held = self.residency[external]
+        pulled = (held >= 0) & (held != worker[segment])
+        outside, _ = distinct(external[pulled], worker[segment[pulled]], workers)
+        return int(arrays.size[value].sum() + arrays.size[outside].sum())
+
+    def _segments(
+        self,
+        exports: list[tuple[Export, ...]],
+        imports: list[tuple[tuple[int, int], ...]],
+        pins: tuple[Indices, Indices],
+        unpins: list[tuple[tuple[int, bool], ...]],
+        after: list[tuple[int, ...]],
+    ) -> tuple[Segment, ...]:
+        arrays, blocks, count = self.arrays, self.blocks, self.count
+        counts = np.bincount(blocks.home * len(arrays.roles) + arrays.role, minlength=count * len(arrays.roles))
+        counts = counts.reshape(count, len(arrays.roles))
+
+        def nodes_of(wanted: frozenset[str], *, vjp: bool = False) -> list[int]:
+            columns = [bool(transforms) == vjp and (vjp or role in wanted) for role, transforms in arrays.roles]
+            return counts[:, columns].sum(axis=1).tolist()
+
+        sort = np.lexsort((pins[1], pins[0]))
+        first = np.searchsorted(pins[0][sort], np.arange(count + 1)).tolist()
+        seconds = np.bincount(blocks.home[blocks.order], arrays.seconds[blocks.order], count).tolist()
+        segment, external = self.external
+        columns = zip(
+            self.worker.tolist(),
+            tuples(blocks.order.tolist(), blocks.ends.tolist()),
+            tuples(external.tolist(), np.searchsorted(segment, np.arange(count + 1)).tolist()),
+            imports,
+            exports,
+            tuples(pins[1][sort].tolist(), first),
+            unpins,
+            after,
+            nodes_of(frozenset({ROLE_OP, ROLE_FUNCTION})),
+            nodes_of(frozenset(), vjp=True),
+            nodes_of(frozenset({ROLE_HOOK})),
+            nodes_of(frozenset({ROLE_SUM})),
+            self.bytes_in.tolist(),
+            self.bytes_out.tolist(),
+            seconds,
+            strict=True,
+        )
+        return tuple(
+            [
+                Segment(
+                    worker=worker,
+                    nodes=nodes,
+                    externals=externals,
+                    imports=imported,
+                    exports=exported,
+                    pins=pinned,
+                    unpins=unpinned,
+                    after=waited,
+                    forward_nodes=forward,
+                    vjp_nodes=vjps,
+                    hook_nodes=hooks,
+                    sum_nodes=sums,
+                    bytes_in=came,
+                    bytes_out=went,
+                    predicted_seconds=took,
+                )
+                for (
+                    worker,
+                    nodes,
+                    externals,
+                    imported,
+                    exported,
+                    pinned,
+                    unpinned,
+                    waited,
+                    forward,
+                    vjps,
+                    hooks,
+                    sums,
+                    came,
+                    went,
+                    took,
+                ) in columns
+            ]
+        )
+
+
+def distinct(one: Indices, other: Indices, others: int) -> tuple[Indices, Indices]:
+    """Return each pair once, sorted; `other` is below `others`."""
+    key = np.sort(one * others + other)
+    key = key[np.flatnonzero(np.diff(key, prepend=-1))]
+    return key // max(others, 1), key % max(others, 1)
+
+
+def _spread(begin: Indices, length: Indices) -> tuple[Indices, Indices]:
+    """Return the places `begin[i]`, `begin[i] + 1`, ... of every run, and the run that each belongs to."""
+    run = np.repeat(np.arange(len(length)), length)
+    return begin[run] + np.arange(len(run)) - offsets(length)[run], run

@@ -1,0 +1,257 @@
+"""A smaller graph for a large one: nodes that had better run on one worker become one.
+
+Rules of this file: the small graph has no cycle, its nodes are in a topological order, and the large one's nodes know
+theirs; where anything runs is decided elsewhere. Every step merges nodes in one of two ways that cannot make a cycle:
+
+- a node joins the cluster that all it reads is in. Every way into a cluster then leads through its first node, so that
+  a cycle of clusters would be one of nodes. The same with time running backwards. A node joins if it is the likeliest
+  to run next, or if all that hangs on it is not worth a transfer;
+- nodes on one level (edges on the longest way to a node) join, for none depends on another.
+
+Nodes that are bound together (`near`) go to one worker later; so that not all are in the end, a cluster holds nodes
+that are bound to one other cluster at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import offsets
+from ..dag import Dag, Floats, Indices, levels, merged, upward_rank
+
+NODES = 40_000
+"""Size of the graph that is aimed at: placing it takes a second or two."""
+MOST = 150_000
+"""Size from which on nodes of wide levels are merged whatever is lost."""
+NARROW = 64
+"""Levels up to this width are left as they are: their nodes are what can run at once."""
+ROUNDS = 6
+"""Passes over the graph, forwards and backwards in turn."""
+FEW = 0.4
+"""Share of nodes with one neighbour on a side up to which no pass is made: too little would join."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Coarse:
+    """A graph of clusters."""
+
+    dag: Dag
+    cluster: Indices
+    """Per node of the large graph, its node in `dag`."""
+    demand: Indices
+    """Per node of `dag`, what it asks of its worker: equal numbers ask for the same."""
+    bound: Indices
+    """Per node of `dag`, the one whose worker it shares: itself if no other."""
+
+
+def coarsen(dag: Dag, demand: Indices, bound: Indices, workers: int, nodes: int = NODES, most: int = MOST) -> Coarse:
+    """Return a smaller graph.
+
+    `demand` has a number per node, and only equal ones are merged; `bound` the node whose worker it shares, itself if
+    none, which comes before it and is bound to itself.
+    """
+    coarse = Coarse(dag=dag, cluster=np.arange(len(dag)), demand=demand, bound=bound)
+    grain = float(np.median(dag.transfer)) if len(dag.transfer) else 0.0
+    cap = max(2.0 * grain, 2.0 * float(dag.seconds.sum()) / nodes)
+    coarse = _merge(coarse, _chained(dag, demand, bound), np.arange(len(dag)))
+    for turn in range(ROUNDS):
+        dag, size = coarse.dag, len(coarse.dag)
+        backwards = turn % 2 == 1
+        if size <= max(workers, nodes // 8):
+            break
+        if (np.diff(dag.after if backwards else dag.before) == 1).sum() <= FEW * size:
+            continue
+        if backwards:
+            last = size - 1
+            joined = _grown(_turned(dag), coarse.demand[::-1], last - coarse.bound[::-1], grain, cap)
+            joined = last - joined[::-1]
+        else:
+            joined = _grown(dag, coarse.demand, coarse.bound, grain, cap)
+        coarse = _merge(coarse, joined, np.arange(size))
+    if len(coarse.dag) > nodes:
+        coarse = _merge(coarse, *_same_level(coarse, workers, nodes, most))
+    return coarse
+
+
+def _merge(coarse: Coarse, joined: Indices, order: Indices) -> Coarse:
+    """Return the graph in which nodes with equal `joined`, the index of one of them, are one. `order` has a number per
+    node; those of clusters' nodes `joined` must be a topological order of the clusters."""
+    dag = coarse.dag
+    leaders = np.flatnonzero(joined == np.arange(len(dag)))
+    leaders = leaders[np.argsort(order[leaders], kind="stable")]
+    number = np.empty(len(dag), np.int64)
+    number[leaders] = np.arange(len(leaders))
+    label = number[joined]
+    source, target = label[dag.source], label[dag.target]
+    between = source != target
+    source, target, transfer = source[between], target[between], dag.transfer[between]
+    return Coarse(
+        dag=merged(np.bincount(label, dag.seconds, len(leaders)).astype(np.float64), source, target, transfer),
+        cluster=label[coarse.cluster],
+        demand=coarse.demand[leaders],
+        bound=_bound(coarse.bound, label, len(leaders)),
+    )
+
+
+def _bound(bound: Indices, label: Indices, clusters: int) -> Indices:
+    """Return, per cluster, the one that it is bound to: that of any of its nodes which is bound to another cluster."""
+    found = np.arange(clusters)
+    away = np.flatnonzero(label[bound] != label)
+    found[label[away]] = label[bound[away]]
+    return found
+
+
+def _turned(dag: Dag) -> Dag:
+    """Return the graph with time running backwards."""
+    last, edges = len(dag) - 1, len(dag.source)
+    place = np.empty(edges, np.int64)
+    place[dag.outgoing] = np.arange(edges)
+    outgoing = dag.outgoing[::-1]
+    return Dag(
+        seconds=dag.seconds[::-1],
+        source=last - dag.target[outgoing],
+        target=last - dag.source[outgoing],
+        transfer=dag.transfer[outgoing],
+        before=edges - dag.after[::-1],
+        outgoing=edges - 1 - place[::-1],
+        after=edges - dag.before[::-1],
+    )
+
+
+def _chained(dag: Dag, demand: Indices, bound: Indices) -> Indices:
+    """Return, per node, the first node of its chain: of nodes each of which is all that reads the one before it, and
+    reads nothing else. Merging them loses nothing. Bound nodes stay by themselves."""
+    count = len(dag)
+    single = np.diff(dag.before) == 1
+    only = np.zeros(count, np.int64)
+    only[single] = dag.source[dag.before[:-1][single]]
+    free = bound == np.arange(count)
+    free[bound[~free]] = False
+    link = single & (np.diff(dag.after)[only] == 1) & (demand[only] == demand) & free & free[only]
+    head = list(range(count))
+    for node, source in zip(np.flatnonzero(link).tolist(), only[link].tolist(), strict=True):
+        head[node] = head[source]
+    return np.array(head, np.int64)
+
+
+def _grown(dag: Dag, demands: Indices, bounds: Indices, grain: float, cap: float) -> Indices:
+    """Return, per node, the first node of its cluster; a node joins the cluster that all it reads is in."""
+    ranks = upward_rank(dag, 0.0)
+    seconds: list[float] = dag.seconds.tolist()
+    rank: list[float] = ranks.tolist()
+    demand: list[int] = demands.tolist()
+    bound: list[int] = bounds.tolist()
+    source: list[int] = dag.source.tolist()
+    before: list[int] = dag.before.tolist()
+    next_to_run = _next_to_run(dag, ranks)
+    head = list(range(len(seconds)))
+    ties = _Ties(bound, head)
+    load: list[float] = seconds[:]
+    first = 0
+    for node, last in enumerate(before[1:]):
+        if first < last:
+            cluster = head[source[first]]
+            for edge in range(first + 1, last):
+                if head[source[edge]] != cluster:
+                    break
+            else:
+                if (
+                    load[cluster] + seconds[node] <= cap
+                    and (rank[node] <= grain or node in map(next_to_run.__getitem__, source[first:last]))
+                    and demand[cluster] == demand[node]
+                    and ties.allow(node, cluster)
+                ):
+                    head[node] = cluster
+                    load[cluster] += seconds[node]
+        if head[node] == node:
+            ties.begin(node)
+        first = last
+    return np.array(head, np.int64)
+
+
+def _next_to_run(dag: Dag, rank: Floats) -> list[int]:
+    """Return, per node, which of its readers has the most work behind it; -1 for none."""
+    found = np.full(len(dag), -1)
+    if len(dag.source):
+        readers = dag.target[dag.outgoing]
+        some = np.flatnonzero(np.diff(dag.after))
+        most = np.maximum.reduceat(rank[readers], dag.after[some])
+        of = dag.source[dag.outgoing]
+        best = np.flatnonzero(rank[readers] == np.repeat(most, np.diff(dag.after)[some]))[::-1]
+        found[of[best]] = readers[best]  # the last one written is the first
+    return found.tolist()
+
+
+class _Ties:
+    """What clusters are bound to, while they grow: to one other cluster at most, and then nothing is bound to them."""
+
+    def __init__(self, bound: list[int], head: list[int]) -> None:
+        self._bound = bound
+        self._head = head
+        self._tied = list(range(len(bound)))  # per cluster, what it is bound to; itself if to nothing else
+        self._holds = [False] * len(bound)  # per node, whether others are bound to it; per cluster, to a node of it
+        for node, other in enumerate(bound):
+            if other != node:
+                self._holds[other] = True
+
+    def begin(self, node: int) -> None:
+        """Note a cluster's first node."""
+        if self._bound[node] != node:
+            self._tied[node] = self._known(node)
+
+    def allow(self, node: int, cluster: int) -> bool:
+        """Tell whether a node may join a cluster, and note that it does if so."""
+        tied = self._tied[cluster]
+        if self._bound[node] == node:
+            if not self._holds[node]:
+                return True
+            if tied not in (cluster, node):
+                return False
+            self._tied[cluster], self._holds[cluster] = cluster, True
+            return True
+        to = self._known(node)
+        if to in (cluster, tied):
+            return True
+        if tied != cluster or self._holds[cluster]:
+            return False
+        self._tied[cluster] = to
+        return True
+
+    def _known(self, node: int) -> int:
+        """Return what a node is bound to: the cluster, or the node itself where that is not in one yet."""
+        to = self._bound[node]
+        return self._head[to] if to < node else to
+
+
+def _same_level(coarse: Coarse, workers: int, nodes: int, most: int) -> tuple[Indices, Indices]:
+    """Return, per node, the first node of its cluster on its level, and the levels."""
+    dag = coarse.dag
+    level = levels(dag)
+    by_level = np.argsort(level, kind="stable")
+    width = np.bincount(level)
+    ends = offsets(width)
+    parts = np.minimum(width, np.maximum(workers, width * nodes // len(dag)))
+    parts = np.where(width <= NARROW, width, parts)
+    if parts.sum() > most:
+        parts = np.where(width <= NARROW, width, np.maximum(NARROW, parts * most // parts.sum()))
+    reads = np.full(len(dag), -1)
+    heavy = np.lexsort((-dag.source, dag.transfer, dag.target))
+    reads[dag.target[heavy]] = dag.source[heavy]  # the last one written is the heaviest
+    joined = np.arange(len(dag))
+    for one in np.flatnonzero(parts < width).tolist():
+        members = by_level[ends[one] : ends[one + 1]]
+        to = coarse.bound[members]
+        to = np.where(to == members, -1, joined[to])
+        near = np.where(reads[members] >= 0, joined[reads[members]], -1)
+        sort = np.lexsort((near, to, coarse.demand[members]))
+        members, to = members[sort], to[sort]
+        work = np.cumsum(dag.seconds[members])
+        share = max(float(work[-1]) / int(parts[one]), 1e-300)
+        part = ((work - dag.seconds[members] / 2) / share).astype(np.int64)
+        demand = coarse.demand[members]
+        begins = np.ones(len(members), np.bool_)
+        begins[1:] = (np.diff(part) != 0) | (np.diff(to) != 0) | (np.diff(demand) != 0)
+        joined[members] = members[np.flatnonzero(begins)][np.cumsum(begins) - 1]
+    return joined, level

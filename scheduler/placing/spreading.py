@@ -1,0 +1,191 @@
+"""List scheduling for many workers: each node where it finishes first, of a few workers only.
+
+Rules of this file: what is looked at per node does not grow with the number of workers. These are the two whose share
+of what it reads would come last from elsewhere, and of each speed the one that is idle first. Pure; ties go to the
+worker with the smaller index, counted from the seed.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from ..dag import Dag, Platform, Schedule, upward_rank
+
+GAPS_KEPT = 8
+"""Idle gaps remembered per worker: the latest ones."""
+SPEEDS = 8
+"""Classes of speed that are told apart when the first idle worker is looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What nodes ask of their workers."""
+
+    demand: Sequence[int]
+    """Per node, its number in `allowed`."""
+    bound: Sequence[int]
+    """Per node, the one whose worker it shares: itself if no other."""
+    allowed: Sequence[Sequence[int] | None]
+    """Per demand, the workers that meet it, at least one; None if all do."""
+    held: Mapping[int, Sequence[tuple[int, float]]] = field(default_factory=dict[int, list[tuple[int, float]]])
+    """Per node that reads what is on a worker from the beginning: (worker, seconds to bring it to another)."""
+
+
+def by_rank(dag: Dag) -> list[int]:
+    """Return the nodes by falling upward rank; a topological order if every node takes time."""
+    rank = upward_rank(dag, 1.0)
+    return np.lexsort((np.arange(len(dag)), -rank)).tolist()
+
+
+def depth_first(dag: Dag) -> list[int]:
+    """Return the nodes in a topological order that follows what a node has just made possible."""
+    target: list[int] = dag.target[dag.outgoing].tolist()
+    after: list[int] = dag.after.tolist()
+    missing: list[int] = np.diff(dag.before).tolist()
+    stack = [node for node in range(len(dag) - 1, -1, -1) if not missing[node]]
+    order: list[int] = []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        for reader in reversed(target[after[node] : after[node + 1]]):
+            missing[reader] -= 1
+            if not missing[reader]:
+                stack.append(reader)
+    return order
+
+
+def spread(dag: Dag, platform: Platform, demands: Demands, order: Sequence[int], seed: int = 0) -> Schedule:
+    """Return the schedule that comes of placing the nodes one by one, in this topological order."""
+    return _Spreading(dag, platform, demands, seed).run(order)
+
+
+class _First:
+    """Which of some workers is idle first. Old entries stay in the heap until they come to its top."""
+
+    __slots__ = ("free", "heap")
+
+    def __init__(self, workers: Sequence[int], free: list[float]) -> None:
+        self.free = free
+        self.heap = [(free[worker], worker) for worker in workers]
+        heapify(self.heap)
+
+    def worker(self) -> int:
+        heap, free = self.heap, self.free
+        while heap[0][0] != free[heap[0][1]]:
+            _, worker = heappop(heap)
+            heappush(heap, (free[worker], worker))
+        return heap[0][1]
+
+
+class _Spreading:
+    """One use of `spread`. Workers are counted from the seed."""
+
+    def __init__(self, dag: Dag, platform: Platform, demands: Demands, seed: int) -> None:
+        self.dag = dag
+        self.count = len(platform)
+        self.seed = seed % self.count
+        speed = np.roll(platform.speed, -self.seed)
+        self.pace: list[float] = (1.0 / speed).tolist()
+        self.slowness = platform.slowness
+        self.demands = demands
+        self.free = [0.0] * self.count
+        self.gaps: list[list[tuple[float, float]]] = [[] for _ in range(self.count)]
+        self.allowed = [
+            None if some is None else frozenset((one - self.seed) % self.count for one in some)
+            for some in demands.allowed
+        ]
+        ranked = np.unique(speed, return_inverse=True)[1]
+        speeds: list[int] = (ranked * min(SPEEDS, int(ranked.max()) + 1) // (int(ranked.max()) + 1)).tolist()
+        self.first: list[list[_First]] = []
+        for some in self.allowed:
+            classes: dict[int, list[int]] = {}
+            for worker in range(self.count) if some is None else sorted(some):
+                classes.setdefault(speeds[worker], []).append(worker)
+            self.first.append([_First(workers, self.free) for workers in classes.values()])
+
+    def run(self, order: Sequence[int]) -> Schedule:
+        dag, demands = self.dag, self.demands
+        seconds: list[float] = dag.seconds.tolist()
+        source: list[int] = dag.source.tolist()
+        before: list[int] = dag.before.tolist()
+        transfer: list[float] = (dag.transfer * self.slowness).tolist()
+        pace, free, gaps, count, seed = self.pace, self.free, self.gaps, self.count, self.seed
+        placed, start, finish = [-1] * len(seconds), [0.0] * len(seconds), [0.0] * len(seconds)
+        chosen: dict[int, int] = {}
+        bound, demand = demands.bound, demands.demand
+        least = float(dag.seconds.min(initial=np.inf)) * min(pace)
+        for node in order:
+            first, last = before[node], before[node + 1]
+            far = next_far = 0.0  # the latest arrival at another worker, and the latest from another than `far_from`
+            far_from = next_from = -1
+            for one, moved in zip(source[first:last], transfer[first:last], strict=True):
+                made = finish[one] + moved
+                if made > next_far:
+                    home = placed[one]
+                    if home == far_from:
+                        far = max(far, made)
+                    elif made > far:
+                        far, next_far, far_from, next_from = made, far, home, far_from
+                    else:
+                        next_far, next_from = made, home
+            for home, moved in demands.held.get(node, ()):
+                home, made = (home - seed) % count, moved * self.slowness
+                if home == far_from:
+                    far = max(far, made)
+                elif made > far:
+                    far, next_far, far_from, next_from = made, far, home, far_from
+                elif made > next_far:
+                    next_far, next_from = made, home
+            need, root = demand[node], bound[node]
+            worker = chosen.get(root, -1)
+            if worker >= 0:
+                candidates = [worker]
+            else:
+                allowed = self.allowed[need]
+                candidates = [one.worker() for one in self.first[need]]
+                if far_from >= 0 and (allowed is None or far_from in allowed):
+                    candidates.append(far_from)
+                if next_from >= 0 and (allowed is None or next_from in allowed):
+                    candidates.append(next_from)
+            end = begin = -1.0
+            for one in candidates:
+                ready = next_far if one == far_from else far
+                cost = seconds[node] * pace[one]
+                at = free[one] if free[one] > ready else ready
+                if gaps[one] and gaps[one][-1][1] >= ready + cost:
+                    for other in source[first:last]:
+                        if placed[other] == one and finish[other] > ready:
+                            ready = finish[other]
+                    for low, high in gaps[one]:
+                        low = max(low, ready)
+                        if low + cost <= high:
+                            at = low
+                            break
+                if end < 0 or at + cost < end or (at + cost == end and one < worker):
+                    worker, begin, end = one, at, at + cost
+            chosen[root] = worker
+            placed[node], start[node], finish[node] = worker, begin, end
+            if begin >= free[worker]:
+                if begin - free[worker] >= least:
+                    gaps[worker].append((free[worker], begin))
+                    del gaps[worker][:-GAPS_KEPT]
+                free[worker] = end
+            else:
+                _fill(gaps[worker], begin, end, least)
+        return Schedule((np.array(placed, np.int64) + seed) % count, np.array(start), np.array(finish))
+
+
+def _fill(gaps: list[tuple[float, float]], begin: float, end: float, least: float) -> None:
+    """Use some of an idle gap; what is left of it stays if it is at least `least` long."""
+    for position, (low, high) in enumerate(gaps):
+        if low <= begin < high:
+            del gaps[position]
+            for left in ((low, begin), (end, high)):
+                if left[1] - left[0] >= least:
+                    insort(gaps, left)
+            return
