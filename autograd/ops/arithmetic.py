@@ -233,7 +233,9 @@ def _pow_base(a: Any, b: Any, g: Any) -> Any:
         return keep(g * conj(b * a ** (b - 1)), b != 0)
     if b == 0:
         return zeros_as(g)
-    return g * conj(a * b if b == 2 else b * a ** (b - 1))
+    if b == 2 and not hasattr(a, "grad_fn"):  # of arrays in one step; of tensors with the history that any power has
+        return g * conj(a * b)
+    return g * conj(b * a ** (b - 1))
 
 
 def _pow_exponent(a: Any, b: Any, out: Any, g: Any) -> Any:

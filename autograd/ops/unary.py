@@ -168,7 +168,7 @@ _FLOOR = _unary("floor", _rounded(np.floor), _to_zero, "none", infer=infer_same)
 _CEIL = _unary("ceil", _rounded(np.ceil), _to_zero, "none", infer=infer_same)
 _TRUNC = _unary("trunc", _rounded(np.trunc), _to_zero, "none", infer=infer_same)
 _ZEROS_AS = _unary("zeros_as", _zeros, _to_zero, "none", infer=infer_same)
-_SQUARE = _unary("square", quiet(np.square), _linear(lambda f, a: a * 2))
+_SQUARE = _unary("square", quiet(np.square), _linear(lambda f, a: (a if f is np else a**1) * 2))  # as that of pow
 _RECIPROCAL = _smooth("reciprocal", _reciprocal, _linear(lambda f, out: -out * out), "output")
 _SQRT = _smooth("sqrt", np.sqrt, _over(lambda out: out * 2), "output")
 _RSQRT = _smooth("rsqrt", _rsqrt, _linear(lambda f, out: out**3 * -0.5), "output")

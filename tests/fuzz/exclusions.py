@@ -105,11 +105,6 @@ EXCLUSIONS = (
         applies=_fact("data of another shape"),
     ),
     Exclusion(
-        id="EN-08",
-        why="the gradient of square() is known to be linear: its derivative has no history; torch's goes by pow()",
-        applies=lambda program, outcome: "create_graph again" in outcome.facts and "'square" in repr(program.steps),
-    ),
-    Exclusion(
         id="CX-32",
         why="a custom Function, too, refuses what was detached in place after it was saved",
         applies=_fact("an argument of a Function detached"),

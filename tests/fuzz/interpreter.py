@@ -427,7 +427,7 @@ class Machine:
 
     def _note_graph(self, options: dict[str, Any]) -> None:
         if options.get("create_graph"):
-            self.facts.add("create_graph again" if "create_graph" in self.facts else "create_graph")
+            self.facts.add("create_graph")
 
     def or_zeros(self, gradient: Any, tensor: Any) -> Any:
         return self.T.zeros_like(tensor.detach()) if gradient is None else gradient

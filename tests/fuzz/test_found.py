@@ -268,6 +268,15 @@ FOUND: dict[str, Program] = {
         (Leaf((2, 3), "float64", False, 17),),
         (("no_grad", (("apply", "passing", (0,)), ("inplace", "square_", 1, ()))),),
     ),
+    "derivatives_of_a_square_have_a_history_as_those_of_a_power": Program(
+        (TWO,),
+        (
+            ("unary", "square", 0),
+            ("grad", (1,), (0,), {"create_graph": True}),
+            ("grad", (2,), (0,), {"create_graph": True}),
+            ("grad", (3,), (0,), {"create_graph": True}),
+        ),
+    ),
     "a_part_is_changed_by_a_function": Program(
         (TWO,),
         (
