@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+from hypothesis import HealthCheck, settings
+
 # Before anything imports NumPy or Ray. One BLAS thread: bits are promised at equal thread counts, and eager results in
 # this process are compared with workers'. RAY_AUTH_MODE: else `ray.init` writes a token into the home folder.
 for name, value in {
@@ -20,3 +22,7 @@ for name, value in {
 # A shell starts what it runs in the background with interrupts ignored; the tests of Ctrl-C need Python's own handler.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test asserts a time: a busy machine must not fail a property that holds.
+settings.register_profile("raygrad", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("raygrad")
