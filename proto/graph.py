@@ -65,6 +65,8 @@ from .checks import all_ints, fields, flag, integer, integers, one_of, sequence,
 from .layout import check_layout
 
 IR_VERSION = 1
+DEVICE: Final = "device "
+"""Begins the name of a demand that is a device; see `Demand`."""
 UNDEFINED = -1
 
 ROLE_OP = "op"
@@ -124,6 +126,17 @@ class Node(NamedTuple):
     """A value id: the node must run on the worker that makes (or holds) that value; -1 for none."""
 
 
+class Demand(NamedTuple):
+    """What a node asks of the worker that runs it."""
+
+    node: int
+    name: str
+    """How errors name the node's code."""
+    needs: tuple[tuple[str, float], ...]
+    """(resource, amount), sorted; an amount of a worker's, which runs one node at a time. A resource that begins with
+    `DEVICE` is a device or kind of device: "device cuda:0"."""
+
+
 class Graph(NamedTuple):
     """One submission. `keep` lists (value id, KEEP_*) for values that outlive the run.
 
@@ -137,10 +150,12 @@ class Graph(NamedTuple):
     nodes: tuple[Node, ...]
     keep: tuple[tuple[int, int], ...]
     open_ended: bool = False
+    demands: tuple[Demand, ...] = ()
+    """Ascending by node; most graphs have none, and are encoded without this field."""
 
     def encode(self) -> bytes:
         """Return the canonical bytes of the graph: equal graphs give equal bytes."""
-        return msgpack.packb((IR_VERSION, *self), use_bin_type=True)
+        return msgpack.packb((IR_VERSION, *(self if self.demands else self[:-1])), use_bin_type=True)
 
     @classmethod
     def decode(cls, encoded: Any) -> Graph:
@@ -153,11 +168,14 @@ class Graph(NamedTuple):
         version = sequence(body, "graph")[:1]
         if version != (IR_VERSION,):
             raise ProtocolError(f"the graph is of version {shown(version)}; this side reads version {IR_VERSION}")
-        _, specs, externals, nodes, keep, open_ended = fields(body, 6, "graph")
+        demands = len(sequence(body, "graph")) > 6
+        _, specs, externals, nodes, keep, open_ended = fields(body[:6] if demands else body, 6, "graph")
         specs = specs_of(specs)
         externals = integers(externals, "specs of the externals", 0, len(specs))
         nodes = nodes_of(nodes, len(specs))
         graph = cls(specs, externals, nodes, _pairs(keep), flag(open_ended, "open-ended flag"))
+        if demands:
+            graph = graph._replace(demands=_demands(fields(body, 7, "graph")[6], len(nodes)))
         _check_order(graph)
         return graph
 
@@ -274,6 +292,22 @@ def _node_of(raw: Any, index: int, specs: int) -> Node:
 def _pairs(raw: Any) -> tuple[tuple[int, int], ...]:
     pairs = [fields(pair, 2, "kept value") for pair in sequence(raw, "kept values")]
     return tuple([(integer(i, "kept value", 0), integer(how, "KEEP_*", 0, KEEP_IN_STORE + 1)) for i, how in pairs])
+
+
+def _demands(raw: Any, nodes: int) -> tuple[Demand, ...]:
+    demands: list[Demand] = []
+    for entry in sequence(raw, "demands"):
+        node, name, needs = fields(entry, len(Demand._fields), "demand")
+        index = integer(node, "node of a demand", demands[-1].node + 1 if demands else 0, nodes)
+        pairs = [fields(pair, 2, f"demand of node {index}") for pair in sequence(needs, f"demands of node {index}")]
+        for resource, amount in pairs:
+            text(resource, f"resource of node {index}")
+            if type(amount) is not float or not 0.0 <= amount < float("inf"):
+                raise ProtocolError(f"the amount that node {index} asks for is {shown(amount)}")
+        demands.append(Demand(index, text(name, f"name of what node {index} runs"), tuple(pairs)))
+    if not demands:
+        raise ProtocolError("a graph without demands has no field for them")
+    return tuple(demands)
 
 
 def _check_order(graph: Graph) -> None:

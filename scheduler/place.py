@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import KIND_ARRAY, Node
+from raygrad.proto.graph import DEVICE, KIND_ARRAY, Node
 
 from .costs import Costs
 from .dag import Platform, dag_of
@@ -44,6 +44,10 @@ PASSES = 32
 """The most passes of the search, however much there is to gain."""
 JUDGED = 2
 """Schedules of the search whose segments are cut and timed: the best ones."""
+
+
+WORKERS_NAMED = 8
+"""Workers that an error tells the offers of."""
 
 
 class Placement(NamedTuple):
@@ -147,16 +151,33 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
             if node.pin >= len(offers):
                 raise PlanError(f"{describe(index, node)} is pinned to worker {node.pin} of {len(offers)}")
             _force(forced, root, node.pin, index, node)
+    for index, name, needs in priced.graph.demands:
+        can = frozenset(w for w, worker in enumerate(cluster.workers) if worker.offers(needs))
+        if len(can) < len(offers):
+            _restrict(allowed, group[index], can, index, priced.graph.nodes[index], _lacking(name, needs, cluster))
     for root, worker in forced.items():
         if root in allowed and worker not in allowed[root]:
             name = cluster.workers[worker].name
-            raise PlanError(f"{describe(root, priced.graph.nodes[root])} must run on {name}, which lacks its device")
+            raise PlanError(
+                f"{describe(root, priced.graph.nodes[root])} must run on {name}, which lacks what it asks for"
+            )
     return Constraints(group=group, forced=forced, allowed=allowed)
 
 
 def describe(index: int, node: Node) -> str:
     """Return how errors name a node."""
     return f"node {index} ({'.'.join((*node.transforms, node.fn))})"
+
+
+def _lacking(name: str, needs: Sequence[tuple[str, float]], cluster: Cluster) -> str:
+    """Say what a node asks for, and what there is."""
+    asked = ", ".join(need if need.startswith(DEVICE) else f"{need} {amount:g}" for need, amount in needs)
+    there = [worker.described() for worker in cluster.workers[:WORKERS_NAMED]]
+    more = len(cluster.workers) - len(there)
+    return (
+        f"{name or 'it'} asks for {asked}, and no worker offers it ({'; '.join(there)}"
+        f"{f'; and {more} more' if more else ''}); workers offer what the session's `worker_options` say"
+    )
 
 
 def _force(forced: dict[int, int], root: int, worker: int, index: int, node: Node) -> None:

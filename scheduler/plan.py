@@ -8,9 +8,11 @@ Workers and segments are named by index; value ids are those of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from raygrad.proto.graph import DEVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,23 @@ class WorkerSpec:
     """Bytes that values of one run may take there at once, a hard limit; None for no limit. See `room`."""
     host: str = ""
     """The machine that it runs on, as links between hosts are measured; equal names are one machine."""
+    resources: tuple[tuple[str, float], ...] = ()
+    """(name, amount) of all else that it has to offer to one node at a time: "num_cpus", "memory", and whatever names
+    its cluster gives things."""
+
+    def offers(self, needs: Iterable[tuple[str, float]]) -> bool:
+        """Tell whether a node that asks for this can run here; see `proto.graph.Demand`."""
+        own = dict(self.resources)
+        return all(
+            name[len(DEVICE) :] in {*self.devices, *self.kinds}
+            if name.startswith(DEVICE)
+            else amount <= own.get(name, 0.0)
+            for name, amount in needs
+        )
+
+    def described(self) -> str:
+        """Return what it offers, for errors: "worker 0: cpu, num_cpus 2"."""
+        return f"{self.name}: {', '.join([*self.devices, *(f'{name} {amount:g}' for name, amount in self.resources)])}"
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -113,7 +113,7 @@ class Planner:
                 self._refine(kept, self._measured, graph, residency, key)
             return kept.planned
         self.misses += 1
-        if len(graph.nodes) >= LARGE:
+        if _is_large(graph):
             _check_residency(graph, residency, self._cluster)
             plan = self._large.plan(graph, residency, self.costs, self._cluster, self._seed, key)
             planned = Planned(plan, Programs(graph, plan))
@@ -140,6 +140,11 @@ class Planner:
         self.changes += changed
 
 
+def _is_large(graph: Graph) -> bool:
+    """Tell whether a graph is planned as one of clusters, which know no demands."""
+    return len(graph.nodes) >= LARGE and not graph.demands
+
+
 def make_plan(
     graph: Graph, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int, key: bytes
 ) -> Planned:
@@ -148,7 +153,7 @@ def make_plan(
     Raises PlanError.
     """
     _check_residency(graph, residency, cluster)
-    if len(graph.nodes) >= LARGE:
+    if _is_large(graph):
         plan = make_large(graph, residency, costs, cluster, seed, key).plan
         return Planned(plan, Programs(graph, plan))
     priced = price(graph, costs)

@@ -20,7 +20,7 @@ from itertools import count
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Graph
+from raygrad.proto.graph import DEVICE, Graph
 
 from .costs import Costs
 from .machine import DEFAULT_WINDOW, Machine
@@ -93,13 +93,20 @@ def what_if(
 ) -> WhatIf:
     """Plan a graph for `workers` workers, the first `gpus` of which have a GPU as well, and simulate the plan there.
 
-    Externals are taken to come with the calls. Raises PlanError if there are fewer workers than GPUs, or nothing can
-    run there.
+    Externals are taken to come with the calls, and every worker to have the resources that nodes ask for. Raises
+    PlanError if there are fewer workers than GPUs, or nothing can run there.
     """
     if not 0 <= gpus <= workers:
         raise PlanError(f"{gpus} GPUs need as many workers; there are {workers}")
+    asked: dict[str, float] = {}
+    for demand in graph.demands:
+        for name, amount in demand.needs:
+            if not name.startswith(DEVICE):
+                asked[name] = max(asked.get(name, 0.0), amount)
+    kinds = [("cpu", "cuda") if index < gpus else ("cpu",) for index in range(workers)]
+    resources = tuple(sorted(asked.items()))
     cluster = Cluster(
-        tuple(WorkerSpec(f"worker {index}", ("cpu", "cuda") if index < gpus else ("cpu",)) for index in range(workers))
+        tuple([WorkerSpec(f"worker {index}", kind, resources=resources) for index, kind in enumerate(kinds)])
     )
     planned = make_plan(graph, (-1,) * len(graph.externals), costs, cluster, seed, b"")
     simulated = simulate(

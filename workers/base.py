@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -179,6 +179,13 @@ class Executor(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stop the workers and let go of all objects; what runs is not waited for. Closing again does nothing."""
+
+
+def offered(worker_options: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    """Return what workers started with these options of Ray's offer to nodes that ask: see `WorkerSpec.resources`."""
+    own = {name: worker_options[name] for name in ("num_cpus", "num_gpus", "memory") if worker_options.get(name)}
+    own |= worker_options.get("resources") or {}
+    return tuple(sorted([(str(name), float(amount)) for name, amount in own.items()]))
 
 
 def failed_record(call: Call, worker: str, pid: int, error: BaseException, seconds: float = 0.0) -> Record:

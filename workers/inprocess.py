@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from .base import (
     ValueReady,
     Work,
     failed_record,
+    offered,
     value_object,
 )
 from .host import POISON, WorkerHost, packed_since
@@ -68,11 +69,31 @@ class _Worker:
         self.thread: threading.Thread | None = None
 
 
+def _machine() -> dict[str, float]:
+    """Return what this machine has."""
+    known = {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= set(os.sysconf_names)
+    memory = {"memory": float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")} if known else {}
+    return {"num_cpus": float(len(os.sched_getaffinity(0))), **memory}
+
+
 class InProcessExecutor(Executor):
     """Runs calls in this process, on `workers` hosts."""
 
-    def __init__(self, workers: int = 1, *, strict: bool = False, blas_threads: int = 1) -> None:
-        super().__init__(Cluster.of(workers))
+    def __init__(
+        self,
+        workers: int = 1,
+        *,
+        strict: bool = False,
+        blas_threads: int = 1,
+        worker_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`worker_options` say what each worker offers; by default that is what the machine has."""
+        options = {**_machine(), **(worker_options or {})}
+        unknown = options.keys() - {"num_cpus", "num_gpus", "memory", "resources"}
+        if unknown:
+            raise ValueError(f"worker_options of a local session say what workers offer; unknown: {sorted(unknown)}")
+        equal = Cluster.of(workers).workers
+        super().__init__(Cluster(tuple([replace(worker, resources=offered(options)) for worker in equal])))
         self._strict = strict
         self._blas_threads = blas_threads
         self._workers = [_Worker(spec.name) for spec in self.cluster.workers]

@@ -38,6 +38,7 @@ from .base import (
     Work,
     WorkerGone,
     failed_record,
+    offered,
     value_object,
 )
 from .host import WorkerHost
@@ -275,7 +276,8 @@ class RayExecutor(Executor):
                 ray.kill(actor)
             _disconnect()
             raise
-        specs = [WorkerSpec(worker.name, host=worker.node_id) for worker in self._workers]
+        own = offered(options)
+        specs = [WorkerSpec(worker.name, host=worker.node_id, resources=own) for worker in self._workers]
         super().__init__(Cluster(tuple(specs)), node_id())
         self._lock = threading.RLock()
         self._asked: dict[Any, _Asked] = {}

@@ -15,6 +15,7 @@ _SUBMODULES = tuple("amp autograd client errors fft func functional linalg nn op
 
 _HOMES = {
     "Session": "raygrad.client.session",
+    "device": "raygrad.client.place",
     "place": "raygrad.client.place",
     "emit": "raygrad.workers.emit",
     "Tensor": "raygrad.autograd.tensor",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.modes import set_grad_enabled as set_grad_enabled
     from raygrad.autograd.tensor import Tensor as Tensor
     from raygrad.autograd.vmap import vmap as vmap
+    from raygrad.client.place import device as device
     from raygrad.client.place import place as place
     from raygrad.client.session import Session as Session
     from raygrad.workers.emit import emit as emit

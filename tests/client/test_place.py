@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pytest
 
 import raygrad as rg
@@ -32,3 +34,93 @@ def test_a_worker_that_does_not_exist_is_refused_when_submitted() -> None:
 def test_a_pin_needs_a_session() -> None:
     with pytest.raises(SessionError, match="needs a session"), rg.place(worker=0):
         pass
+
+
+class Heavy(rg.autograd.Function):
+    """Asks for more than a small worker has."""
+
+    resources: ClassVar[dict[str, float]] = {"num_cpus": 4, "fpga": 1}
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2.0
+
+
+def passed() -> list[float]:
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    Heavy.apply(x).sum().backward()
+    assert x.grad is not None
+    return x.grad.numpy().tolist()
+
+
+def test_resources_that_workers_offer_are_enough_and_eager_code_has_no_workers() -> None:
+    assert passed() == [2.0, 2.0]
+    with rg.Session(workers=2, worker_options={"num_cpus": 4, "resources": {"fpga": 1}}):
+        assert passed() == [2.0, 2.0]
+
+
+def test_resources_that_no_worker_offers_are_refused_naming_node_and_workers() -> None:
+    with rg.Session(workers=2, worker_options={"num_cpus": 4, "memory": 1e9}):
+        message = (
+            r"Heavy asks for fpga 1, num_cpus 4, and no worker offers it \(worker 0: cpu, memory 1e\+09, num_cpus 4"
+        )
+        with pytest.raises(PlanError, match=message):
+            passed()
+        assert (rg.tensor([1.0]) * 2.0).numpy().tolist() == [2.0]
+
+
+def test_what_a_compiled_function_asks_for_is_asked_each_time() -> None:
+    options = {"num_cpus": 4, "resources": {"fpga": 1}}
+    with rg.Session(workers=1, worker_options=options) as session:
+        double = session.compile(lambda x: Heavy.apply(x))
+        for _ in range(3):
+            assert double(rg.tensor([1.0])).numpy().tolist() == [2.0]
+            assert session.last_run is not None
+            (demand,) = session.last_run._graph.demands
+            assert (demand.name, demand.needs) == ("Heavy", (("fpga", 1.0), ("num_cpus", 4.0)))
+
+
+@pytest.mark.parametrize(
+    ("resources", "error"),
+    [([("num_cpus", 1)], TypeError), ({"num_cpus": "1"}, TypeError), ({"num_cpus": -1}, ValueError)],
+)
+def test_resources_that_say_nothing_are_refused_on_their_line(resources: Any, error: type[Exception]) -> None:
+    wrong = type("Wrong", (Heavy,), {"resources": resources})
+    with rg.Session(workers=1), pytest.raises(error, match=r"Wrong\.resources"):
+        wrong.apply(rg.tensor([1.0]))
+
+
+def test_a_device_is_asked_of_the_workers() -> None:
+    with rg.Session(workers=2) as session:
+        with rg.device("cpu"), rg.place(worker=1):
+            y = rg.tensor([1.0]) * 2.0
+        assert y.numpy().tolist() == [2.0]
+        assert session.run().plan.segments[0].worker == 1
+        with rg.place(worker=0), rg.device("cuda:0"):
+            z = rg.tensor([1.0]) + 2.0
+        message = r"node 0 \(add\) cannot run: it asks for device cuda:0, and no worker offers it \(worker 0: cpu"
+        with pytest.raises(PlanError, match=message):
+            z.numpy()
+        assert (rg.tensor([1.0]) * 2.0).numpy().tolist() == [2.0]
+
+
+def test_a_device_needs_a_name_and_a_session() -> None:
+    with pytest.raises(SessionError, match="needs a session"), rg.device("cpu"):
+        pass
+    for name in ("", "cuda:", "cuda:x", "a b"):
+        with rg.Session(workers=1), pytest.raises(ValueError, match="is named like"), rg.device(name):
+            pass
+
+
+def test_what_is_asked_for_is_explained_before_a_run_and_other_machines_are_taken_to_have_it() -> None:
+    with rg.Session(workers=2, worker_options={"num_cpus": 4, "resources": {"fpga": 1}}) as session:
+        Heavy.apply(rg.tensor([1.0])).numpy()
+        y = Heavy.apply(rg.tensor([1.0]))
+        assert session.explain(y, workers=3).elsewhere is not None
+        assert y.numpy().tolist() == [2.0]
+    with rg.Session(workers=2) as session, pytest.raises(PlanError, match="Heavy asks for fpga 1"):
+        Heavy.apply(rg.tensor([1.0]))

@@ -11,7 +11,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-PAGES = ("functions", "amp", "registry", "grad_factor", "nested_io", "sessions", "compile", "explain")
+PAGES = ("functions", "amp", "registry", "grad_factor", "nested_io", "sessions", "compile", "explain", "costs")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -18,6 +18,7 @@ from raygrad.proto.graph import (
     ROLE_OP,
     UNDEFINED,
     VJP,
+    Demand,
     Graph,
     Node,
     Spec,
@@ -171,3 +172,36 @@ def test_more_values_than_the_cap_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("raygrad.proto.graph.MAX_VALUES", 7)
     with pytest.raises(ProtocolError, match="8 values; at most 7"):
         Graph.decode(SMALL.encode())
+
+
+def demanding(*demands: Any) -> Graph:
+    node = Node("op", "sin", (), (0,), (0,), ())
+    return Graph((Spec("array", (3,), "float64"),), (0,), (node, node), (), False, demands)
+
+
+def test_demands_come_back_and_a_graph_without_them_has_the_bytes_that_it_had():
+    graph = demanding(Demand(0, "F", (("memory", 1e9), ("num_cpus", 2.0))), Demand(1, "", (("device cuda:0", 1.0),)))
+    assert Graph.decode(graph.encode()) == graph
+    plain = demanding()
+    assert len(msgpack.unpackb(plain.encode())) == 6
+    assert Graph.decode(plain.encode()) == plain
+    assert structural_hash(graph.encode()) != structural_hash(plain.encode())
+
+
+@pytest.mark.parametrize(
+    ("demands", "message"),
+    [
+        ([], "has no field for them"),
+        ([(2, "F", (("a", 1.0),))], "node of a demand"),
+        ([(1, "F", ()), (0, "F", ())], "node of a demand"),
+        ([(0, 1, ())], "name of what node 0 runs"),
+        ([(0, "F", (("a", -1.0),))], "amount that node 0 asks for"),
+        ([(0, "F", (("a", 1),))], "amount that node 0 asks for"),
+        ([(0, "F", ((b"a", 1.0),))], "resource of node 0"),
+        ([(0, "F", (("a",),))], "demand of node 0"),
+    ],
+)
+def test_demands_that_are_none_are_refused(demands: Any, message: str):
+    body = [*msgpack.unpackb(demanding().encode(), use_list=False), demands]
+    with pytest.raises(ProtocolError, match=message):
+        Graph.decode(msgpack.packb(body))

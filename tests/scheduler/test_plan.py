@@ -44,3 +44,14 @@ def test_a_plan_is_shown_as_one_row_per_segment(builder):
     assert all(row.predicted_ms > 0 for row in rows)
     assert sum(row.bytes_in for row in rows) == sum(row.bytes_out for row in rows)
     assert plan.crossing_bytes == 64
+
+
+def test_a_worker_offers_amounts_devices_and_their_kinds():
+    worker = WorkerSpec("a", ("cpu", "cuda:1"), resources=(("num_cpus", 2.0),))
+    assert worker.offers(())
+    assert worker.offers((("num_cpus", 2.0), ("device cuda:1", 1.0)))
+    assert worker.offers((("device cuda", 1.0), ("memory", 0.0)))
+    assert not worker.offers((("num_cpus", 3.0),))
+    assert not worker.offers((("memory", 1.0),))
+    assert not worker.offers((("device cuda:0", 1.0),))
+    assert worker.described() == "a: cpu, cuda:1, num_cpus 2"

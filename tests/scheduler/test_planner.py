@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import structural_hash
+from raygrad.proto.graph import Demand, structural_hash
 from raygrad.scheduler import planner as planner_module
 from raygrad.scheduler.costs import Costs
-from raygrad.scheduler.plan import Cluster
+from raygrad.scheduler.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planner import Planner, make_plan
 
 
@@ -99,3 +99,14 @@ def test_twenty_thousand_nodes_are_planned_in_reasonable_time(builder):
     graph = build.graph()
     plan, _ = make_plan(graph, (-1,) * 4, Costs(), Cluster.of(4), 0, b"")
     assert len(plan.node_worker) == 20_000
+
+
+@pytest.mark.parametrize("large", [2, 20_000])
+def test_what_a_node_of_a_graph_of_any_size_asks_for_is_obeyed(builder, monkeypatch, large):
+    monkeypatch.setattr(planner_module, "LARGE", large)
+    graph = chain(builder, 3)._replace(demands=(Demand(1, "F", (("fpga", 2.0),)),))
+    workers = tuple(WorkerSpec(f"worker {have}", resources=(("fpga", float(have)),)) for have in range(4))
+    plan = Planner(Cluster(workers)).plan(graph, (-1,), key(graph)).plan
+    assert plan.node_worker[1] in (2, 3)
+    with pytest.raises(PlanError, match=r"node 1 \(sin\) cannot run: F asks for fpga 2, and no worker offers it"):
+        make_plan(graph, (-1,), Costs(), Cluster(workers[:2]), 0, b"")

@@ -8,7 +8,7 @@ from raygrad.proto.graph import Node
 from raygrad.proto.program import Call, Pinned, Program, Step
 from raygrad.scheduler.plan import Cluster
 from raygrad.workers import base
-from raygrad.workers.base import Executor, ObjectId, Report, SegmentId, Work, failed_record, value_object
+from raygrad.workers.base import Executor, ObjectId, Report, SegmentId, Work, failed_record, offered, value_object
 from raygrad.workers.shipping import ship, unpack_exception
 
 
@@ -81,3 +81,9 @@ def test_an_interrupt_is_not_raised_again_from_its_record():
     assert record.failure is not None
     assert record.failure.type == "KeyboardInterrupt"
     assert type(unpack_exception(record.failure.exception)) is ExecutionError
+
+
+def test_workers_offer_what_their_options_ask_of_ray():
+    options = {"num_cpus": 2, "memory": None, "resources": {"fpga": 1}, "max_concurrency": 4}
+    assert offered(options) == (("fpga", 1.0), ("num_cpus", 2.0))
+    assert offered({}) == ()

@@ -429,6 +429,7 @@ def test_links_are_measured_between_workers_that_answer(ray_running: None):
         figures = executor.links()
         (host,) = {worker.host for worker in executor.cluster.workers}
         assert host == executor.host
+        assert executor.cluster.workers[0].resources == (("num_cpus", 1.0),)
         assert figures["links"].keys() == {(host, host)}
         assert all(figures[name] > 0 for name in ("hop_seconds", "bandwidth", "call_seconds", "submit_seconds"))
     finally:

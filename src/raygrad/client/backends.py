@@ -20,11 +20,13 @@ def open_executor(
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
     if address == "local":
+        offers = options.pop("worker_options", None)
         if options:
             raise ValueError(f"unknown options for a local session: {', '.join(sorted(options))}")
         from raygrad.workers.inprocess import InProcessExecutor
 
-        return InProcessExecutor(workers or len(os.sched_getaffinity(0)), strict=strict, blas_threads=blas_threads)
+        count = workers or len(os.sched_getaffinity(0))
+        return InProcessExecutor(count, strict=strict, blas_threads=blas_threads, worker_options=offers)
     if address == "ray" or address.startswith("ray:"):
         if strict:
             raise ValueError("strict=True is for local sessions; on Ray everything crosses processes anyway")

@@ -49,7 +49,8 @@ def explain(
         if tensors:
             wanted = _needed_by(tensors)
             records = [record for record in records if id(record) in wanted]
-        submission = build(0, records).submission
+        session.costs.learn()
+        submission = build(0, records, recorder.demands).submission
         graph = submission.graph
         planned, residency = session._driver.preview(submission)
         planner = session._driver.planner

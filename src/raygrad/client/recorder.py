@@ -34,6 +34,7 @@ from raygrad.workers.shipping import Shipped, ship
 
 from .cells import CellLog
 from .collector import collector_paused
+from .demands import Asked, Pin, asked_of
 from .records import Constant, LeafRecord, NodeRecord, SpecEntry, Template, spec_of_array
 from .sites import user_site
 
@@ -56,8 +57,10 @@ class SessionRecorder(Recorder):
         self.records: list[NodeRecord] = []
         self.cells = CellLog()
         self.dropped: deque[tuple[int, int]] = deque()
-        self.pin = -1
-        """The worker that `rg.place` asks for, or -1."""
+        self.pin: int | Pin = -1
+        """The worker that `rg.place` asks for, or -1; with what `rg.device` asks for, too."""
+        self.demands: dict[str, Asked] = {}
+        """By name in the graph, what user Functions ask of workers."""
         self.retaining = False
         self.deferred = False
         """Passes and steps are recorded only: see `Session.deferred`."""
@@ -188,10 +191,18 @@ class SessionRecorder(Recorder):
                 found = with_registrations(found)
             if _hashable(obj):
                 self._shipped[obj] = found
+            if isinstance(obj, type):
+                self._ask("@" + found.fingerprint, obj)
             self.session.learn(found)
         if self.trace is not None:
             self.trace.code[found.fingerprint] = found
         return found
+
+    def _ask(self, fn: str, function: type[Any]) -> None:
+        """Note what a Function asks of the workers that run it, forward and backward."""
+        needs = asked_of(function)
+        if needs:
+            self.demands[fn] = Asked(function.__name__, needs)
 
     def forget_code(self) -> None:
         """Take fingerprints anew from here on: a submission has been made."""

@@ -19,6 +19,7 @@ from raygrad.autograd.recording import Pending, Record
 from raygrad.errors import NotShippable
 from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, Spec
 
+from .demands import Pin
 from .sites import Site
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class NodeRecord(Record):
         """It runs even when nobody holds an output."""
         self.near: Source = None
         self.template: Template | None = None
-        self.pin = -1
+        self.pin: int | Pin = -1
         self.pinned = False
         """Its context stays on its worker (H10)."""
         self.needed = -1

@@ -137,7 +137,7 @@ class Replay:
             for record in records:
                 record.live = wanted.get(id(record), 0)
             needed = needed_records(records, next(_stamps))
-            built = build(-1, needed)
+            built = build(-1, needed, needed[0].recorder.demands if needed else {})
         finally:
             for record, before in zip(records, live, strict=True):
                 record.live = before

@@ -67,7 +67,8 @@ class Session:
         timeout: seconds that a wait may take; None waits as long as the workers live.
         blas_threads: BLAS threads per worker; bits are promised for equal numbers (H12).
         costs: a file that `session.costs.save` wrote: plans go by it until this session's own runs tell more.
-        options: passed to Ray: `runtime_env`, `worker_options`, `placement_group`, `object_store_memory`.
+        options: `worker_options`, which say what each worker offers (num_cpus, memory, resources); and, passed to Ray
+            like those, `runtime_env`, `placement_group`, `object_store_memory`.
 
     Raises:
         ValueError: an address or option that does not exist, or a memory that is not a number of bytes.
@@ -292,7 +293,7 @@ class Session:
             recorder.forget_code()
             if not records:
                 return
-            submission = build(number, records, open_ended=open_ended).submission
+            submission = build(number, records, recorder.demands, open_ended=open_ended).submission
             learns = {index: record for index, record in enumerate(records) if record.learn is not None}
             stories = {index: record.story for index, record in enumerate(records) if record.story}
             for record in records:

@@ -7,8 +7,9 @@ hook or emit needs are left out (H21).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from raygrad.autograd.recording import Pending
@@ -17,6 +18,7 @@ from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, ROLE_OP, UNDEFINE
 from raygrad.workers.driver import Given, Kept, Submission
 
 from .cells import Write
+from .demands import Asked, Pin, demands_of
 from .records import CONTEXT, NodeRecord, SpecEntry
 from .sites import Site
 
@@ -72,8 +74,13 @@ class Built(NamedTuple):
     sources: list[Any]
 
 
-def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> Built:
-    """Return the submission of `records` as run `run`. The records learn where their values will be."""
+def build(
+    run: int, records: list[NodeRecord], asked: Mapping[str, Asked] = MappingProxyType({}), *, open_ended: bool = False
+) -> Built:
+    """Return the submission of `records` as run `run`. The records learn where their values will be.
+
+    `asked` has what user Functions ask of workers, by name.
+    """
     specs: list[Any] = []
     externals: dict[Any, int] = {}
     given: list[Any] = []
@@ -119,6 +126,7 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> B
     keep: list[tuple[int, int]] = []
     shared: dict[int, Any] = {}
     """Outputs and params that records share (`Template`), translated once."""
+    demanding = bool(asked)
     for record in records:
         inputs: list[int] = []
         for source in record.sources:
@@ -143,14 +151,18 @@ def build(run: int, records: list[NodeRecord], *, open_ended: bool = False) -> B
             params = shared.get(id(record.meta))
             if params is None:
                 params = shared[id(record.meta)] = tuple([_param(p, spec_index) for p in record.meta])
-        fields = (record.role, record.fn, record.transforms, tuple(inputs), outputs, params, record.pin, near)
+        pin = record.pin
+        if isinstance(pin, Pin):
+            demanding, pin = True, pin.worker
+        fields = (record.role, record.fn, record.transforms, tuple(inputs), outputs, params, pin, near)
         nodes.append(_node(fields))
         if record.live:
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
                     stored = not record.pinned if entry is CONTEXT else record.saved >> index & 1
                     keep.append((record.base + index, KEEP_IN_STORE if stored else KEEP_ON_WORKER))
-    graph = Graph(tuple(specs), tuple(external_specs), tuple(nodes), tuple(keep), open_ended)
+    demands = demands_of(records, asked) if demanding else ()
+    graph = Graph(tuple(specs), tuple(external_specs), tuple(nodes), tuple(keep), open_ended, demands)
     encoded = graph.encode()
     return Built(Submission(run, graph, encoded, structural_hash(encoded), tuple(given)), sources)
 
