@@ -38,6 +38,8 @@ class Trainer:
     def __init__(self, digits: Any, session: rg.Session | None = None) -> None:
         self.digits = digits
         self.x, self.target, *_ = digits.digits()
+        for array in (self.x, self.target):
+            array.flags.writeable = False  # else a compiled step, which reaches them by `self`, compares their bytes
         self.step: Callable[[Any], Any] = self._step if session is None else session.compile(self._step)
         self.parameters = digits.initial_parameters()
         self.optimizer = rg.optim.SGD(self.parameters, lr=digits.LEARNING_RATE, momentum=digits.MOMENTUM)
