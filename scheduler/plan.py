@@ -61,6 +61,11 @@ class Cluster:
         """Return `count` equal CPU workers, named "worker 0", "worker 1", ..."""
         return cls(tuple(WorkerSpec(f"worker {index}") for index in range(count)))
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether a worker's memory is limited."""
+        return any(worker.memory is not None for worker in self.workers)
+
     def limited(self, memory: int | Sequence[int | None] | None) -> Cluster:
         """Return the same workers with so much memory: one figure for each of them, or one per worker.
 

@@ -113,7 +113,7 @@ class Planner:
                 self._refine(kept, self._measured, graph, residency, key)
             return kept.planned
         self.misses += 1
-        if _is_large(graph):
+        if _is_large(graph) and not self._cluster.has_limits:
             _check_residency(graph, residency, self._cluster)
             plan = self._large.plan(graph, residency, self.costs, self._cluster, self._seed, key)
             planned = Planned(plan, Programs(graph, plan))
@@ -153,7 +153,7 @@ def make_plan(
     Raises PlanError.
     """
     _check_residency(graph, residency, cluster)
-    if _is_large(graph):
+    if _is_large(graph) and not cluster.has_limits:
         plan = make_large(graph, residency, costs, cluster, seed, key).plan
         return Planned(plan, Programs(graph, plan))
     priced = price(graph, costs)

@@ -15,7 +15,7 @@ from raygrad.scheduler.lower import lower
 from raygrad.scheduler.order import arrange, follow, hold, thrifty
 from raygrad.scheduler.place import place
 from raygrad.scheduler.plan import Cluster, WorkerSpec
-from raygrad.scheduler.planner import Planned, make_plan
+from raygrad.scheduler.planner import Planned, Planner, make_plan
 from raygrad.scheduler.priced import link, price
 from raygrad.scheduler.room import Room
 from raygrad.scheduler.segment import divide
@@ -262,3 +262,13 @@ def test_blocks_that_follow_sequences_are_as_coarse_as_they_can_be(builder):
     build.op("sin", b)
     links = link(price(build.graph(), COSTS))
     assert follow(links, [[0, 2], [1, 3]], [0, 1, 0, 1]) == [(0, [0, 2]), (1, [1, 3])]
+
+
+def test_a_limit_holds_for_large_graphs_too(builder, monkeypatch):
+    monkeypatch.setattr("raygrad.scheduler.planner.LARGE", 1)
+    cluster = cluster_of(*[100] * STAGES)
+    with pytest.raises(PlanError, match="needs memory="):
+        planned(pipeline(builder), cluster)
+    graph = pipeline(builder)
+    with pytest.raises(PlanError, match="needs memory="):
+        Planner(cluster, COSTS).plan(graph, (-1,) * BATCHES, b"key")
