@@ -35,10 +35,7 @@ def bump(counter: list[int]) -> None:
         from .views import make_stale
 
         watching: list[weakref.ref[Tensor]] = counter.pop()  # type: ignore[assignment]
-        for entry in watching:
-            view = entry()
-            if view is not None:
-                make_stale(view)
+        make_stale([view for view in (entry() for entry in watching) if view is not None])
 
 
 def watch(counter: list[Any], view: Tensor) -> None:

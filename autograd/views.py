@@ -15,7 +15,8 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from .versions import add_view
+from .modes import state
+from .versions import add_view, watch
 
 if TYPE_CHECKING:
     from .registry import Op
@@ -204,17 +205,32 @@ def check_rebase(view: Tensor) -> None:
         raise AutogradError(_forbidden(view, kind, "is being modified inplace"))
 
 
-def make_stale(returned: Tensor) -> None:
-    """Mark a view that a Function returned, and those made of it: their memory was changed in place (OU-12)."""
-    for view in (returned, *views_of(owner_of(returned))):
-        if type(view._data) is not Stale and _is_made_of(view, returned):
+def make_stale(returned: Sequence[Tensor]) -> None:
+    """Mark views that a Function or an op with several returned, and those made of them: their memory was changed in
+    place (OU-12)."""
+    sources = set(map(id, returned))
+    owners = {id(owner): owner for owner in map(owner_of, returned)}
+    for view in (*returned, *(view for owner in owners.values() for view in views_of(owner))):
+        if type(view._data) is not Stale and _is_made_of(view, sources):
             view._data = stale(view)
 
 
-def _is_made_of(view: Tensor | None, source: Tensor) -> bool:
-    while view is not None and view is not source:
+def several(views: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what an op with several views as its outputs made, none of which may be changed in place where gradients
+    are recorded (OU-13)."""
+    if state.here.grad:
+        for view in views:
+            if getattr(view, "_base", None) is not None:
+                view._made_by = SEVERAL
+                if type(view._data) is np.ndarray:  # of a value of a session, the change itself tells its views
+                    watch(view.counter(), view)
+    return views
+
+
+def _is_made_of(view: Tensor | None, sources: set[int]) -> bool:
+    while view is not None and id(view) not in sources:
         view = parent_of(view)
-    return view is source
+    return view is not None
 
 
 def stale(view: Tensor, data: Any = None, *, lost: bool = False) -> Stale:

@@ -10,6 +10,7 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ..dispatch import call
+from ..views import several
 from .define import axis_of, define, sizes_of
 from .shape import expand, reshape, unsqueeze
 
@@ -164,6 +165,11 @@ def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0)
                 f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's size at dimension "
                 f"{axis}), but got split_sizes={sizes}"
             )
+    return several(pieces(input, sizes, axis))
+
+
+def pieces(input: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
+    """Return the slices of the given sizes along an axis: as if each was taken by itself."""
     out: list[Any] = []
     start = 0
     for size in sizes:
@@ -187,7 +193,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     axis = axis_of(dim, input.ndim)
-    return tuple([input[_along(axis, i)] for i in range(input.shape[axis])])
+    return several(tuple([input[_along(axis, i)] for i in range(input.shape[axis])]))
 
 
 def narrow(input: Any, dim: int, start: int, length: int) -> Any:

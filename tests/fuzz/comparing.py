@@ -74,7 +74,7 @@ def tensor_differences(
     part: bool = False,
     unversioned: bool = False,
 ) -> Iterator[str]:
-    """Yield how two tensors differ; of a part of a tensor (`exclusions`, OU-13) the output number does not count."""
+    """Yield how two tensors differ; of one of several views, which has its own node, the output number is free."""
     if isinstance(expected, Exception):
         return  # a stale view (OU-12), which raygrad refuses to differentiate through only
     if isinstance(got, Exception):

@@ -42,7 +42,6 @@ def _fact(name: str) -> Callable[[Program, Outcome], bool]:
     return lambda program, outcome: name in outcome.facts
 
 
-_SEVERAL = _torch_says("function that returns multiple views")
 _VIEW = _torch_says("Can't detach views in-place")
 
 EXCLUSIONS = (
@@ -77,11 +76,6 @@ EXCLUSIONS = (
         id="OU-12",
         why="a view that a Function returned, and that a change made stale, still says what its node is",
         applies=_fact("a stale view asked for its node"),
-    ),
-    Exclusion(
-        id="OU-13",
-        why="chunk, split and unbind are slices, each with a node of its own, and may be changed in place",
-        applies=lambda program, outcome: "several views" in outcome.facts and _SEVERAL(program, outcome),
     ),
     Exclusion(
         id="HK-11",

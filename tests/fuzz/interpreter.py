@@ -191,7 +191,6 @@ class Machine:
                 if kind in ("grad", "take_grad"):
                     self.gradients.update(range(len(self.tensors), len(self.tensors) + len(new)))
                 if kind == "views":
-                    self.facts.add("several views")
                     self.parts.update(range(len(self.tensors), len(self.tensors) + len(new)))
                 again = [i for i, tensor in enumerate(new) if any(tensor is self.tensors[part] for part in self.parts)]
                 self.parts.update(len(self.tensors) + i for i in again)

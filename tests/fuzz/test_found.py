@@ -277,6 +277,60 @@ FOUND: dict[str, Program] = {
             ("grad", (3,), (0,), {"create_graph": True}),
         ),
     ),
+    "one_of_several_views_is_changed": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("views", "split", 1, (1,)),
+            ("inplace", "mul_", 2, (2.0,)),
+        ),
+    ),
+    "the_base_of_several_views_is_changed": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("views", "split", 1, (1,)),
+            ("inplace", "mul_", 1, (2.0,)),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "the_base_of_several_views_is_changed_without_recording": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("views", "split", 1, (1,)),
+            ("no_grad", (("inplace", "mul_", 1, (2.0,)),)),
+            ("unary", "exp", 2),
+        ),
+    ),
+    "one_of_several_views_is_changed_without_recording": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("views", "split", 1, (1,)),
+            ("no_grad", (("inplace", "mul_", 2, (2.0,)),)),
+            ("unary", "exp", 3),
+        ),
+    ),
+    "a_view_of_one_of_several_is_changed": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("views", "split", 1, (1,)),
+            ("getitem", 2, (0,)),
+            ("inplace", "mul_", -1, (2.0,)),
+        ),
+    ),
+    "several_views_of_a_leaf_that_requires_no_grad": Program(
+        (Leaf((2, 3), "float64", False, 17), TWO),
+        (
+            ("views", "unbind", 0, (0,)),
+            ("inplace", "mul_", 2, (2.0,)),
+            ("unary", "exp", 3),
+            ("inplace", "mul_", 0, (("tensor", 1),)),
+            ("unary", "exp", 3),
+        ),
+    ),
     "a_part_is_changed_by_a_function": Program(
         (TWO,),
         (

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+
+import raygrad as rg
 
 from .cases import FAMILIES
 from .check import Case, check, compare
@@ -22,3 +25,14 @@ def test_derivatives_shapes_dtypes_and_layouts(case: Case):
 def test_same_as_torch(case: Case):
     torch: Any = pytest.importorskip("torch")
     compare(case, torch)
+
+
+@pytest.mark.parametrize("sections", [2, [1]])
+def test_what_tensor_split_returns_are_slices_that_may_be_changed(sections: Any):
+    x = rg.ones(2, 3, requires_grad=True)
+    y = x * 2
+    first, second = rg.tensor_split(y, sections)
+    first.mul_(3)
+    (first + second).sum().backward()
+    assert x.grad is not None
+    assert np.array_equal(x.grad.numpy(), [[6, 6, 6], [2, 2, 2]])
