@@ -1,0 +1,89 @@
+"""Any placement, any number of workers, any segmentation: the same gradients, bit for bit (H1, H12, H19, DR-07)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import raygrad as rg
+from raygrad.scheduler.costs import Costs
+
+SIDE = 4
+
+
+class Mixed(rg.autograd.Function):
+    """A NumPy Function whose last bits depend on the layout of what it is given."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        ctx.save_for_backward(x, y)
+        return rg.from_numpy(np.sin(x.numpy()) @ y.numpy())
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        x, y = (saved.numpy() for saved in ctx.saved_tensors)
+        grad = grads[0].numpy()
+        return rg.from_numpy((grad @ y.T) * np.cos(x)), rg.from_numpy(np.sin(x).T @ grad)
+
+
+def halves(x: Any, _: Any) -> Any:
+    return rg.cat([x[::2], x[1::2] * 3.0])
+
+
+STEPS: dict[str, Any] = {
+    "matmul": lambda x, y: (x @ y) * 0.3,
+    "transposed": lambda x, y: x.T @ y * 0.2,
+    "sum of a transpose": lambda x, y: x.T.sum(1).expand(SIDE, SIDE) * y,
+    "sum of a slice": lambda x, y: (x @ y)[::2].sum(0).expand(SIDE, SIDE) + x,
+    "row expanded": lambda x, y: x[1].expand(SIDE, SIDE).sum(0).unsqueeze(1) + y,
+    "halves": halves,
+    "function": lambda x, y: Mixed.apply(x, y) * 0.5,
+    "function of a transpose": lambda x, y: Mixed.apply(x.T, y[:, ::1]) * 0.5,
+    "softmax": lambda x, y: rg.nn.functional.softmax(x, 1) + y.mean(0),
+    "norm": lambda x, y: x / (1.0 + (y * y).sum(1, keepdim=True).sqrt()),
+}
+
+a_step = st.tuples(st.sampled_from(list(STEPS)), st.integers(0, 7), st.integers(0, 7), st.integers(0, 7))
+"""A step, which of the values so far are its operands, and the worker that it is pinned to (beyond the last: none)."""
+
+
+def gradients(steps: list[tuple[str, int, int, int]], workers: int) -> list[bytes]:
+    """Return the bytes of the result and of the leaves' gradients; with no workers eagerly."""
+    random = np.random.default_rng(0)
+    leaves = [rg.tensor(random.normal(size=(SIDE, SIDE)), requires_grad=True) for _ in range(3)]
+    values: list[Any] = list(leaves)
+    for name, first, second, worker in steps:
+        one, other = values[-1 - first % len(values)], values[-1 - second % len(values)]
+        if worker < workers:
+            with rg.place(worker=worker):
+                values.append(STEPS[name](one, other))
+        else:
+            values.append(STEPS[name](one, other))
+    total: Any = sum([value.sum() for value in values[3:]])
+    total.backward()
+    grads = [leaf.grad for leaf in leaves if leaf.grad is not None]
+    return [total.detach().numpy().tobytes(), *[grad.numpy().tobytes() for grad in grads]]
+
+
+@settings(max_examples=200)
+@given(
+    steps=st.lists(a_step, min_size=1, max_size=9),
+    workers=st.integers(1, 8),
+    call=st.sampled_from([0.0, 1e-6, 1e-3]),
+    hop=st.sampled_from([0.0, 1e-6, 1e-3]),
+)
+def test_any_placement_and_segmentation_give_the_same_bits(
+    steps: list[tuple[str, int, int, int]], workers: int, call: float, hop: float
+) -> None:
+    expected = gradients(steps, 0)
+    with rg.Session(workers=workers, strict=True) as session:
+        planner = session._driver.planner
+        planner._measured = None
+        planner.use_costs(Costs(epoch=1, call_seconds=call, hop_seconds=hop))
+        got = gradients(steps, workers)
+        run = session.last_run
+        assert run is not None
+        assert got == expected, f"in {len(run.plan.segments)} segments on {workers} workers"
