@@ -56,11 +56,6 @@ def blocks_of(blocks: Sequence[Block], nodes: int) -> Blocks:
     return Blocks(order=order, ends=offsets(sizes), home=home, worker=worker)
 
 
-def cross_arrays(arrays: Arrays, blocks: Blocks, residency: Sequence[int]) -> Crossing:
-    """Return the blocks as segments, with all that they import, export and pin."""
-    return Crosser(arrays, blocks).run(blocks.worker, residency)
-
-
 class Crosser:
     """What blocks read of each other, whoever runs them; `run` says how it gets there."""
 

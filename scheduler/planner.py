@@ -92,8 +92,9 @@ class Planner:
             self._cluster_epoch += 1
 
     def use_costs(self, costs: Costs) -> None:
-        """Plan with another cost model from now on; it must have an epoch of its own."""
+        """Plan with another cost model from now on, whatever is measured; it must have an epoch of its own."""
         self._costs = costs
+        self._measured = None
 
     def plan(self, graph: Graph, residency: tuple[int, ...], key: bytes) -> Planned:
         """Return the plan of a graph and its programs, from the cache if it was planned before.

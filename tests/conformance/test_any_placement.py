@@ -80,9 +80,7 @@ def test_any_placement_and_segmentation_give_the_same_bits(
 ) -> None:
     expected = gradients(steps, 0)
     with rg.Session(workers=workers, strict=True) as session:
-        planner = session._driver.planner
-        planner._measured = None
-        planner.use_costs(Costs(epoch=1, call_seconds=call, hop_seconds=hop))
+        session._driver.planner.use_costs(Costs(epoch=1, call_seconds=call, hop_seconds=hop))
         got = gradients(steps, workers)
         run = session.last_run
         assert run is not None

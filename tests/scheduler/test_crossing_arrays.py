@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from raygrad.scheduler.arrays import arrays_of
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.crossing import cross
-from raygrad.scheduler.crossing_arrays import Crosser, blocks_of, cross_arrays
+from raygrad.scheduler.crossing_arrays import Crosser, blocks_of
 from raygrad.scheduler.priced import link, price
 from raygrad.scheduler.segment import Block, cut
 
@@ -22,7 +22,8 @@ def test_segments_are_those_that_a_walk_over_the_values_finds(graphs, data):
     priced = price(graph, Costs())
     blocks = cut(priced, link(priced), workers, residency, Costs(call_seconds=0.0)).blocks
     arrays = arrays_of(graph, Costs())
-    assert cross_arrays(arrays, blocks_of(blocks, count), residency) == cross(priced, blocks, residency)
+    crosser = Crosser(arrays, made := blocks_of(blocks, count))
+    assert crosser.run(made.worker, residency) == cross(priced, blocks, residency)
     moved = [
         Block((block.worker + 1) % 3 if number % 2 else block.worker, block.nodes)
         for number, block in enumerate(blocks)

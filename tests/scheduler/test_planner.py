@@ -8,6 +8,7 @@ from raygrad.errors import PlanError
 from raygrad.proto.graph import Demand, structural_hash
 from raygrad.scheduler import planner as planner_module
 from raygrad.scheduler.costs import Costs
+from raygrad.scheduler.measured import MeasuredCosts
 from raygrad.scheduler.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planner import Planner, make_plan
 
@@ -110,3 +111,11 @@ def test_what_a_node_of_a_graph_of_any_size_asks_for_is_obeyed(builder, monkeypa
     assert plan.node_worker[1] in (2, 3)
     with pytest.raises(PlanError, match=r"node 1 \(sin\) cannot run: F asks for fpga 2, and no worker offers it"):
         make_plan(graph, (-1,), Costs(), Cluster(workers[:2]), 0, b"")
+
+
+def test_costs_that_are_given_count_before_what_is_measured(builder):
+    planner = Planner(Cluster.of(1), measured=MeasuredCosts())
+    planner.use_costs(Costs(epoch=1, op_seconds=7.0))
+    assert planner.costs.op_seconds == 7.0
+    graph = chain(builder, 1)
+    assert planner.plan(graph, (-1,), key(graph)).plan.predicted_seconds > 7
