@@ -2,11 +2,12 @@
 
 Rules of this file: one configuration of each algorithm for every graph; every schedule is checked; a makespan counts as
 a multiple of the lower bound max(critical path, work / workers). Often no schedule reaches that: "least" is what
-`bounds` leaves.
+`bounds` leaves on equal workers. Each graph is placed on equal workers, and on as many of which some are faster.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import sys
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from bounds import communicating_bound
 from families import CHAINS, FAMILIES, RATIOS, make
 from measure import Grid
@@ -25,6 +27,10 @@ from raygrad.scheduler.placing.scheduling import schedule
 OURS = "raygrad"
 ALGORITHMS: dict[str, Callable[[Dag, Platform], Schedule]] = {"HEFT": heft, "CPOP": cpop, "PEFT": peft, OURS: schedule}
 OTHERS = tuple(name for name in ALGORITHMS if name != OURS)
+
+EQUAL, MIXED = "equal", "mixed"
+FASTER = 8.0
+"""How many times as fast as the others a fourth of mixed workers are: those that have a GPU."""
 
 QUICK = ((100, 4, 1), (1_000, 16, 1))
 FULL = ((100, 4, 5), (1_000, 16, 3), (10_000, 64, 1))
@@ -47,6 +53,8 @@ class Case:
     """Makespan over the lower bound, by algorithm."""
     seconds: dict[str, float]
     """Time of the processor taken to plan, per node: one thread computes, and others may want the processor too."""
+    kind: str = EQUAL
+    """Whether the workers are equally fast."""
 
     @property
     def to_best(self) -> float:
@@ -61,12 +69,22 @@ class Case:
     @property
     def named(self) -> str:
         """The case in words."""
-        return f"{self.family} at {self.ccr:g}, {self.nodes:,} nodes on {self.workers} workers"
+        return f"{self.family} at {self.ccr:g}, {self.nodes:,} nodes on {self.workers} {self.kind} workers"
 
 
-def measured(family: str, size: int, workers: int, ccr: float, seed: int) -> Case:
+def mixed(workers: int) -> Platform:
+    """Return workers of which a fourth are faster; edges take that much less that the ratio of communication to
+    computation stays what it says, where computation is the mean time of a node over the workers."""
+    speed = np.where(np.arange(workers) % 4 == 0, FASTER, 1.0)
+    return Platform(speed, slowness=float((1 / speed).mean()))
+
+
+PLATFORMS: dict[str, Callable[[int], Platform]] = {EQUAL: Platform.of, MIXED: mixed}
+
+
+def measured(family: str, size: int, workers: int, ccr: float, seed: int, kind: str = EQUAL) -> Case:
     """Return what each algorithm makes of one graph."""
-    dag, platform = make(FAMILIES[family], size, ccr, seed), Platform.of(workers)
+    dag, platform = make(FAMILIES[family], size, ccr, seed), PLATFORMS[kind](workers)
     bound = lower_bound(dag, platform)
     ratios: dict[str, float] = {}
     seconds: dict[str, float] = {}
@@ -77,20 +95,20 @@ def measured(family: str, size: int, workers: int, ccr: float, seed: int) -> Cas
         check(made, dag, platform)
         ratios[name] = made.makespan / bound
     width = float(dag.seconds.sum()) / critical_path(dag)
-    least = communicating_bound(dag, platform) / bound
-    return Case(family, ccr, len(dag), workers, width, least, ratios, seconds)
+    least = communicating_bound(dag, platform) / bound if kind == EQUAL else 1.0
+    return Case(family, ccr, len(dag), workers, width, least, ratios, seconds, kind)
 
 
 def results(quick: bool) -> list[Grid]:
     """Measure everything of this file."""
     found: list[Grid] = []
     cases: list[Case] = []
-    for size, workers, graphs in QUICK if quick else FULL:
+    for (size, workers, graphs), kind in itertools.product(QUICK if quick else FULL, PLATFORMS):
         rows: list[list[Case]] = []
         for family in FAMILIES:
             for ccr in RATIOS:
-                progress(f"placement of {family} at {ccr:g}, {size:,} nodes on {workers} workers")
-                rows.append([measured(family, size, workers, ccr, seed) for seed in range(graphs)])
+                progress(f"placement of {family} at {ccr:g}, {size:,} nodes on {workers} {kind} workers")
+                rows.append([measured(family, size, workers, ccr, seed, kind) for seed in range(graphs)])
         progress("")
         found.append(by_family(rows))
         cases += [case for row in rows for case in row]
@@ -113,8 +131,8 @@ def by_family(rows: Sequence[Sequence[Case]]) -> Grid:
     first = rows[0][0]
     several = f", {len(rows[0])} graphs each" if len(rows[0]) > 1 else ""
     return Grid(
-        title=f"placement on {first.workers} workers{several}: makespan over max(critical path, work / workers), "
-        "and µs of planning per node",
+        title=f"placement on {first.workers} {first.kind} workers{several}: makespan over "
+        "max(critical path, work / workers), and µs of planning per node",
         columns=(
             "family",
             "comm/comp",
@@ -143,12 +161,13 @@ def by_family(rows: Sequence[Sequence[Case]]) -> Grid:
 
 
 def summary(cases: Sequence[Case]) -> Grid:
-    """Return what the project aims at, per size and over all."""
-    sizes = list(dict.fromkeys(case.workers for case in cases))
-    rows: list[tuple[str, ...]] = []
-    for workers in (*sizes, None) if len(sizes) > 1 else sizes:
-        some = [case for case in cases if workers is None or case.workers == workers]
-        rows += [(f"{workers} workers" if workers else "all", *line) for line in aims(some)]
+    """Return what the project aims at: for each number and kind of workers, and for each kind."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        for name in (f"{case.workers} {case.kind}", f"all {case.kind}"):
+            groups.setdefault(name, []).append(case)
+    names = sorted(groups, key=lambda name: name.startswith("all"))  # a stable sort: the sums come last
+    rows = [(name, *line) for name in names for line in aims(groups[name])]
     return Grid(
         title="placement, in short", columns=("cases", "figure", OURS, *OTHERS, "aim"), rows=tuple(rows), words=2
     )
@@ -172,6 +191,7 @@ def aims(cases: Sequence[Case]) -> list[tuple[str, ...]]:
                 for name in names
             )
             lines.append((f"mean gain over HEFT at {ccr:g}, not chains ({len(some)})", *means, aim))
+        if some and all(case.kind == EQUAL for case in some):
             most = 100 * statistics.mean(1 - case.least / case.ratios["HEFT"] for case in some)
             lines.append((f"... and no schedule gains more at {ccr:g} than", f"{most:.1f} %", "", "", "", ""))
     times = (f"{1e6 * statistics.median(case.seconds[name] for case in cases):.0f} µs" for name in names)

@@ -37,6 +37,23 @@ def test_one_graph_is_measured_for_each_algorithm(planner):
     assert again == dataclasses.replace(found, seconds=again.seconds)
 
 
+def test_a_graph_is_placed_on_mixed_workers_too(planner):
+    platform = planner.mixed(8)
+    assert platform.speed.tolist() == [8, 1, 1, 1] * 2
+    assert platform.slowness == pytest.approx((3 + 1 / 8) / 4)
+    found = planner.measured("cholesky", 40, 4, 1.0, 0, planner.MIXED)
+    assert min(found.ratios.values()) >= 1
+    assert found.named == "cholesky at 1, 35 nodes on 4 mixed workers"
+
+
+def test_room_above_equal_workers_is_not_claimed_of_mixed_ones(planner):
+    cases = [case(planner), dataclasses.replace(case(planner, HEFT=2.0), kind=planner.MIXED)]
+    shown = {(row[0], row[1].split(" at ")[0]) for row in planner.summary(cases).rows}
+    assert ("all equal", "... and no schedule gains more") in shown
+    assert ("all mixed", "... and no schedule gains more") not in shown
+    assert ("all mixed", "mean gain over HEFT") in shown
+
+
 def test_gain_and_distance_to_the_best(planner):
     found = case(planner, HEFT=1.5, CPOP=1.2, PEFT=1.6, raygrad=1.26)
     assert found.gain == pytest.approx(0.16)
@@ -54,7 +71,7 @@ def test_aims_are_taken_over_the_cases_that_they_are_about(planner):
     ]
     lines = {line[0]: line[1:] for line in planner.aims(cases)}
     assert lines["x bound at 0.1, work/path >= 2 x workers (2)"][:2] == ("1.100", "1.200")
-    assert lines["worst x best of the three: chain at 1, 100 nodes on 4 workers"][0] == "2.000"
+    assert lines["worst x best of the three: chain at 1, 100 nodes on 4 equal workers"][0] == "2.000"
     assert lines["mean gain over HEFT at 1, not chains (1)"][:3] == ("25.0 %", "0.0 %", "50.0 %")
     assert lines["... and no schedule gains more at 1 than"][0] == "50.0 %"
     assert lines["mean gain over HEFT at 5, not chains (1)"][0] == "0.0 %"
@@ -68,7 +85,7 @@ def test_a_grid_is_shown_and_kept_as_data(planner):
     assert grid.rows[0][:6] == ("fft", "1", "100", "10.0", "1.000", "2.000")
     shown = measure.table([grid, planner.summary(cases)]).splitlines()
     assert shown[1].startswith(
-        "placement on 4 workers, 2 graphs each: makespan over max(critical path, work / workers)"
+        "placement on 4 equal workers, 2 graphs each: makespan over max(critical path, work / workers)"
     )
     assert shown[2].split()[:4] == ["family", "comm/comp", "nodes", "work/path"]
     assert shown[3].split()[:5] == ["fft", "1", "100", "10.0", "1.000"]
