@@ -19,7 +19,7 @@ from raygrad.proto.graph import KIND_ARRAY, Graph, Node
 from .costs import Costs
 from .memory import Peak, peaks
 from .plan import Cluster, Plan
-from .predict import Slot, timetable
+from .predict import Slot, loads_of, timetable
 from .priced import Priced, price
 
 
@@ -107,7 +107,7 @@ class PlanFacts:
 def explain_plan(graph: Graph, residency: Sequence[int], costs: Costs, cluster: Cluster, plan: Plan) -> PlanFacts:
     """Return what a plan would do and why. The arguments are those that the plan was made from."""
     priced = price(graph, costs)
-    times = timetable(plan.segments, priced, residency, costs, cluster)
+    times = timetable(plan.segments, loads_of(plan.segments, priced), residency, costs, cluster)
     reasons = _reasons(priced, residency, cluster, plan)
     boundaries = _boundaries(priced, costs, plan, times)
     memory = peaks(priced, plan, boundaries, times)

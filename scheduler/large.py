@@ -30,7 +30,7 @@ from .placing.coarse import MOST, NODES, Coarse, coarsen
 from .placing.scheduling import schedule
 from .placing.spreading import Demands, by_rank, depth_first, spread
 from .plan import Cluster, Plan
-from .predict import predict
+from .predict import loads_of, predict
 from .priced import Priced
 
 LARGE = 20_000
@@ -218,7 +218,7 @@ def _plan(
         kept=crossing.kept,
         open_ended=crosser.arrays.graph.open_ended,
         crossing_bytes=crossing.crossing_bytes,
-        predicted_seconds=predict(segments, priced, residency, costs, cluster),
+        predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
     )
 
 
@@ -346,7 +346,12 @@ class LargePlanner:
             self.remade += made is not None
         if made is None:
             made = make_large(graph, residency, costs, cluster, seed, key)
+        self.keep(key, made)
+        return made.plan
+
+    def keep(self, key: bytes, made: Large) -> None:
+        """Remember a plan as that of this graph: the next for other workers is made from it."""
+        self._kept.pop(key, None)
         self._kept[key] = made
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return made.plan

@@ -96,6 +96,36 @@ class Called(NamedTuple):
     came: float
 
 
+class Counted(NamedTuple):
+    """The nodes of a plan, counted by class (`Kinds`)."""
+
+    names: Sequence[str]
+    prior: Sequence[float]
+    segments: Sequence[Mapping[int, int]]
+    """Per segment, how many nodes it has of each class."""
+
+    def seconds(self, costs: Costs) -> list[float]:
+        """Return the seconds of one node of each class."""
+        factors = costs.factors
+        return [prior * factors.get(name, 1.0) for name, prior in zip(self.names, self.prior, strict=True)]
+
+    def work(self, costs: Costs) -> list[float]:
+        """Return the seconds of each segment's nodes."""
+        seconds = self.seconds(costs)
+        return [sum([number * seconds[one] for one, number in counts.items()]) for counts in self.segments]
+
+    def taken(self, costs: Costs) -> dict[str, float]:
+        """Return the seconds of all nodes of each kind."""
+        seconds = self.seconds(costs)
+        total: Counter[int] = Counter()
+        for counts in self.segments:
+            total.update(counts)
+        taken: dict[str, float] = {}
+        for one, number in total.items():
+            taken[self.names[one]] = taken.get(self.names[one], 0.0) + number * seconds[one]
+        return taken
+
+
 class _Known(NamedTuple):
     """The nodes of a plan by kind."""
 
@@ -122,6 +152,8 @@ class MeasuredCosts:
         self.pace = 1.0
         """What runs take over what is predicted from their parts: what the machine does beside them, and what no part
         accounts for."""
+        self._paced = 0
+        """How often that was entered."""
         self._costs = self.prior
         self._changed = False
         self._plans: OrderedDict[bytes, _Known] = OrderedDict()
@@ -159,9 +191,17 @@ class MeasuredCosts:
         known = self._plans.get(plan.hash)
         return Span() if known is None else known.span
 
+    def counted(self, plan: Plan) -> Counted | None:
+        """Return how many nodes of which kinds a plan has; None if no run of it was measured yet."""
+        known = self._plans.get(plan.hash)
+        return None if known is None else Counted(known.kinds.names, known.kinds.prior, known.segments)
+
     def ran(self, seconds: float, predicted: float) -> None:
         """Enter what runs of a plan take, and what is predicted from its parts."""
-        self.pace += NEWEST * (min(max(seconds / max(predicted, 1e-9), 1.0 / FARTHEST), FARTHEST) - self.pace)
+        self._paced += 1
+        self.pace += max(NEWEST, 1.0 / self._paced) * (
+            min(max(seconds / max(predicted, 1e-9), 1.0 / FARTHEST), FARTHEST) - self.pace
+        )
 
     # ---- learning ---------------------------------------------------------------------------------------------------
 

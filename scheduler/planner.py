@@ -3,7 +3,8 @@
 Rules of this file: a plan is a pure function of (graph, residency, costs, cluster, seed); so the cache is keyed by
 what stands for those: (structural hash, residency, cluster epoch, cost epoch) (H14), the seed being fixed. A training
 loop plans its step once. What runs show of costs is no new epoch of that key: it would make every plan anew at every
-step. New graphs are planned by it; plans that exist are looked at again now and then (`refine`).
+step. New graphs are planned by it; plans that exist are looked at again now and then (`refine`): by `reconsider`, which
+whoever submits calls once the workers have what they need, so that nobody waits for it.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from raygrad.proto.program import Program
 
 from .costs import Costs
 from .crossing import cross
-from .large import LARGE, LargePlanner, make_large
+from .large import LARGE, Large, LargePlanner, make_large
 from .lower import Programs, lower
 from .measured import MeasuredCosts
 from .order import arrange, hold
 from .place import place
 from .plan import Cluster, Plan
-from .predict import predict
+from .predict import loads_of, predict
 from .priced import price
-from .refine import look_again, refine
+from .refine import look_again, predicted_anew, refine
 
 PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
@@ -48,10 +49,21 @@ class _Kept:
     """A plan in the cache."""
 
     planned: Planned
+    compared: Costs
+    """By which it was made, or compared with others since."""
     uses: int = 1
     """Submissions of it."""
     changes: int = 0
     """How often it was given up for another (`refine`)."""
+
+
+class _Due(NamedTuple):
+    """A plan that is to be looked at again, and what it was asked for."""
+
+    kept: _Kept
+    graph: Graph
+    residency: tuple[int, ...]
+    key: bytes
 
 
 class Planner:
@@ -68,12 +80,13 @@ class Planner:
         self._measured = measured
         self._plans: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
         self._large = LargePlanner()
+        self._due: _Due | None = None
         self.hits = 0
         """Calls of `plan` answered from the cache."""
         self.misses = 0
         """Calls of `plan` that planned."""
         self.changes = 0
-        """Calls of `plan` that gave up a plan for a better one."""
+        """Calls of `reconsider` that gave up a plan for a better one."""
 
     @property
     def cluster(self) -> Cluster:
@@ -90,11 +103,13 @@ class Planner:
         if cluster != self._cluster:
             self._cluster = cluster
             self._cluster_epoch += 1
+            self._due = None
 
     def use_costs(self, costs: Costs) -> None:
         """Plan with another cost model from now on, whatever is measured; it must have an epoch of its own."""
         self._costs = costs
         self._measured = None
+        self._due = None
 
     def plan(self, graph: Graph, residency: tuple[int, ...], key: bytes) -> Planned:
         """Return the plan of a graph and its programs, from the cache if it was planned before.
@@ -111,34 +126,59 @@ class Planner:
             self._plans.move_to_end(full_key)
             kept.uses += 1
             if self._measured is not None and look_again(kept.uses):
-                self._refine(kept, self._measured, graph, residency, key)
+                now = predicted_anew(graph, kept.planned.plan, residency, self._measured, self._cluster)
+                kept.planned = kept.planned._replace(plan=now)
+                self._due = _Due(kept, graph, residency, key)
             return kept.planned
         self.misses += 1
+        costs = self.costs
         if _is_large(graph) and not self._cluster.has_limits:
             _check_residency(graph, residency, self._cluster)
-            plan = self._large.plan(graph, residency, self.costs, self._cluster, self._seed, key)
+            plan = self._large.plan(graph, residency, costs, self._cluster, self._seed, key)
             planned = Planned(plan, Programs(graph, plan))
         else:
-            planned = make_plan(graph, residency, self.costs, self._cluster, self._seed, key)
-        self._plans[full_key] = _Kept(planned)
+            planned = make_plan(graph, residency, costs, self._cluster, self._seed, key)
+        self._plans[full_key] = _Kept(planned, costs)
         if len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
         return planned
 
-    def _refine(
-        self, kept: _Kept, measured: MeasuredCosts, graph: Graph, residency: tuple[int, ...], key: bytes
-    ) -> None:
-        """Predict a plan anew, and change it if that pays."""
-        made: list[Planned] = []
+    def reconsider(self) -> None:
+        """Look again at the plan that was asked for last, if it is time: the next call of `plan` may return another.
+
+        Call it when there is time: when what was planned is on its way to the workers.
+        """
+        due, self._due = self._due, None
+        if due is None or self._measured is None:
+            return
+        kept, graph, residency, key = due
+        made: list[tuple[Planned, Large | None]] = []
 
         def make(costs: Costs) -> Plan:
-            made.append(make_plan(graph, residency, costs, self._cluster, self._seed, key))
-            return made[-1].plan
+            made.append(self._afresh(graph, residency, costs, key))
+            return made[-1][0].plan
 
-        plan, changed = refine(graph, kept.planned.plan, residency, measured, self._cluster, kept.changes, make)
-        kept.planned = (made[-1] if changed else kept.planned)._replace(plan=plan)
-        kept.changes += changed
-        self.changes += changed
+        refined = refine(
+            graph, kept.planned.plan, residency, self._measured, self._cluster, kept.changes, kept.compared, make
+        )
+        if refined.compared is not None:
+            kept.compared = refined.compared
+        if refined.plan is not None:
+            other, large = made[-1]
+            kept.planned = other._replace(plan=refined.plan)
+            kept.changes += 1
+            self.changes += 1
+            if large is not None:
+                self._large.keep(key, large)
+
+    def _afresh(
+        self, graph: Graph, residency: tuple[int, ...], costs: Costs, key: bytes
+    ) -> tuple[Planned, Large | None]:
+        """Plan a graph, whatever is known of it; of a large one return too what it takes to make it again."""
+        if _is_large(graph) and not self._cluster.has_limits:
+            large = make_large(graph, residency, costs, self._cluster, self._seed, key)
+            return Planned(large.plan, Programs(graph, large.plan)), large
+        return make_plan(graph, residency, costs, self._cluster, self._seed, key), None
 
 
 def _is_large(graph: Graph) -> bool:
@@ -170,7 +210,7 @@ def make_plan(
         kept=crossing.kept,
         open_ended=graph.open_ended,
         crossing_bytes=crossing.crossing_bytes,
-        predicted_seconds=predict(segments, priced, residency, costs, cluster),
+        predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
     )
     return Planned(plan, lower(graph, plan))
 

@@ -30,15 +30,27 @@ class Slot(NamedTuple):
     on its worker; -1 for none."""
 
 
-def timetable(
-    segments: Sequence[Segment], priced: Priced, residency: Sequence[int], costs: Costs, cluster: Cluster
-) -> list[Slot]:
-    """Return when each segment runs.
+class Loads(NamedTuple):
+    """What segments take, as it is believed now, whatever they say of it."""
 
-    The work of a segment is that of its nodes in `priced`, whatever the segment says of it.
-    """
+    work: Sequence[float]
+    """Per segment, the seconds of its nodes."""
+    size: Sequence[int]
+    """Per value of the graph, its bytes."""
+
+
+def loads_of(segments: Sequence[Segment], priced: Priced) -> Loads:
+    """Return what segments take at the prices of their nodes."""
+    seconds = priced.seconds
+    return Loads([sum([seconds[node] for node in segment.nodes]) for segment in segments], priced.size)
+
+
+def timetable(
+    segments: Sequence[Segment], loads: Loads, residency: Sequence[int], costs: Costs, cluster: Cluster
+) -> list[Slot]:
+    """Return when each segment runs. O(segments, and values between them)."""
     hosts = [worker.host for worker in cluster.workers]
-    seconds, size = priced.seconds, priced.size
+    work, size = loads
     free: dict[int, tuple[float, int]] = {}
     slots: list[Slot] = []
     sizes = [[sum([size[value] for value in export.values]) for export in segment.exports] for segment in segments]
@@ -75,15 +87,15 @@ def timetable(
                 came = costs.link_seconds(hosts[home], hosts[worker], size[value])
                 if came > start:
                     start, held_by = came, -1
-        end = start + costs.call_seconds + sum([seconds[node] for node in segment.nodes])
+        end = start + costs.call_seconds + work[index]
         slots.append(Slot(start, end, held_by))
         free[worker] = (end, index)
     return slots
 
 
 def predict(
-    segments: Sequence[Segment], priced: Priced, residency: Sequence[int], costs: Costs, cluster: Cluster
+    segments: Sequence[Segment], loads: Loads, residency: Sequence[int], costs: Costs, cluster: Cluster
 ) -> float:
     """Return the predicted time from submission until the client knows that the last segment has ended."""
-    slots = timetable(segments, priced, residency, costs, cluster)
+    slots = timetable(segments, loads, residency, costs, cluster)
     return max([slot.end for slot in slots], default=-costs.return_seconds) + costs.return_seconds

@@ -71,6 +71,14 @@ def price(graph: Graph, costs: Costs) -> Priced:
     )
 
 
+def sizes_of(graph: Graph, costs: Costs) -> list[int]:
+    """Return the predicted bytes of each value alone, as in `Priced.size`."""
+    sizes = [costs.value_bytes(one) for one in graph.specs]
+    found = [sizes[one] for one in graph.externals]
+    found.extend([sizes[one] for node in graph.nodes for one in node.outputs])
+    return found
+
+
 def link(priced: Priced) -> Links:
     """Return the edges between the nodes of a graph, each once however many values it carries."""
     maker = priced.maker

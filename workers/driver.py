@@ -193,6 +193,7 @@ class Driver:
             self._runs[submission.run] = _Run(planned, externals, dict(planned.plan.kept))
             sources = [None if isinstance(one, Given) else (one.run, one.value) for one in externals]
             self._tell(run_submitted(planned.plan, at=self._clock(), run=submission.run, sources=sources))
+            self.planner.reconsider()  # while the workers run
             return planned
 
     def preview(self, submission: Submission) -> tuple[Planned, tuple[int, ...]]:

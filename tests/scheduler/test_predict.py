@@ -4,7 +4,7 @@ from raygrad.proto.graph import Spec
 from raygrad.scheduler.costs import Costs, Link
 from raygrad.scheduler.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planner import make_plan
-from raygrad.scheduler.predict import predict
+from raygrad.scheduler.predict import loads_of, predict
 from raygrad.scheduler.priced import price
 
 COSTS = Costs(op_bandwidth=1e30)
@@ -47,7 +47,9 @@ def seconds_of(graph, costs, cluster=None):
     cluster = cluster or Cluster.of(2)
     residency = (-1,) * len(graph.externals)
     plan = make_plan(graph, residency, costs, cluster, 0, b"").plan
-    assert plan.predicted_seconds == predict(plan.segments, price(graph, costs), residency, costs, cluster)
+    assert plan.predicted_seconds == predict(
+        plan.segments, loads_of(plan.segments, price(graph, costs)), residency, costs, cluster
+    )
     return plan.predicted_seconds
 
 

@@ -1,13 +1,17 @@
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from raygrad.proto.graph import structural_hash
 from raygrad.scheduler.costs import Costs
-from raygrad.scheduler.measured import Estimate, MeasuredCosts, Span
-from raygrad.scheduler.plan import Cluster
+from raygrad.scheduler.kinds import kinds_of
+from raygrad.scheduler.measured import Counted, Estimate, MeasuredCosts, Span
+from raygrad.scheduler.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planner import Planner, make_plan
-from raygrad.scheduler.predict import predict
+from raygrad.scheduler.predict import loads_of, predict
 from raygrad.scheduler.priced import price
-from raygrad.scheduler.refine import GAIN, least_seconds, look_again, refine
+from raygrad.scheduler.refine import GAIN, MOVED, least_seconds, look_again, moved, predicted_anew, refine
 
 CLUSTER = Cluster.of(2)
 KIND = "function @f cpu 6>context,6"
@@ -34,6 +38,13 @@ def settle(measured, seconds, count=5, spread=0.0):
     measured.links_were()
 
 
+def counted(graph, plan, measured):
+    """What is known of the nodes of a plan that has run."""
+    kinds = kinds_of(graph, measured.prior)
+    segments = [Counter(kinds.node[index] for index in segment.nodes) for segment in plan.segments]
+    return Counted(kinds.names, kinds.prior, segments)
+
+
 def workers_of(plan):
     return {segment.worker for segment in plan.segments}
 
@@ -47,13 +58,17 @@ class Ran:
         self.planner = Planner(CLUSTER, measured=measured)
         self.spans = {}
         monkeypatch.setattr(MeasuredCosts, "span_of", lambda _, plan: self.spans.setdefault(plan.hash, Span()))
+        monkeypatch.setattr(MeasuredCosts, "counted", lambda _, plan: counted(self.graph, plan, measured))
 
     def submit(self, times=1):
         plan = self.planner.plan(self.graph, (-1, -1), structural_hash(self.graph.encode())).plan
+        self.planner.reconsider()
         costs = self.measured.costs()
         span = self.spans.setdefault(plan.hash, Span())
         span.count += 1
-        span.seconds = predict(plan.segments, price(self.graph, costs), (-1, -1), costs, CLUSTER)
+        span.seconds = predict(
+            plan.segments, loads_of(plan.segments, price(self.graph, costs)), (-1, -1), costs, CLUSTER
+        )
         return plan if times == 1 else self.submit(times - 1)
 
 
@@ -81,7 +96,7 @@ def test_a_better_plan_replaces_one_that_ran_twice_once_costs_have_settled(ran):
     settle(run.measured, 0.5, count=1)  # the Function takes far longer than was believed
     assert run.submit(2).hash == first.hash, "one measurement is none"
     settle(run.measured, 0.5)
-    assert run.submit(2).hash != first.hash
+    assert run.submit(2).hash == first.hash, "while workers run it, the next plan is made"
     assert run.planner.changes == 1
     second = run.submit()
     assert len(workers_of(second)) == 2
@@ -112,39 +127,108 @@ def test_plans_do_not_take_turns(ran, monkeypatch):
     assert run.planner.changes <= 12
 
 
-def test_where_no_plan_can_gain_enough_none_is_made(builder, monkeypatch):
-    graph, measured = branches(builder), known(0.5)
-    plan = make_plan(graph, (-1, -1), measured.costs(), CLUSTER, 0, b"").plan
-    span = Span(0.5 * (1 + GAIN / 2), 2)
-    monkeypatch.setattr(MeasuredCosts, "span_of", lambda *_: span)
-    made = []
+class Compare:
+    """Compares the plan that takes 0.5 s on two workers with others: what became of it, and by which costs others were
+    made."""
 
-    def make(costs):
-        made.append(costs)
-        return plan
+    def __init__(self, graph, monkeypatch):
+        self.graph, self.measured, self.monkeypatch = graph, known(0.5), monkeypatch
+        self.plan = make_plan(graph, (-1, -1), self.measured.costs(), CLUSTER, 0, b"").plan
+        self.counted = counted(graph, self.plan, self.measured)
+        monkeypatch.setattr(MeasuredCosts, "counted", lambda *_: self.counted)
 
-    now, changed = refine(graph, plan, (-1, -1), measured, CLUSTER, 0, make)
-    assert not changed
-    assert now.predicted_seconds == span.seconds
+    def __call__(self, seconds, compared, pace=1.0):
+        made = []
+        self.monkeypatch.setattr(MeasuredCosts, "span_of", lambda *_: Span(seconds, 2))
+
+        def make(costs):
+            made.append(costs)
+            return self.plan
+
+        now = predicted_anew(self.graph, self.plan, (-1, -1), self.measured, CLUSTER)
+        assert now.predicted_seconds == seconds
+        self.measured.pace = pace
+        return refine(self.graph, now, (-1, -1), self.measured, CLUSTER, 0, compared, make), made
+
+
+@pytest.fixture
+def compare(builder, monkeypatch):
+    return Compare(branches(builder), monkeypatch)
+
+
+def test_where_no_plan_can_gain_enough_none_is_made(compare):
+    refined, made = compare(0.5 * (1 + GAIN / 2), Costs())
+    assert refined.plan is None
     assert not made
-    span.seconds = 0.7
-    refine(graph, plan, (-1, -1), measured, CLUSTER, 0, make)
-    assert made
+    assert compare(0.7, Costs())[1]
+    assert not compare(0.7, Costs(), pace=1.4)[1], "others would take longer than is predicted from their parts, too"
+
+
+def test_while_costs_stay_as_they_are_plans_are_compared_once(compare):
+    refined, made = compare(0.7, Costs())
+    assert made == [refined.compared]
+    again, made = compare(0.7, refined.compared)
+    assert not made
+    assert again.compared is None
+    settle(compare.measured, 0.55)
+    assert not compare(0.8, refined.compared)[1], "all has become slower by a tenth: nothing has moved"
+    compare.measured.links_were(call_seconds=0.1)
+    assert compare(0.8, refined.compared)[1]
+
+
+def test_what_moves_is_the_part_of_the_time_that_goes_elsewhere(compare):
+    before = Costs(call_seconds=0.0, hop_seconds=0.25)  # two segments and two workers: a second
+    assert moved(compare.plan, compare.counted, before, before) == 0.0
+    after = replace(before, hop_seconds=0.125, factors=compare.measured.costs().factors)
+    settle(compare.measured, 1.0)
+    before = replace(before, factors=compare.measured.costs().factors)
+    assert moved(compare.plan, compare.counted, before, after) == pytest.approx(0.0, abs=1e-6)  # both are half of it
+    after = replace(before, hop_seconds=0.0)
+    assert moved(compare.plan, compare.counted, before, after) == pytest.approx(1 / 3, rel=1e-3)
+    assert moved(compare.plan, compare.counted, before, replace(before, bandwidth=1e3)) < MOVED
 
 
 def test_of_a_plan_that_never_ran_the_pace_of_others_is_expected(builder):
     graph, measured = branches(builder), known(0.5)
     measured.pace = 2.0
     plan = make_plan(graph, (-1, -1), measured.costs(), CLUSTER, 0, b"").plan
-    now, changed = refine(graph, plan, (-1, -1), measured, CLUSTER, 0, lambda costs: plan)
+    now = predicted_anew(graph, plan, (-1, -1), measured, CLUSTER)
     assert now.predicted_seconds == pytest.approx(2.0 * plan.predicted_seconds)
-    assert not changed
+    assert refine(graph, now, (-1, -1), measured, CLUSTER, 0, Costs(), lambda costs: plan).plan is None
 
 
 def test_without_measurements_the_costs_given_are_used(builder):
     graph = branches(builder)
     planner = Planner(CLUSTER, Costs(op_seconds=1.0))
     key = structural_hash(graph.encode())
-    plans = {planner.plan(graph, (-1, -1), key).plan.hash for _ in range(6)}
+    plans = set()
+    for _ in range(6):
+        plans.add(planner.plan(graph, (-1, -1), key).plan.hash)
+        planner.reconsider()
     assert len(plans) == 1
     assert planner.changes == 0
+
+
+def test_of_a_large_graph_the_plan_that_was_taken_is_made_again_for_other_workers(ran, monkeypatch):
+    run = ran(known(10e-6))
+    assert len(workers_of(run.submit())) == 1
+    monkeypatch.setattr("raygrad.scheduler.planner.LARGE", 2)
+    settle(run.measured, 0.5)
+    run.submit(2)
+    changed = run.submit()
+    assert (len(workers_of(changed)), run.planner.changes) == (2, 1)
+    run.planner.use_cluster(Cluster((*CLUSTER.workers, WorkerSpec("new"))))
+    assert run.submit().node_worker == changed.node_worker
+
+
+def test_a_plan_for_workers_of_before_is_not_looked_at(ran):
+    run = ran(known(10e-6))
+    run.submit(2)
+    settle(run.measured, 0.5)
+    key = structural_hash(run.graph.encode())
+    run.planner.plan(run.graph, (-1, -1), key)
+    run.planner.use_cluster(Cluster.of(1))
+    run.planner.reconsider()
+    assert run.planner.changes == 0
+    run.planner.use_cluster(CLUSTER)
+    assert len(workers_of(run.planner.plan(run.graph, (-1, -1), key).plan)) == 2
