@@ -164,16 +164,23 @@ class Exports:
             body = np.array2string(self.read(), separator=", ", precision=4, prefix="tensor(")
             if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
                 body += f", dtype={self.dtype}"
-        if self.grad_fn is not None:
-            body += f", grad_fn=<{self.grad_fn._title()}>"
-        elif self._requires_grad:
-            body += ", requires_grad=True"
+        body += self._history()
         if state.here.forward:
             for level in state.here.forward:
                 tangent = level.of(self)
                 if tangent is not None:
                     body += f", tangent={tangent!r}"
         return f"tensor({body})"
+
+    def _history(self) -> str:
+        """Return what text says of the node; of a stale view's, that it is none."""
+        try:
+            node = self.grad_fn
+        except AutogradError:
+            return ", grad_fn=<Invalid>"
+        if node is not None:
+            return f", grad_fn=<{node._title()}>"
+        return ", requires_grad=True" if self._requires_grad else ""
 
     def __str__(self) -> str:
         if type(self._data) is Pending:

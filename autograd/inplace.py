@@ -31,6 +31,7 @@ from .views import (
     is_lost,
     made_by,
     memory,
+    node_of,
     owner_of,
     parent_of,
     stale,
@@ -335,7 +336,8 @@ def _rebase(tensor: Tensor, result: Tensor) -> None:
 
 def _warn_of_hooks(view: Tensor) -> None:
     """Say that hooks of a view stay with the value that it had before its base was changed (HK-11)."""
-    hooks = view.grad_fn and view.grad_fn._tensor_hooks
+    node = node_of(view)
+    hooks = node and node._tensor_hooks
     if hooks and hooks.get(view.output_nr):
         warnings.warn(
             "the base of a view with hooks is being changed in place: they stay with the view's old value, and are not "

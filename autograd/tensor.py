@@ -26,7 +26,7 @@ from .modes import state
 from .node import AccumulateGrad, Edge, hook_for
 from .recording import Data, Pending, Recorder
 from .versions import bump, new_counter, note_detached
-from .views import Stale, check_fresh, memory, remember_alias, stale
+from .views import Stale, check_fresh, memory, node_of, remember_alias, stale
 
 if TYPE_CHECKING:
     from .levels import Tangents
@@ -163,7 +163,7 @@ class Tensor(Exports, TensorMethods):
             raise AutogradError(
                 f"Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: {REMEDY}"
             )
-        if self.grad_fn is not None:
+        if node_of(self) is not None:
             raise AutogradError(
                 "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
             )
@@ -176,7 +176,7 @@ class Tensor(Exports, TensorMethods):
             RuntimeError: inside a function that is being transformed (FT-07).
         """
         self._refuse_in_transform("requires_grad_")
-        if self.grad_fn is None or not requires_grad:
+        if node_of(self) is None or not requires_grad:
             self.requires_grad = requires_grad
         return self
 
@@ -247,7 +247,7 @@ class Tensor(Exports, TensorMethods):
             else:
                 grad._data.defined = False
                 self._grad = grad = None
-        if grad is None and self.grad_fn is not None and not self._retains_grad:
+        if grad is None and not self._retains_grad and node_of(self) is not None:
             warnings.warn(
                 "the .grad attribute of a tensor that is not a leaf is read; it is not populated during backward(). "
                 "Use .retain_grad() on the tensor to have it populated, or read the .grad of the leaf that was meant",

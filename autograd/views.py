@@ -19,6 +19,7 @@ from .modes import state
 from .versions import add_view, watch
 
 if TYPE_CHECKING:
+    from .node import Node
     from .registry import Op
     from .tensor import Tensor
 
@@ -133,9 +134,20 @@ class Stale:
         Raises:
             AutogradError: the use is recorded for differentiation, or the value is lost.
         """
-        if (recorded and view is not None and _differentiable(view)) or self.lost:
+        if recorded and view is not None:
+            self.check_differentiated(view)
+        if self.lost:
             raise AutogradError(self.message)
         return self.array
+
+    def check_differentiated(self, view: Tensor) -> None:
+        """Check that no gradient flows through the tensor whose data it is.
+
+        Raises:
+            AutogradError: some does, or would if its history were that of its base.
+        """
+        if view._requires_grad or (view._base is not None and view._base._requires_grad):
+            raise AutogradError(self.message)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -168,9 +180,9 @@ def is_lost(tensor: Tensor) -> bool:
     return type(tensor._data) is Stale and tensor._data.lost
 
 
-def _differentiable(view: Tensor) -> bool:
-    """Tell whether gradient flows through a view, or would if its history were that of its base."""
-    return view._requires_grad or (view._base is not None and view._base._requires_grad)
+def node_of(view: Tensor) -> Node | None:
+    """Return what made a tensor, also where it is stale."""
+    return view.__dict__.get("grad_fn")
 
 
 def check_fresh(view: Tensor) -> None:
@@ -235,14 +247,18 @@ def _is_made_of(view: Tensor | None, sources: set[int]) -> bool:
 
 def stale(view: Tensor, data: Any = None, *, lost: bool = False) -> Stale:
     """Return what a view that a Function returned, or that was made of one, holds after its memory was changed: `data`,
-    else what it has."""
+    else what it has. Asked for its node, it raises from now on."""
+    from .staleness import StaleView
+
     held = view._data.array if type(view._data) is Stale else view._data
     what = "its base or another view of its base has been modified inplace"
-    return Stale(held if data is None else data, _forbidden(view, made_by(view), what), lost)
+    made = Stale(held if data is None else data, _forbidden(view, made_by(view), what), lost)
+    view.__class__ = StaleView
+    return made
 
 
 def _forbidden(view: Tensor, kind: str | None, what: str) -> str:
-    node = view.grad_fn
+    node = node_of(view)
     name = "a view" if node is None else f"Output {view.output_nr} of {node._title()} is a view and"
     if kind == NO_GRAD:
         return (

@@ -73,11 +73,6 @@ EXCLUSIONS = (
         applies=_torch_says("modified inplace with grad mode enabled. Given that this use case is ambiguous"),
     ),
     Exclusion(
-        id="OU-12",
-        why="a view that a Function returned, and that a change made stale, still says what its node is",
-        applies=_fact("a stale view asked for its node"),
-    ),
-    Exclusion(
         id="HK-11",
         why="hooks on a view whose memory is changed later stay on the old version and fire; torch drops them",
         applies=_fact("a hooked view changed"),

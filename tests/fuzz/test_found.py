@@ -312,6 +312,15 @@ FOUND: dict[str, Program] = {
             ("unary", "exp", 3),
         ),
     ),
+    "a_stale_view_has_no_node": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("apply", "passing", (1,)),
+            ("inplace", "mul_", 1, (2.0,)),
+            ("node_hook", "pre", 2),
+        ),
+    ),
     "a_view_of_one_of_several_is_changed": Program(
         (TWO,),
         (

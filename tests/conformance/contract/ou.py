@@ -283,7 +283,16 @@ def returned_views_whose_memory_was_changed(T: Any, log: Log) -> Any:
         base.detach()[0] = 3.0
 
     stale = "its base or another view of its base"
-    uses = (lambda y: y * 2, lambda y: y[1:] + 1, lambda y: y.sum().backward(), lambda y: y.retain_grad())
+    uses = (
+        lambda y: y * 2,
+        lambda y: y[1:] + 1,
+        lambda y: y.sum().backward(),
+        lambda y: y.retain_grad(),
+        lambda y: y.register_hook(print),
+        lambda y: y.grad_fn,
+        lambda y: y.is_leaf,
+        lambda y: T.autograd.graph.get_gradient_edge(y),
+    )
     x = leaf(T, 4)
     values = []
     tail = function(T, lambda ctx, x: x[1:], lambda ctx, g: T.cat([g[:1] * 0, g]))
