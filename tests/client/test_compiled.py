@@ -469,3 +469,148 @@ def test_function_that_is_recorded_anew_each_time_is_warned_of(session: Any) -> 
     with pytest.warns(UserWarning, match="were all recorded anew; the last because something that the function"):
         step(rg.tensor([1.0]))
     assert len(history) == 16
+
+
+# ---- what is recorded between replays -------------------------------------------------------------------------------
+
+
+def sgd_step(session: Any) -> tuple[Any, rg.Tensor]:
+    """Return a compiled step that was replayed before, and its parameter."""
+    weight = rg.tensor([1.0, -2.0], requires_grad=True)
+    optimizer = sgd([weight])
+
+    def run(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (x * weight).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = session.compile(run)
+    for _ in range(3):
+        step(rg.tensor([0.5, 0.25]))
+    assert step.replayed >= 1
+    session.run()
+    return step, weight
+
+
+def submitted_by(session: Any) -> list[int]:
+    """Return a list that grows by the number of nodes of each submission."""
+    submit, seen = session._driver.submit, list[int]()
+
+    def spy(submission: Any) -> Any:
+        seen.append(len(submission.graph.nodes))
+        return submit(submission)
+
+    session._driver.submit = spy
+    return seen
+
+
+def test_sum_over_losses_is_submitted_when_it_is_read_and_not_between_replays(session: Any) -> None:
+    step, _ = sgd_step(session)
+    losses: list[Any] = []
+    total = rg.zeros(())
+    seen = submitted_by(session)
+    for _ in range(10):
+        loss = step(rg.tensor([0.5, 0.25]))
+        total = total + loss
+        losses.append(loss)
+    assert len(seen) == 10
+    assert total.item() == pytest.approx(sum(loss.item() for loss in losses))
+    assert seen[10:] == [10]  # the sums, in one
+
+
+def test_long_loop_submits_what_waits_from_time_to_time(session: Any) -> None:
+    step, _ = sgd_step(session)
+    total = rg.zeros(())
+    seen = submitted_by(session)
+    for _ in range(100):
+        total = total + step(rg.tensor([0.5, 0.25]))
+    assert 102 <= len(seen) <= 104
+    assert max(seen) < 50
+    assert np.isfinite(total.item())
+
+
+def test_replay_that_reads_what_waits_or_writes_to_it_has_it_submitted_first(session: Any) -> None:
+    step, weight = sgd_step(session)
+    before = weight.detach().numpy()
+    x = rg.tensor([0.5, 0.25]) * 2.0
+    step(x)
+    np.testing.assert_allclose(weight.detach().numpy(), before - 0.1 * np.array([1.0, 0.5]), rtol=1e-6)
+    with rg.no_grad():
+        weight.mul_(3.0)
+    step(x)
+    np.testing.assert_allclose(
+        weight.detach().numpy(), 3.0 * (before - 0.1 * np.array([1.0, 0.5])) - 0.1 * np.array([1.0, 0.5]), rtol=1e-6
+    )
+
+
+def test_gradient_that_is_written_between_replays_is_what_the_next_one_adds_to(session: Any) -> None:
+    weight = rg.tensor([1.0, 2.0], requires_grad=True)
+
+    def run(x: Any) -> Any:
+        (x * weight).sum().backward()
+
+    step = session.compile(run)
+    x = rg.tensor([1.0, 10.0])
+    for _ in range(4):
+        step(x)
+    assert step.replayed >= 1
+    with rg.no_grad():
+        weight.grad.mul_(0.5)  # type: ignore[union-attr]
+    step(x)
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [3.0, 30.0]
+
+
+def test_what_is_large_or_does_more_than_compute_does_not_wait(session: Any) -> None:
+    step, _ = sgd_step(session)
+    x = rg.tensor([0.5, 0.25])
+    loss = step(x)
+    large = loss * rg.ones(200_000, dtype=rg.float64)
+    step(x)
+    assert not session._recorder.records
+    emitted: list[Any] = []
+    session.on("loss", emitted.append)
+    rg.emit("loss", loss)
+    step(x)
+    assert not session._recorder.records
+    passed = rg.tensor([1.0], requires_grad=True)
+    with session.deferred():
+        (passed * loss.detach()).sum().backward()
+        step(x)
+    assert not session._recorder.records
+    session.run().wait()
+    assert emitted
+    assert passed.grad is not None
+    assert large.shape == (200_000,)
+
+
+def test_sums_of_replays_fall_back_to_the_last_that_did_not_fail(session: Any) -> None:
+    class Picky(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            if x.numpy()[0] == 3.0:
+                raise ArithmeticError("three", 3)
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad
+
+    step = session.compile(lambda x: Picky.apply(x).sum())
+    for _ in range(3):
+        step(rg.tensor([1.0]))
+    assert step.replayed >= 1
+    session.run().wait()
+    total = rg.zeros(())
+    total += step(rg.tensor([1.0]))
+    failed = step(rg.tensor([3.0]))
+    lost = failed * 2.0
+    total += failed
+    with pytest.raises(ArithmeticError, match="three"):
+        lost.item()
+    assert total.item() == 1.0
+    assert step(rg.tensor([1.0])).item() == 1.0
+    with pytest.raises(RuntimeError, match="dropped"):
+        lost.item()

@@ -96,7 +96,7 @@ class CompiledFunction(Generic[P, R]):
                 "function, and compile the result"
             )
         with recorder.lock:
-            if recorder.records:
+            if recorder.records and not recorder.can_wait():
                 self._session.submit()
             leaves, structure = flatten((args, kwargs))
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
@@ -115,6 +115,8 @@ class CompiledFunction(Generic[P, R]):
                     if number:
                         found.insert(0, found.pop(number))
                     return self._replay(recording.replay, tensors, bound)
+            if recorder.records:
+                self._session.submit()
             return self._record(found, leaves, tensors, args, kwargs)
 
     def _fits(self, recording: _Recording, tensors: Sequence[Tensor], known: dict[int, Pending]) -> Any:
@@ -139,6 +141,8 @@ class CompiledFunction(Generic[P, R]):
 
     def _replay(self, replay: Replay, tensors: Sequence[Tensor], bound: Any) -> Any:
         session, recorder = self._session, self._session._recorder
+        if recorder.records and replay.reads_recorded(bound):
+            session.submit()
         number = session.settle()
         submission, draws = replay.submission(number, bound)
         makers, result = replay.bind(recorder, number, bound, tensors, draws)

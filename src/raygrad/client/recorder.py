@@ -28,6 +28,7 @@ from raygrad.autograd.views import Stale
 from raygrad.errors import SessionError
 from raygrad.proto.graph import KIND_UNKNOWN, ROLE_EMIT, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, Spec
 from raygrad.proto.layout import layout_of
+from raygrad.proto.program import INLINE_RESULT_BYTES
 from raygrad.workers.pickling import pickle_around_tensors
 from raygrad.workers.registrations import with_registrations
 from raygrad.workers.shipping import Shipped, ship
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
 
 MEMO_LIMIT = 65_536
 """Shape rules remembered per session; slice bounds that never repeat must not grow it without end."""
+
+
+MOST_WAITING = 32
+"""Records that may wait while compiled functions are replayed."""
 
 
 class SessionRecorder(Recorder):
@@ -166,6 +171,14 @@ class SessionRecorder(Recorder):
             raise SessionError("this session is closed; open a new one, or use eager tensors")
         record.pin = self.pin
         self.records.append(record)
+
+    def can_wait(self) -> bool:
+        """Tell whether what is recorded may be submitted later, after replays of compiled functions: it is little,
+        holds nothing large, and does nothing but compute values that no cell has. What a loop does with losses is so.
+        """
+        if len(self.records) > MOST_WAITING or self.cells.pending() or self.deferred or self.session.sync:
+            return False
+        return all(_is_light(record) for record in self.records)
 
     def forget_dependants(self, failed: set[int]) -> None:
         """Drop the recorded nodes that read, directly or not, from runs that failed: they can never run."""
@@ -467,6 +480,19 @@ def _definedness(grads: Sequence[Data | None]) -> tuple[bool | None, bool]:
                 return True, False
             assumed = assumed or grad.assumed
     return None, assumed
+
+
+def _is_light(record: NodeRecord) -> bool:
+    """Tell whether a record is a built-in op on small values, with nothing to it."""
+    if record.role != ROLE_OP or record.transforms or record.effects or record.story:
+        return False
+    entries = list(record.outputs)
+    for source in record.sources:
+        if isinstance(source, Constant):
+            entries.append(source.spec)
+        elif source is not None:
+            entries.append(source[0].outputs[source[1]])
+    return all(entry.bytes <= INLINE_RESULT_BYTES for entry in entries)
 
 
 def _owned_elsewhere(array: np.ndarray[Any, Any]) -> bool:

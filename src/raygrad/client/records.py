@@ -8,6 +8,7 @@ once.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 class SpecEntry:
     """A spec, interned per session: equal specs are one object, compared and hashed by identity."""
 
-    __slots__ = ("dtype", "local", "spec", "stamp")
+    __slots__ = ("bytes", "dtype", "local", "spec", "stamp")
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.dtype = np.dtype(spec.dtype) if spec.dtype else None
+        self.bytes = 0 if self.dtype is None else math.prod(spec.shape) * self.dtype.itemsize
+        """Of an array, as far as its spec tells."""
         self.stamp = -1
         """The graph for which `local` is valid."""
         self.local = -1

@@ -268,6 +268,10 @@ class Replay:
                 return None
         return found
 
+    def reads_recorded(self, leaves: Leaves) -> bool:
+        """Tell whether a call reads what is recorded and not yet submitted."""
+        return any(type(value.record) is NodeRecord and value.record.run < 0 for value in leaves.values())
+
     def submission(self, number: int, leaves: Leaves) -> tuple[Submission, list[Any]]:
         """Return the submission as run `number`, and what was drawn for it."""
         draws = [again() for again in self._trace.draws]
