@@ -24,6 +24,7 @@ from .inference import REMEDY, refuse_saving
 from .methods import TensorMethods
 from .modes import state
 from .node import AccumulateGrad, Edge, hook_for
+from .orphans import orphan_views
 from .recording import Data, Pending, Recorder
 from .versions import bump, new_counter, note_detached
 from .views import Stale, check_fresh, memory, node_of, remember_alias, stale
@@ -167,6 +168,8 @@ class Tensor(Exports, TensorMethods):
             raise AutogradError(
                 "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
             )
+        if self._views is not None and self._requires_grad and not value:
+            orphan_views(self)
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -416,6 +419,8 @@ class Tensor(Exports, TensorMethods):
             raise AutogradError("Can't detach views in-place. Use detach() instead")
         if self.grad_fn is not None and self._counter is not None:
             note_detached(self._counter, self.grad_fn, self.output_nr)
+        if self._views is not None:
+            orphan_views(self)
         self.grad_fn = None
         self.output_nr = 0
         self._requires_grad = False

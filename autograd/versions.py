@@ -2,7 +2,7 @@
 
 Rules of this file: the counter that a tensor shares with its views and aliases, and the clock of all changes. A counter
 is a list, since who keeps a saved value keeps it too: the version, when it last moved, and, if there are any, the views
-that a change makes stale. What is rare costs nothing where counters are made and compared.
+that a change makes stale or cuts off. What is rare costs nothing where counters are made and compared.
 """
 
 from __future__ import annotations
@@ -27,19 +27,22 @@ def new_counter() -> list[int]:
 
 
 def bump(counter: list[int]) -> None:
-    """Count a change, and tell the views that it makes stale."""
+    """Count a change, and tell the views whose place in the graph it ends."""
     CLOCK[0] += 1
     counter[0] += 1
     counter[1] = CLOCK[0]
     if len(counter) > 2:
-        from .views import make_stale
+        from .orphans import cut_off
+        from .views import RETURNED, make_stale
 
         watching: list[weakref.ref[Tensor]] = counter.pop()  # type: ignore[assignment]
-        make_stale([view for view in (entry() for entry in watching) if view is not None])
+        views = [view for view in (entry() for entry in watching) if view is not None]
+        make_stale([view for view in views if view._made_by in RETURNED])
+        cut_off([view for view in views if view._made_by not in RETURNED])
 
 
 def watch(counter: list[Any], view: Tensor) -> None:
-    """Let the next change make a view stale (OU-12)."""
+    """Let the next change make a view stale (OU-12), or cut it off if its base requires no grad any more."""
     if len(counter) == 2:
         counter.append([])
     watching: list[weakref.ref[Tensor]] = counter[2]

@@ -19,7 +19,7 @@ from raygrad.autograd.versions import (
     was_detached,
     watch,
 )
-from raygrad.autograd.views import Stale
+from raygrad.autograd.views import FUNCTION, Stale
 
 
 def test_a_counter_knows_when_it_last_moved():
@@ -45,6 +45,7 @@ def test_the_clock_moves_with_each_change_in_place_alone():
 def test_a_change_makes_the_watching_views_stale_once():
     x = rg.ones(3)
     view = x[1:]
+    view._made_by = FUNCTION
     watch(x.counter(), view)
     bump(x.counter())
     assert type(view._data) is Stale

@@ -1,0 +1,58 @@
+"""Views that require grad of a base that requires none any more: its flag was cleared, or it was detached in place.
+
+Rules of this file: what a change of the memory means for them. Until then they stay where they are in the graph.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .node import NO_EDGE, Node, next_sequence
+from .recording import Data, Recorder
+from .versions import watch
+from .views import made_by, owner_of, views_of
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+class CutOff(Node):
+    """The node of a view that was cut off: takes its gradient, and passes none on."""
+
+    def __init__(self, view: Tensor) -> None:
+        self._edges = (NO_EDGE,)
+        self._metas = ((view.shape, view.dtype),)
+        self._sequence = next_sequence()
+
+    def name(self) -> str:
+        """Return PyTorch's name for the node of a view that is made again."""
+        return "AsStridedBackward0"
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        return (None,)
+
+
+def orphan_views(base: Tensor) -> None:
+    """Let the next change of its memory cut off the views of a tensor that is about to require no grad any more."""
+    for view in views_of(owner_of(base)):
+        if view._base is base and view._requires_grad:
+            watch(base.counter(), view)
+
+
+def cut_off(orphans: Sequence[Tensor]) -> None:
+    """Cut views, and those made of them, off the graph, whose memory was changed: their history would be that of their
+    base, which has none."""
+    owners = {id(owner): owner for owner in map(owner_of, orphans)}
+    for owner in owners.values():
+        for view in views_of(owner):
+            base = view._base
+            if base is None or base._requires_grad or not view._requires_grad or made_by(view) is not None:
+                continue
+            before, node = view.grad_fn, CutOff(view)
+            if view._retains_grad and before is not None and before._retained is not None:
+                before._retained.pop(view.output_nr, None)
+                node._retained = {0: weakref.ref(view)}
+                node._hooked = True
+            view.grad_fn, view.output_nr = node, 0
