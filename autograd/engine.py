@@ -18,9 +18,9 @@ from .derive import Meta
 from .graph import GradientEdge
 from .modes import state
 from .node import Edge
-from .recording import Pending, Recorder
+from .recording import Pending, Recorder, settled
 from .tensor import Tensor
-from .traversal import Pass, settled
+from .traversal import Pass
 from .traversal import call_hook as call_hook
 from .views import check_fresh, memory
 

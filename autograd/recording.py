@@ -193,3 +193,10 @@ class Recorder(ABC):
     @abstractmethod
     def submit(self) -> None:
         """A submission point: send off what is recorded and needed. Does not block."""
+
+
+def settled(value: Data) -> Data:
+    """Return a gradient, None if it proves undefined; waits where only running tells (H5)."""
+    if type(value) is Pending and value.defined is None and not value.record.recorder.is_defined(value):
+        return None
+    return value

@@ -26,7 +26,7 @@ from .hooks import ClientHook
 from .modes import state
 from .multi_hooks import Watch
 from .node import AccumulateGrad, Edge, Node, accumulate, in_slots, over_tensors
-from .recording import Data, Pending, Recorder
+from .recording import Data, Recorder, settled
 from .tensor import Tensor
 
 
@@ -75,6 +75,8 @@ class Pass:
         self._buffers: dict[Node, list[Any]] = {}
         self._wanted: frozenset[Edge] = frozenset()
         self._ends: set[Node | None] = set()
+        self._root: Node | None = None
+        """The only root, where only some nodes run: its hooks are called also if it is none of them."""
         self._execute: set[Node | None] | None = None
 
     def run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, *, into_leaves: bool = True) -> None:
@@ -88,6 +90,7 @@ class Pass:
             self._execute = _leading_to(waiting, self._ends)
             if into_leaves:
                 self._execute.update(edge[0] for edge in wanted if isinstance(edge[0], AccumulateGrad))
+            self._root = seeds[0][0][0] if len(seeds) == 1 else None
         for edge, value in seeds:
             assert edge[0] is not None
             self._deliver(edge[0], edge[1], value)
@@ -228,7 +231,9 @@ class Pass:
 
     def _step(self, node: Node, grads: list[Any] | None, execute: bool) -> Sequence[Any] | None:
         """Sum what arrived, run tensor hooks, capture, run the node; return the gradients of its inputs, or None."""
-        if grads is None or not (execute or any((node, number) in self._wanted for number in range(len(grads)))):
+        if grads is None or not (
+            execute or node is self._root or any((node, number) in self._wanted for number in range(len(grads)))
+        ):
             return None
         _sum_up(grads, self._add)
         if node._tensor_hooks is not None:
@@ -377,13 +382,6 @@ def _checked(hook: Any, new: Any, old: Tensor | None) -> Tensor:
             f"hook '{_name_of(hook)}' has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"
         )
     return new
-
-
-def settled(value: Data | None) -> Data | None:
-    """Return a gradient, None if it proves undefined; waits where only running tells (H5)."""
-    if type(value) is Pending and value.defined is None and not value.record.recorder.is_defined(value):
-        return None
-    return value
 
 
 def _name_of(hook: Any) -> str:
