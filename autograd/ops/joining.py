@@ -119,8 +119,10 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     for number, tensor in enumerate(given):
         if not tensor.ndim:
             raise ShapeError(f"zero-dimensional tensor (at position {number}) cannot be concatenated")
-    counts = _counts([tensor.shape for tensor in given])
-    ndim = given[counts.index(True)].ndim if True in counts else 1
+    shapes = [tensor.shape for tensor in given]
+    if all(shape == (0,) for shape in shapes):  # PyTorch would skip each, and asks none for its dimensions
+        return call(_CAT, given, (0,))
+    ndim = len(shapes[_counts(shapes).index(True)])
     return call(_CAT, given, (axis_of(dim, ndim),))
 
 
