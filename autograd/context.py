@@ -111,6 +111,8 @@ class FunctionNode(MembersOfFunction, Node):
     """Otherwise what was saved: () while forward runs and where nothing is recorded, None once it was freed."""
     _output_tangents: Sequence[Any] | None = None
     """Per output, the tangents that apply returned it with."""
+    _of_part: bool = False
+    """It changed a view in place: as a part of what makes its base, it is not run where no gradient arrives."""
     _suffix: str = "Backward"
     _inputs: Sequence[Meta | None] = ()
     _references: dict[str, tuple[str, int]] | None = None
@@ -442,7 +444,7 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
     "_materialize_non_diff_grads _barren _output_tangents _saved _kept _slots _inputs _references _edges _metas "
-    "_sequence _suffix _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
+    "_sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
 )
 """What is no attribute of the user's."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from .batched import Batched
 from .inference import check_change
 from .modes import state
 from .node import Node, OpNode
-from .recording import Pending, Recorder
+from .recording import Data, Pending, Recorder, settled
 from .versions import bump
 from .views import (
     RETURNED,
@@ -41,6 +41,7 @@ from .views import (
 )
 
 if TYPE_CHECKING:
+    from .context import FunctionNode
     from .tensor import Tensor
 
 _KINDS = "biufc"
@@ -53,6 +54,11 @@ class CopySlices(OpNode):
     def name(self) -> str:
         """Return PyTorch's name for it."""
         return "CopySlices"
+
+    def _ready(self, grads: Sequence[Data | None]) -> bool:
+        if self.saved_tensors is None:  # that matters where there is a gradient to pass only
+            grads = [settled(grad) for grad in grads]
+        return any(grad is not None for grad in grads) and super()._ready(grads)
 
     def _release(self) -> None:
         self.saved_tensors = None
@@ -133,7 +139,7 @@ def _with_item(old: Tensor, index: Any, value: Any) -> Tensor:
 
 def changed_by_function(
     tensor: Any,
-    node: Node | None,
+    node: FunctionNode | None,
     number: int,
     outputs: int,
     value: Pending | None = None,
@@ -172,6 +178,13 @@ def changed_by_function(
         recorder.write(owner, "_data", whole._data)
     if node is not None:
         _rebase_base(values)
+        if tensor._base is not None:
+            node._of_part = True
+        if tensor._grad is not None:  # that of the value before, unlike where an op changes it
+            if recorder is None:
+                tensor._grad = None
+            else:
+                recorder.write(tensor, "_grad", None)
     _renew_views(tensor, recorder, node is not None)
     if recorder is not None:
         bump(tensor.counter())

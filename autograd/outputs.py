@@ -18,7 +18,7 @@ from .context import OUTPUT, refer
 from .inplace import changed_by_function
 from .modes import state
 from .tensor import Tensor
-from .versions import bump, watch
+from .versions import watch
 from .views import FUNCTION, NO_GRAD, SEVERAL, remember_output
 
 if TYPE_CHECKING:
@@ -156,9 +156,8 @@ def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, sev
 
 def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, flows: bool, outputs: int) -> Tensor:
     """Return an argument that forward changed in place: itself, in its new place in the graph (OU-16)."""
-    if output is not source:  # forward got a dense copy
+    if output is not source:  # forward got a dense copy, whose changes counted for both
         np.copyto(source._data, output._data)
-        bump(source.counter())
     changed_by_function(source, node if flows else None, number, outputs)
     if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
         return source.alias()

@@ -40,6 +40,8 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
         tensor._requires_grad = False
         tensor._frozen = True
         result = plan.backward(node, tensor)
+    elif node._of_part and _is_nothing(grads):
+        return [None] * len(node._inputs)
     else:
         given = _materialised(node, [shown(g) for g in grads])
         result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
@@ -62,6 +64,8 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
         MissingDerivative: neither backward nor vjp is written.
         AutogradError: wrong number, type, shape or dtype of gradients (BW-02 to BW-08).
     """
+    if node._of_part and _is_nothing(grads):
+        return [None] * len(node._inputs)
     given = _materialised(node, grads)
     plan = node._function._plan
     before, ambient = state.here.grad, state.here.recorder
@@ -75,6 +79,11 @@ def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_grap
         if state.here.recorder is not ambient:
             state.recorder = ambient
     return _checked(node, result, create_graph)
+
+
+def _is_nothing(grads: Sequence[Any]) -> bool:
+    """Tell whether no gradient arrived at any output."""
+    return all(grad is None for grad in grads)
 
 
 def _materialised(node: FunctionNode, grads: Sequence[Tensor | None]) -> list[Tensor | None]:

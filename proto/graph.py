@@ -32,7 +32,7 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
                          to be differentiated, why what it saved must not be read any more (reading it raises this),
                          (undefined outputs, outputs that require grad) that earlier runs showed and the client
                          went by, or None: a differentiated one has to agree, another reports those that were not
-                         undefined before, 1 if the pass keeps what was saved,
+                         undefined before, the sum of KEPT and SPARED where they hold,
                          per attribute that the client set (name, 1 if its value is a tensor),
                          1 if it is to be reported what backward does with the context, the casting state);
                          outputs: the context as backward left it (of level 1 only), then one gradient per wanted
@@ -75,6 +75,9 @@ ROLE_HOOK = "hook"
 ROLE_SUM = "sum"
 ROLE_EMIT = "emit"
 VJP = "vjp"
+
+KEPT, SPARED = 1, 2
+"""What the vjp of a user's Function is told, as a sum: what was saved is kept; without any cotangent nothing is run."""
 
 KIND_ARRAY = "array"
 KIND_CONTEXT = "context"

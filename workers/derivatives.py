@@ -23,7 +23,7 @@ from raygrad.autograd.once import refused
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.traversal import Pass
 from raygrad.errors import GraphError
-from raygrad.proto.graph import UNDEFINED
+from raygrad.proto.graph import KEPT, SPARED, UNDEFINED
 from raygrad.proto.program import Learned, Step
 
 from .contexts import Context, has_changed, left_behind, with_attributes
@@ -47,7 +47,7 @@ _slot: Any = partial(cast("Any", tuple).__new__, Saved)
 def compile_function_vjp(step: Step, host: Host) -> Execute:
     """Return what runs a Function's backward, or a derivative of it. What the step alone decides is found out here,
     once."""
-    length, arguments, outputs, wanted, requires, differentiate, refusal, expected, retain = step.node.params[:9]
+    length, arguments, outputs, wanted, requires, differentiate, refusal, expected, flags = step.node.params[:9]
     denied: Any = refusal
     assigned: Any
     assigned, reports = step.node.params[9:11]
@@ -60,7 +60,8 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     present = [(position, slot, position in flagged) for position, slot in enumerate(items) if slot != UNDEFINED]
     chosen: Any = wanted
     known = None if expected is None else frozenset(expected[0])  # type: ignore[index]
-    task = Pass(None, bool(retain), bool(differentiate))
+    retain, spared = bool(flags & KEPT), bool(flags & SPARED)  # type: ignore[operator]
+    task = Pass(None, retain, bool(differentiate))
     once = _Once(outputs, arguments, chosen, task)  # type: ignore[arg-type]
     plain = depth == 1 and not (differentiate or denied or assigned)
 
@@ -72,6 +73,8 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             value = slots[slot]
             if value is not None:
                 tensors[position] = given(value, requires_grad)
+        if spared:
+            live._of_part = True
         if plain and once.serves(live):
             results = once.run(live, tensors)
             if left_slot >= 0:

@@ -349,6 +349,63 @@ FOUND: dict[str, Program] = {
             ("backward", (1,), {}),
         ),
     ),
+    "a_view_of_a_leaf_whose_flag_was_cleared_is_cut_off_by_a_change": Program(
+        (ONE,),
+        (
+            ("hook", "log", 0),
+            ("view", "unsqueeze", 0, (0,)),
+            ("requires_grad_", 0, False),
+            ("setitem", 0, (("slice", 1, -1, None),), ("number", 0.5)),
+            ("binary", "mul", 0, 1),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "empty_vectors_are_joined_along_any_dimension": Program(
+        (Leaf((0,), "float64", True, 1),), (("join", "cat", (0, 0, 0), 1), ("backward", (1,), {}))
+    ),
+    "what_a_function_changed_has_no_gradient_yet": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("retain_grad", 1),
+            ("backward", (1,), {"retain_graph": True}),
+            ("apply", "double_", (1,)),
+            ("backward", (1,), {}),
+        ),
+    ),
+    "a_function_that_changed_a_part_is_not_run_without_gradient": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("getitem", 1, (("slice", None, None, None), ("slice", 1, None, None))),
+            ("apply", "double_", (2,)),
+            ("apply", "nothing", (1,)),
+            ("backward", (4,), {"retain_graph": True}),
+            ("backward", (1,), {}),
+        ),
+    ),
+    "a_part_that_was_changed_and_gets_no_gradient_is_passed_again": Program(
+        (TWO,),
+        (
+            ("unary", "clone", 0),
+            ("getitem", 1, (0,)),
+            ("apply", "double_", (2,)),
+            ("apply", "nothing", (1,)),
+            ("apply", "nothing", (1,)),
+            ("backward", (4,), {}),
+            ("backward", (5,), {}),
+        ),
+    ),
+    "hooks_of_the_only_root_are_called_also_where_nothing_behind_it_is_needed": Program(
+        (TWO, Leaf((2, 3), "float64", True, 7)),
+        (
+            ("apply", "intermediate", (0,)),
+            ("hook", "log", 2),
+            ("retain_grad", 2),
+            ("backward", (2,), {"inputs": (1,), "retain_graph": True}),
+            ("backward", (2, 2), {"inputs": (1,)}),
+        ),
+    ),
 }
 """By what is now so."""
 

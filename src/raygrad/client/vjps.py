@@ -21,7 +21,7 @@ from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError
-from raygrad.proto.graph import ROLE_FUNCTION, VJP
+from raygrad.proto.graph import KEPT, ROLE_FUNCTION, SPARED, VJP
 from raygrad.workers.contexts import Context
 
 from .learned import Learning
@@ -165,7 +165,7 @@ class VjpShape:
         self.outputs = (CONTEXT, *[recorder.plain(meta) for meta in metas])  # type: ignore[arg-type]
         present = tuple([None if i is None else (i.shape, i.dtype.char) for i in items])
         casting = moment()
-        key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, casting)
+        key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)
         self.known = known = session.undefined.get(key)
         self.assumed = [known is not None and i not in known[0] for i in range(len(metas))]
         """Per result, whether it was defined in every earlier run."""
@@ -179,11 +179,16 @@ class VjpShape:
             int(differentiate),
             refusal,
             known,
-            int(recorder.retaining),
+            _keeping(recorder, base),
             tuple(names),
             int(depth == 1 and session.conduct.get(base._fn) is None),
             casting,
         )
+
+
+def _keeping(recorder: SessionRecorder, node: FunctionNode) -> int:
+    """Return what a vjp is told of its pass and its place."""
+    return KEPT * recorder.retaining + SPARED * node._of_part
 
 
 def record_vjp(
@@ -232,7 +237,13 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
     recorder = base._recorder
     with recorder.lock:
         needed = base._needed
-        alike: list[Any] = [recorder.retaining, refusal, None if needed is None else tuple(needed), moment()]
+        alike: list[Any] = [
+            recorder.retaining,
+            base._of_part,
+            refusal,
+            None if needed is None else tuple(needed),
+            moment(),
+        ]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))
         saved_inputs, saved_outputs = base._saved_inputs, base._saved_outputs
@@ -313,7 +324,7 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
         sources = [context, *(recorder.source(item) for item in [*items, *recorder.captured(shipped)])]
         outputs = [CONTEXT, *(recorder.plain(node._inputs[i]) for i in wanted)]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
-        flags = (0, "", None, int(recorder.retaining), (), 0, moment())
+        flags = (0, "", None, _keeping(recorder, node), (), 0, moment())
         meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, *flags)
         made = NodeRecord(
             recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()
