@@ -139,6 +139,11 @@ class Timing(NamedTuple):
     nodes: tuple[tuple[int, float, float], ...] = ()
     """(node index, start counted from `began`, seconds) of each node that took `LONG_NODE_SECONDS` or more."""
 
+    @property
+    def ended(self) -> float:
+        """The worker's clock when what it returns was packed."""
+        return self.began + self.inputs + self.steps + self.outputs
+
 
 class Record(NamedTuple):
     """What one attempt did."""

@@ -88,7 +88,10 @@ class Costs:
     return_seconds: float = 0.0
     """From the end of a segment to its record at the client."""
     submit_seconds: float = 0.0
-    """What each call costs the client, which sends them one after the other."""
+    """What sending each call costs the client, which sends them one after the other."""
+    client_seconds: float = 0.0
+    """What each call costs the client in all, to take in its record too: no run is shorter than that for all of its
+    calls."""
     give_bandwidth: float = float("inf")
     """Bytes of large values that the client sends with calls."""
     follow_seconds: float = 0.0

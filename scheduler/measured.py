@@ -80,6 +80,8 @@ class Span:
     """Runs that were measured."""
     ended: int = 0
     """Runs, of which not all are measured."""
+    measured: int = 0
+    """Runs whose parts were measured, whatever was in their way."""
 
     def take(self, seconds: float) -> None:
         """Enter a run. The first is replaced by the second, as in `Estimate`."""
@@ -94,6 +96,10 @@ class Called(NamedTuple):
     record: Record
     sent: float
     came: float
+    awaited: bool = True
+    """The client was waiting when the record came; else it came earlier than `came`, when it was taken in."""
+    spent: float = 0.0
+    """Seconds that the client's thread worked on the call, to send it and to take in its record."""
 
 
 class Counted(NamedTuple):
@@ -157,8 +163,6 @@ class MeasuredCosts:
         self._costs = self.prior
         self._changed = False
         self._plans: OrderedDict[bytes, _Known] = OrderedDict()
-        self._idle_since = 0.0
-        """When the last record of any run came."""
 
     def costs(self) -> Costs:
         """Return what is known now; of the next epoch if something was learned since the last time."""
@@ -210,8 +214,11 @@ class MeasuredCosts:
         self._costs = replace(self._costs, **figures)
         self._changed = True
 
-    def take(self, graph: Graph, plan: Plan, calls: Sequence[Called], cluster: Cluster, here: str) -> None:
-        """Enter a run that has ended well: its calls, in any order. `here` is the client's host."""
+    def take(
+        self, graph: Graph, plan: Plan, calls: Sequence[Called], cluster: Cluster, here: str, *, alone: bool = True
+    ) -> None:
+        """Enter a run that has ended well: its calls, in any order. `here` is the client's host; `alone` that no other
+        run was under way before it had ended."""
         known = self._plans.get(plan.hash)
         new = known is None
         if known is None:
@@ -222,20 +229,28 @@ class MeasuredCosts:
                 self._plans.popitem(last=False)
         calls = sorted(calls, key=lambda call: call.record.segment)
         measured: dict[str, tuple[float, float, int]] = {}
-        for record, _, _ in calls:
-            self._segment(known, record, measured)
+        for call in calls:
+            self._segment(known, call.record, measured)
         for name, (took, prior, many) in measured.items():
             self.kinds.setdefault(name, Estimate()).take(max(took / prior, LEAST), took / many)
-        quiet = bool(calls) and calls[0].sent >= self._idle_since
-        if quiet:
-            known.span.take(max(call.came for call in calls) - min(call.sent for call in calls))
+        known.span.measured += 1
+        quiet = bool(calls) and alone
         hosts = [worker.host for worker in cluster.workers]
-        if len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments):
-            if not new:  # the first run of a plan waits for its programs, too
+        here_all = len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments)
+        if quiet and (here_all or all(call.awaited for call in calls)):
+            known.span.take(max(map(self._over, calls)) - min(call.sent for call in calls))
+        if not new:  # the first run of a plan waits for its programs, too
+            if here_all:
                 self._links(plan, calls, here, quiet=quiet)
-        self._idle_since = max(self._idle_since, *(call.came for call in calls)) if calls else self._idle_since
+            self._client(calls)
         self.runs += 1
         self._changed = True
+
+    def _over(self, call: Called) -> float:
+        """Return when the client had a record, or would have had it if it had waited."""
+        if call.awaited:
+            return call.came
+        return min(call.came, call.record.timing.ended + self._costs.return_seconds)
 
     def _segment(self, known: _Known, record: Record, measured: dict[str, tuple[float, float, int]]) -> None:
         """Add the times of one segment's nodes: per kind, measured seconds, those of the prior, and nodes."""
@@ -261,10 +276,10 @@ class MeasuredCosts:
 
     def _links(self, plan: Plan, calls: Sequence[Called], here: str, *, quiet: bool) -> None:
         """Enter what passed between segments. Of what a segment may have waited for, what came last is what it did
-        wait for; of a run that others were still in the way of, only the calls' own times tell something."""
+        wait for; of a run that others were in the way of, only the calls' own times tell something."""
         costs = self._costs
         began = [call.record.timing.began for call in calls]
-        ended = [start + sum(call.record.timing[1:4]) for start, call in zip(began, calls, strict=True)]
+        ended = [call.record.timing.ended for call in calls]
         free: dict[int, float] = {}
         for number, segment in enumerate(plan.segments):
             timing = calls[number].record.timing
@@ -272,23 +287,28 @@ class MeasuredCosts:
             own = max(timing.inputs + timing.outputs - size / costs.bandwidth, 0.0)
             cause, waited, known = self._cause(plan, segment, calls[number].sent, ended, free)
             waited = max(began[number] - waited, 0.0)
-            if cause == "call_seconds":
-                own += waited
+            if cause == "call_seconds":  # nothing but the worker was in the way: what is between two calls is all seen
+                self._move("call_seconds", own + waited, costs.call_seconds)
             elif quiet:
                 self._move(cause, waited, known)
                 link = self._costs.links.get((here, here))
                 if link is not None:
                     link = link._replace(hop_seconds=self._costs.hop_seconds)
                     self._costs = replace(self._costs, links={**self._costs.links, (here, here): link})
-            self._move("call_seconds", own, costs.call_seconds)
             free[segment.worker] = ended[number]
-            if number:
+            if number and quiet:
                 between = calls[number].sent - calls[number - 1].sent
                 if 0.0 <= between < ONE_BURST:
                     self._move("submit_seconds", between, self._costs.submit_seconds)
         last = max(range(len(calls)), key=lambda number: calls[number].came, default=-1)
-        if quiet and last >= 0:
+        if quiet and last >= 0 and calls[last].awaited:
             self._move("return_seconds", max(calls[last].came - ended[last], 0.0), self._costs.return_seconds)
+
+    def _client(self, calls: Sequence[Called]) -> None:
+        """Enter what the calls of a run cost the client."""
+        if calls:
+            spent, known = sum(call.spent for call in calls) / len(calls), self._costs.client_seconds
+            self._costs = replace(self._costs, client_seconds=known + (NEWEST if known else 1.0) * (spent - known))
 
     def _cause(
         self, plan: Plan, segment: Segment, sent: float, ended: Sequence[float], free: Mapping[int, float]
@@ -361,6 +381,7 @@ LINK_FIGURES: Final = (
     "send_seconds",
     "return_seconds",
     "submit_seconds",
+    "client_seconds",
     "follow_seconds",
 )
 """The fields of `Costs` that measuring changes, beside the factors of nodes."""

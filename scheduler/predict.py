@@ -4,8 +4,9 @@
 Rules of this file: one walk over the segments in plan order, each worker running its own in that order. The client
 sends one call after the other, large values that it gives with the first that reads them; a call starts when it has
 come, its worker is free, and what it reads is there. An object travels whole: its readers on other workers wait for
-all values in it. What workers take from each other by running at once (cores, memory) is in the measured times of
-nodes, and in the prior not at all. A simulation without chance and failures ends at this time.
+all values in it. All that calls cost the client, it does one after the other. What workers take from each other by
+running at once (cores, memory) is in the measured times of nodes, and in the prior not at all. A simulation without
+chance and failures ends at this time.
 """
 
 from __future__ import annotations
@@ -98,4 +99,5 @@ def predict(
 ) -> float:
     """Return the predicted time from submission until the client knows that the last segment has ended."""
     slots = timetable(segments, loads, residency, costs, cluster)
-    return max([slot.end for slot in slots], default=-costs.return_seconds) + costs.return_seconds
+    over = max([slot.end for slot in slots], default=-costs.return_seconds) + costs.return_seconds
+    return max(over, len(slots) * costs.client_seconds)

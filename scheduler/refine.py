@@ -93,7 +93,7 @@ def _shares(plan: Plan, counted: Counted, costs: Costs) -> Mapping[str, float]:
     one of each counts for each worker besides."""
     often = len(plan.segments) + len(plan.workers)
     taken = counted.taken(costs)
-    taken["calls"] = often * costs.call_seconds
+    taken["calls"] = often * (costs.call_seconds + costs.client_seconds)
     taken["hops"] = often * costs.hop_seconds
     taken["bytes"] = plan.crossing_bytes / costs.bandwidth
     whole = sum(taken.values())
@@ -116,7 +116,7 @@ def refine(
     were compared since; `make` makes the plan that costs ask for.
     """
     counted, costs, workers = measured.counted(plan), measured.costs(), len(cluster.workers)
-    if workers < 2 or counted is None or measured.span_of(plan).count < 2:
+    if workers < 2 or counted is None or measured.span_of(plan).measured < 2:
         return Refined()
     wanted = plan.predicted_seconds * (1.0 - GAIN) ** (changes + 1)
     taken = counted.taken(costs)

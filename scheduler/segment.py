@@ -167,7 +167,7 @@ class Clock:
                     start = max(start, arrival)
                 work += seconds[index]
             free[worker] = self._close(pieces, worker, nodes[begin:], start + call + work, ended)
-        return Cut(pieces, max(free))
+        return Cut(pieces, max(*free, len(pieces) * self.costs.client_seconds))
 
     def _arrival(self, index: int, worker: int, ended: Sequence[float]) -> float:
         """Return when everything that a node reads from other workers has come to its worker."""

@@ -64,6 +64,8 @@ class SegmentReturned:
     """Work ended. Its objects exist, if only as poison."""
 
     record: Record
+    seconds: float = 0.0
+    """That this process worked to take it in."""
 
 
 @dataclass(frozen=True, slots=True)

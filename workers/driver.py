@@ -44,6 +44,7 @@ from raygrad.scheduler.events import (
 )
 from raygrad.scheduler.events import WorkerLost as WorkerLostEvent
 from raygrad.scheduler.machine import Machine
+from raygrad.scheduler.measured import Called
 from raygrad.scheduler.plan import InStore, OnWorker, Place
 from raygrad.scheduler.planner import Planned, Planner
 
@@ -94,9 +95,9 @@ class Submission(NamedTuple):
 class Listener(Protocol):
     """Who is told what becomes of runs: by one thread at a time, the one that polls or waits."""
 
-    def record(self, record: Record, sent: float, came: float) -> None:
-        """A segment's record has arrived and counts; values of it are readable from here on. Its call was `sent`, and
-        the record `came`, at these times of the driver's clock."""
+    def record(self, called: Called) -> None:
+        """A segment's record has arrived and counts; values of it are readable from here on. Times are those of the
+        driver's clock."""
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""
@@ -129,8 +130,8 @@ class _Run:
     requested: set[int] = field(default_factory=set[int])
     returned: set[int] = field(default_factory=set[int])
     """Segments whose record has arrived."""
-    sent: dict[int, float] = field(default_factory=dict[int, float])
-    """Per segment that runs, when its call was sent."""
+    sent: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
+    """Per segment that runs, when its call was sent, and how long this thread has worked on it."""
     lost: dict[int, int] = field(default_factory=dict[int, int])
     """Kept values that are gone, with the worker that took them along."""
     unreadable: dict[int, str] = field(default_factory=dict[int, str])
@@ -218,7 +219,7 @@ class Driver:
                 if not self._closed:
                     arrived = self.executor.poll(timeout)
                     with self._lock:
-                        self._take(arrived)
+                        self._take(arrived, awaited=timeout > 0)
             finally:
                 self._waiter.release()
                 with self._news:
@@ -236,6 +237,8 @@ class Driver:
             ExecutionError: nothing is running that could bring it about.
         """
         self._deliver()
+        if not done():
+            self.poll()  # what has come before
         while not done():
             remaining = WAIT_SLICE if deadline is None else deadline - self._clock()
             if remaining <= 0:
@@ -315,12 +318,12 @@ class Driver:
 
     # ---- what has arrived -------------------------------------------------------------------------------------------
 
-    def _take(self, arrived: list[Report]) -> None:
+    def _take(self, arrived: list[Report], *, awaited: bool) -> None:
         """Enter reports of the executor, in order."""
         for report in arrived:
             match report:
-                case SegmentReturned(record):
-                    self._returned(record)
+                case SegmentReturned(record, seconds):
+                    self._returned(record, seconds, awaited=awaited)
                 case ValueReady(run, value, ok, size, reason):
                     if ok:
                         self._ready.add(value_object(run, value))
@@ -334,7 +337,7 @@ class Driver:
                     self._tell(WorkerLostEvent(at=self._clock(), worker=worker, reason=reason))
         self._flush_unpins()
 
-    def _returned(self, record: Record) -> None:
+    def _returned(self, record: Record, seconds: float = 0.0, *, awaited: bool = False) -> None:
         at = self._clock()
         worker = self._worker_index[record.worker]
         self._running[worker] = self._running.get(worker, 1) - 1
@@ -349,9 +352,10 @@ class Driver:
             run.results.update((value, result) for value, result in record.results if value in run.places)
             if record.status == "failed" and run.failure is None:
                 run.failure = record
-            sent = run.sent.pop(record.segment, at)
+            sent, spent = run.sent.pop(record.segment, (at, 0.0))
             if record.status != "skipped":
-                self._reports.append(partial(self._listener.record, record, sent, at))
+                called = Called(record, sent, at, awaited, spent + seconds)
+                self._reports.append(partial(self._listener.record, called))
         self._tell(
             SegmentFinished(
                 at=at,
@@ -484,6 +488,7 @@ class Driver:
 
     def _start(self, command: RunSegment) -> Record | None:
         """Start a segment; return its failed record if that is not possible."""
+        began = time.thread_time()
         run = self._runs[command.run]
         segment = run.planned.plan.segments[command.segment]
         arguments = [ObjectId(command.run, source, export) for source, export in segment.imports]
@@ -504,7 +509,8 @@ class Driver:
             tuple(self._unpins.pop(command.worker, ())),
         )
         self._running[command.worker] = self._running.get(command.worker, 0) + 1
-        run.sent[command.segment] = self._clock()
+        sent = self._clock()
+        run.sent[command.segment] = (sent, 0.0)
         try:
             self.executor.start(
                 Work(
@@ -520,6 +526,7 @@ class Driver:
             if call.unpin:
                 self._unpins.setdefault(command.worker, []).extend(call.unpin)
             return failed_record(call, run.planned.plan.workers[command.worker], 0, error)
+        run.sent[command.segment] = (sent, time.thread_time() - began)
         return None
 
 

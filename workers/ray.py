@@ -394,6 +394,7 @@ class RayExecutor(Executor):
     def _answered(self, reference: Any) -> None:
         """Enter one answer."""
         ray = self._ray
+        began = time.thread_time()
         with self._lock:
             asked = self._asked.pop(reference, None)
             if asked is None or self._closed:
@@ -412,7 +413,7 @@ class RayExecutor(Executor):
                 record = decode_record([bytes(piece) for piece in pieces(answer)])
                 for number, (size, _) in enumerate(record.exports):
                     self._sizes[ObjectId(record.run, record.segment, number)] = size
-                self._reports.append(SegmentReturned(record))
+                self._reports.append(SegmentReturned(record, time.thread_time() - began))
             else:
                 ok, size = answer
                 self._sizes[value_object(*what)] = size

@@ -118,10 +118,10 @@ def test_what_a_segment_waited_for_last_teaches_its_link(builder):
     measured = MeasuredCosts()
     measured.links_were(send_seconds=0.001, hop_seconds=0.02, return_seconds=0.02, links={("", ""): Link(0.02, 1e9)})
 
-    def run(at):
+    def run(at, alone=True):
         first = called(0, began=at + 0.001, steps=0.1, sent=at, came=at + 0.11)
         second = called(1, began=at + 0.111, steps=0.1, sent=at + 0.002, came=at + 0.25)
-        measured.take(graph, plan, [second, first], CLUSTER, "")
+        measured.take(graph, plan, [second, first], CLUSTER, "", alone=alone)
 
     run(1.0)
     assert measured.costs().hop_seconds == 0.02, "the first run of a plan waits for its programs"
@@ -131,9 +131,56 @@ def test_what_a_segment_waited_for_last_teaches_its_link(builder):
     assert costs.links["", ""].hop_seconds == costs.hop_seconds
     assert costs.return_seconds == pytest.approx(0.02 + RISING * (0.039 - 0.02))
     assert costs.submit_seconds == pytest.approx(RISING * 80e-6), "from nothing known, in small steps"
-    run(2.1)  # the run before is still under way: who waited for what cannot be told
-    assert measured.costs().hop_seconds == costs.hop_seconds
-    assert measured.span_of(plan).count == 2
+    run(2.1, alone=False)  # who waited for what cannot be told
+    after = measured.costs()
+    assert (after.hop_seconds, after.return_seconds) == (costs.hop_seconds, costs.return_seconds)
+    assert after.submit_seconds == costs.submit_seconds, "nor when a call could have been sent"
+    span = measured.span_of(plan)
+    assert (span.count, span.measured) == (2, 3)
+
+
+def test_record_that_nobody_waited_for_counts_from_when_the_worker_had_ended(builder):
+    graph = chain(builder, 0)
+    plan = planned(graph)
+    measured = MeasuredCosts()
+    measured.links_were(return_seconds=0.02)
+    for at in (1.0, 2.0):
+        late = called(0, began=at + 0.01, steps=0.1, sent=at, came=at + 7.0)._replace(awaited=False)
+        measured.take(graph, plan, [late], CLUSTER, "")
+    assert measured.span_of(plan).seconds == pytest.approx(0.13)
+    assert measured.costs().return_seconds == 0.02
+    soon = called(0, began=3.01, steps=0.1, sent=3.0, came=3.11)._replace(awaited=False)
+    measured.take(graph, plan, [soon], CLUSTER, "")
+    assert measured.span_of(plan).seconds == pytest.approx(0.12)
+
+
+def test_what_calls_cost_the_client_is_learned_whatever_else_goes_on(builder):
+    graph = chain(builder, 0, 1)
+    plan = planned(graph)
+    measured = MeasuredCosts()
+    for spent in (9.0, 2e-3, 4e-3):
+        calls = [called(0, sent=1.0)._replace(spent=spent), called(1, sent=1.0)._replace(spent=spent)]
+        measured.take(graph, plan, calls, CLUSTER, "", alone=False)
+    assert measured.costs().client_seconds == pytest.approx(2e-3 + NEWEST * 2e-3)
+
+
+def test_what_a_call_costs_its_worker_is_seen_where_one_follows_another(builder):
+    graph = chain(builder, 0, 1, 0)
+    plan = planned(graph)
+    measured = MeasuredCosts()
+    measured.links_were(call_seconds=0.4e-3, hop_seconds=1e-6)
+    before = measured.costs()
+
+    def run(gap):
+        first = called(0, began=1.0, steps=0.1, sent=0.9)
+        second = called(1, began=0.95, steps=0.01, sent=0.9)
+        third = called(2, began=1.1 + gap, steps=0.1, sent=0.9, inputs=1e-4)
+        measured.take(graph, plan, [first, second, third], CLUSTER, "", alone=False)
+
+    run(1.0)
+    assert measured.costs().call_seconds == before.call_seconds, "the first run of a plan waits for its programs"
+    run(0.1e-3)
+    assert measured.costs().call_seconds == pytest.approx(0.4e-3 + NEWEST * (0.2e-3 - 0.4e-3), rel=1e-3)
 
 
 def test_of_a_host_with_another_clock_only_nodes_are_learned(builder):

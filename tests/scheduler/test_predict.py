@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from raygrad.proto.graph import Spec
@@ -74,6 +76,15 @@ def test_calls_are_sent_one_by_one_and_the_record_comes_back(builder):
         call_seconds=0.0, op_seconds=1.0, op_bandwidth=1e30, submit_seconds=0.1, send_seconds=0.5, return_seconds=0.25
     )
     assert seconds_of(build.graph(), costs) == pytest.approx(0.2 + 0.5 + 1.0 + 0.25)
+
+
+def test_calls_take_no_less_than_they_cost_the_client(builder):
+    build = builder(externals=2)
+    build.op("sin", 0, pin=0)
+    build.op("sin", 1, pin=1)
+    costs = Costs(call_seconds=0.0, op_seconds=1.0, op_bandwidth=1e30, client_seconds=3.0)
+    assert seconds_of(build.graph(), costs) == pytest.approx(6.0)
+    assert seconds_of(build.graph(), replace(costs, client_seconds=0.25)) == pytest.approx(1.0)
 
 
 def test_a_link_that_was_measured_counts_between_its_hosts(builder):

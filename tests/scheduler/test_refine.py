@@ -57,6 +57,7 @@ class Ran:
         self.measured = measured
         self.planner = Planner(CLUSTER, measured=measured)
         self.spans = {}
+        self.alone = True
         monkeypatch.setattr(MeasuredCosts, "span_of", lambda _, plan: self.spans.setdefault(plan.hash, Span()))
         monkeypatch.setattr(MeasuredCosts, "counted", lambda _, plan: counted(self.graph, plan, measured))
 
@@ -65,7 +66,8 @@ class Ran:
         self.planner.reconsider()
         costs = self.measured.costs()
         span = self.spans.setdefault(plan.hash, Span())
-        span.count += 1
+        span.measured += 1
+        span.count += self.alone
         span.seconds = predict(
             plan.segments, loads_of(plan.segments, price(self.graph, costs)), (-1, -1), costs, CLUSTER
         )
@@ -104,6 +106,14 @@ def test_a_better_plan_replaces_one_that_ran_twice_once_costs_have_settled(ran):
     assert run.planner.misses == 1, "the other plan took the place of the first"
 
 
+def test_a_plan_whose_runs_others_are_always_in_the_way_of_gives_way_by_its_parts(ran):
+    run = ran(known(10e-6))
+    run.alone = False
+    assert len(workers_of(run.submit(3))) == 1
+    settle(run.measured, 0.5)
+    assert len(workers_of(run.submit(4))) == 2
+
+
 def test_a_plan_that_is_hardly_worse_stays_and_its_programs_with_it(ran):
     run = ran(known(0.5))
     first = run.submit()
@@ -139,7 +149,7 @@ class Compare:
 
     def __call__(self, seconds, compared, pace=1.0):
         made = []
-        self.monkeypatch.setattr(MeasuredCosts, "span_of", lambda *_: Span(seconds, 2))
+        self.monkeypatch.setattr(MeasuredCosts, "span_of", lambda *_: Span(seconds, 2, measured=2))
 
         def make(costs):
             made.append(costs)

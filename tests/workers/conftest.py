@@ -11,6 +11,7 @@ import pytest
 from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, Node, Spec, structural_hash
 from raygrad.proto.program import Record
 from raygrad.scheduler.machine import Machine
+from raygrad.scheduler.measured import Called
 from raygrad.scheduler.planner import Planner
 from raygrad.workers.base import Executor
 from raygrad.workers.driver import Driver, External, Given, Submission
@@ -60,7 +61,8 @@ class Log:
         self.times: dict[tuple[int, int], tuple[float, float]] = {}
         self.failures: dict[int, tuple[Record | None, str]] = {}
 
-    def record(self, record: Record, sent: float, came: float) -> None:
+    def record(self, called: Called) -> None:
+        record, sent, came, *_ = called
         self.told.append(("record", record.run, record.segment))
         self.records.append(record)
         self.times[record.run, record.segment] = (sent, came)

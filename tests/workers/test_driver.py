@@ -11,6 +11,7 @@ from raygrad.autograd.function import Function
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ExecutionError, PlanError, WaitTimeout, WorkerLost
 from raygrad.proto.program import INLINE_RESULT_BYTES, Record
+from raygrad.scheduler.measured import Called
 from raygrad.workers.base import Report, WorkerGone
 from raygrad.workers.driver import Given, Kept
 from raygrad.workers.host import POISON
@@ -315,9 +316,9 @@ def test_a_handler_may_use_the_session(session: Any, graphs: Any):
     seen: list[Any] = []
     plain = session.log.record
 
-    def record(one: Record, *times: float) -> None:
-        plain(one, *times)
-        if one.run == 1:
+    def record(called: Called) -> None:
+        plain(called)
+        if called.record.run == 1:
             seen.append(session.driver.read(session.submit(g.graph(), np.full(4, 2.0)), out))
 
     session.log.record = record
@@ -336,7 +337,24 @@ def test_a_record_tells_its_times_between_sending_and_coming(session: Any, graph
     sent, came = session.log.times[run, record.segment]
     timing = record.timing
     assert before <= sent <= timing.began
-    assert timing.began + timing.inputs + timing.steps + timing.outputs <= came <= session.driver._clock()
+    assert timing.ended <= came <= session.driver._clock()
+
+
+def test_a_record_tells_whether_somebody_was_waiting_and_what_the_call_cost(session: Any, graphs: Any):
+    called: list[Called] = []
+    plain = session.log.record
+    session.log.record = lambda one: (called.append(one), plain(one))
+    for run in (1, 2):
+        g = graphs()
+        g.keep(g.mul(0, 0))
+        assert session.submit(g.graph(), np.ones(4)) == run
+        if run == 1:
+            session.wait(run)
+        while not session.log.over(run):
+            session.driver.poll()
+    assert [one.record.run for one in called] == [1, 2]
+    assert all(0 < one.spent < 60 for one in called)
+    assert not called[1].awaited
 
 
 def test_an_error_in_a_handler_is_raised_to_who_polls_and_loses_nothing(session: Any, graphs: Any):
@@ -344,7 +362,7 @@ def test_an_error_in_a_handler_is_raised_to_who_polls_and_loses_nothing(session:
     g.keep(g.mul(0, 0))
     plain = session.log.record
 
-    def record(one: Record, *times: float) -> None:
+    def record(called: Called) -> None:
         session.log.record = plain
         raise LookupError("in a handler")
 

@@ -45,21 +45,23 @@ class Run:
         self._answers: list[Called] = []
         self.finished = False
         self.failed = False
+        self.alone = False
+        """No other run of the session was under way meanwhile."""
         self._emits: list[tuple[int, int, str, Any]] = []
 
-    def take(self, record: Record, sent: float, came: float) -> None:
+    def take(self, called: Called) -> None:
         """Enter what a segment has told."""
+        record = called.record
         self.records.append(record)
-        self._answers.append(Called(record, sent, came))
+        self._answers.append(called)
         offset = self._session.clocks.setdefault(record.worker, ClockOffset())
         timing = record.timing
         if timing.began:
-            ended = timing.began + timing.inputs + timing.steps + timing.outputs
-            offset.saw(sent=sent, began=timing.began, ended=ended, came=came)
+            offset.saw(sent=called.sent, began=timing.began, ended=timing.ended, came=called.came)
 
     def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
         """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
-        measured.take(self._graph, self.plan, self._answers, cluster, here)
+        measured.take(self._graph, self.plan, self._answers, cluster, here, alone=self.alone)
 
     @property
     def seconds(self) -> float | None:

@@ -26,7 +26,7 @@ from raygrad.proto.program import Failure, Learned
 from raygrad.proto.program import Record as RunRecord
 from raygrad.scheduler.clocks import ClockOffset
 from raygrad.scheduler.machine import Machine
-from raygrad.scheduler.measured import MeasuredCosts
+from raygrad.scheduler.measured import Called, MeasuredCosts
 from raygrad.scheduler.planner import Planner
 from raygrad.workers.derivatives import CHANGES, CONDUCT
 from raygrad.workers.driver import Driver, Kept, Submission
@@ -318,6 +318,7 @@ class Session:
         depends = {external.run for external in submission.externals if isinstance(external, Kept)}
         submitted = Submitted(number, sites, learns, self._recorder.cells.take(), depends)
         submitted.stories = stories
+        alone = not self._history
         self._history.append(submitted)
         lost = sorted(depends & self._failed_runs.keys())
         if lost:
@@ -334,7 +335,10 @@ class Session:
             self._fail(number, error)
             self._errors.clear()
             raise
+        if self.last_run is not None:
+            self.last_run.alone &= self.last_run.finished
         self.last_run = self._runs[number] = Run(self, number, planned.plan, submission.graph, sites, started)
+        self.last_run.alone = alone
 
     def settle(self) -> int:
         """Take in what has arrived, raise what went wrong, and return the number of the next run."""
@@ -406,13 +410,14 @@ class Session:
 
     # ---- what the driver reports ------------------------------------------------------------------------------------
 
-    def record(self, record: RunRecord, sent: float, came: float) -> None:
+    def record(self, called: Called) -> None:
         """A segment's record has arrived and counts."""
+        record = called.record
         run = self._runs.get(record.run)
         submitted = next((s for s in reversed(self._history) if s.run == record.run), None)
         self._warnings.take(record)
         if run is not None:
-            run.take(record, sent, came)
+            run.take(called)
         if submitted is not None:
             for learned in record.learned:
                 self._learned(submitted.learns[learned.index].learn, learned)
