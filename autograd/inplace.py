@@ -21,6 +21,7 @@ from .batched import Batched
 from .inference import check_change
 from .modes import state
 from .node import Node, OpNode
+from .overlap import check_partial
 from .recording import Data, Pending, Recorder, settled
 from .versions import bump
 from .views import (
@@ -67,14 +68,20 @@ class CopySlices(OpNode):
         return self.saved_tensors is not None
 
 
-def in_place(tensor: Any, compute: Callable[[Any], Any]) -> Any:
+def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
     """Give `tensor` the value of `compute(tensor)`, in place, and return it. What changes a part of it only says so by
     a result whose node is a `CopySlices`.
 
+    Args:
+        operands: what the change computes with, element by element, beside the tensor itself.
+
     Raises:
         RuntimeError: it is a leaf that requires grad (or a view of one) and gradients are recorded; the result has
-            another shape, or a dtype that cannot be cast to the tensor's; its memory is read-only.
+            another shape, or a dtype that cannot be cast to the tensor's; its memory is read-only, or in part that of
+            an operand.
     """
+    if operands:
+        check_partial(tensor, operands)
     if state.here.forward:
         from . import tangents_in_place
 

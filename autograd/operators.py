@@ -14,6 +14,7 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError
 
 from .inplace import in_place, set_item
+from .overlap import check_apart, check_item, check_partial
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -241,6 +242,7 @@ class Operators:
         return ops.getitem(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        check_item(self, index, value)
         set_item(self, index, value)
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -265,47 +267,47 @@ class Operators:
 
     def add_(self, other: Any, *, alpha: Any = 1) -> Tensor:
         """Add `alpha * other` in place."""
-        return in_place(self, lambda old: ops.add(old, other, alpha=alpha))
+        return in_place(self, lambda old: ops.add(old, other, alpha=alpha), other)
 
     def sub_(self, other: Any, *, alpha: Any = 1) -> Tensor:
         """Subtract `alpha * other` in place."""
-        return in_place(self, lambda old: ops.sub(old, other, alpha=alpha))
+        return in_place(self, lambda old: ops.sub(old, other, alpha=alpha), other)
 
     def div_(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         """Divide by `other` in place."""
-        return in_place(self, lambda old: ops.div(old, other, rounding_mode=rounding_mode))
+        return in_place(self, lambda old: ops.div(old, other, rounding_mode=rounding_mode), other)
 
     def mul_(self, other: Any) -> Tensor:
         """Multiply by `other` in place."""
-        return in_place(self, lambda old: ops.mul(old, other))
+        return in_place(self, lambda old: ops.mul(old, other), other)
 
     def pow_(self, other: Any) -> Tensor:
         """Raise to the power `other` in place."""
-        return in_place(self, lambda old: ops.pow(old, other))
+        return in_place(self, lambda old: ops.pow(old, other), other)
 
     def remainder_(self, other: Any) -> Tensor:
         """Take the remainder by `other` in place."""
-        return in_place(self, lambda old: ops.remainder(old, other))
+        return in_place(self, lambda old: ops.remainder(old, other), other)
 
     def fmod_(self, other: Any) -> Tensor:
         """Take C's remainder by `other` in place."""
-        return in_place(self, lambda old: ops.fmod(old, other))
+        return in_place(self, lambda old: ops.fmod(old, other), other)
 
     def floor_divide_(self, other: Any) -> Tensor:
         """Divide by `other` and round down in place."""
-        return in_place(self, lambda old: ops.floor_divide(old, other))
+        return in_place(self, lambda old: ops.floor_divide(old, other), other)
 
     def bitwise_and_(self, other: Any) -> Tensor:
         """And with `other` in place."""
-        return in_place(self, lambda old: ops.bitwise_and(old, other))
+        return in_place(self, lambda old: ops.bitwise_and(old, other), other)
 
     def bitwise_or_(self, other: Any) -> Tensor:
         """Or with `other` in place."""
-        return in_place(self, lambda old: ops.bitwise_or(old, other))
+        return in_place(self, lambda old: ops.bitwise_or(old, other), other)
 
     def bitwise_xor_(self, other: Any) -> Tensor:
         """Exclusive or with `other` in place."""
-        return in_place(self, lambda old: ops.bitwise_xor(old, other))
+        return in_place(self, lambda old: ops.bitwise_xor(old, other), other)
 
     def neg_(self) -> Tensor:
         """Negate in place."""
@@ -393,34 +395,37 @@ class Operators:
 
     def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
         """Limit to [min, max] in place."""
-        return in_place(self, lambda old: ops.clamp(old, min, max))
+        return in_place(self, lambda old: ops.clamp(old, min, max), min, max)
 
     def lerp_(self, end: Any, weight: Any) -> Tensor:
         """Move towards `end` by `weight` of the way, in place."""
-        return in_place(self, lambda old: ops.lerp(old, end, weight))
+        return in_place(self, lambda old: ops.lerp(old, end, weight), end, weight)
 
     def addcmul_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
         """Add `value * tensor1 * tensor2` in place."""
-        return in_place(self, lambda old: ops.addcmul(old, tensor1, tensor2, value=value))
+        return in_place(self, lambda old: ops.addcmul(old, tensor1, tensor2, value=value), tensor1, tensor2)
 
     def addcdiv_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
         """Add `value * tensor1 / tensor2` in place."""
-        return in_place(self, lambda old: ops.addcdiv(old, tensor1, tensor2, value=value))
+        return in_place(self, lambda old: ops.addcdiv(old, tensor1, tensor2, value=value), tensor1, tensor2)
 
     def masked_fill_(self, mask: Any, value: Any) -> Tensor:
         """Put `value` where `mask` holds, in place."""
-        return in_place(self, lambda old: ops.masked_fill(old, mask, value))
+        return in_place(self, lambda old: ops.masked_fill(old, mask, value), mask)
 
     def index_add_(self, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
         """Add slices of `source` at the places that `index` names along `dim`, in place."""
+        check_apart(self, index, source)
         return in_place(self, lambda old: ops.index_add(old, dim, index, source, alpha=alpha))
 
     def scatter_(self, dim: int, index: Any, src: Any) -> Tensor:
         """Put elements of `src` at the places that `index` names along `dim`, in place."""
+        check_apart(self, index, src)
         return in_place(self, lambda old: ops.scatter(old, dim, index, src))
 
     def scatter_add_(self, dim: int, index: Any, src: Any) -> Tensor:
         """Add elements of `src` at the places that `index` names along `dim`, in place."""
+        check_apart(self, index, src)
         return in_place(self, lambda old: ops.scatter_add(old, dim, index, src))
 
     def zero_(self) -> Tensor:
@@ -434,6 +439,7 @@ class Operators:
 
     def copy_(self, src: Any) -> Tensor:
         """Take over the elements of `src`, converted and broadcast."""
+        check_partial(self, (src,))
         set_item(self, Ellipsis, src)
         return self  # type: ignore[return-value]
 

@@ -7,6 +7,7 @@ its gradient.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -355,6 +356,16 @@ def _through_reshape(parent: Any, value: Any, rest: Sequence[Any], params: tuple
     return ops.reshape(value, parent.shape)
 
 
+def _through_expand(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """Write through an expansion that repeats nothing."""
+    if math.prod(value.shape) != math.prod(parent.shape):
+        raise AutogradError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location: "
+            "clone() the expanded tensor before changing it in place"
+        )
+    return _through_reshape(parent, value, rest, params)
+
+
 def _through_transpose(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
     from . import ops
 
@@ -393,6 +404,7 @@ def _through_imag(parent: Any, value: Any, rest: Sequence[Any], params: tuple[An
 
 _WRITERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("reshape", "view", "squeeze", "unsqueeze"), _through_reshape),
+    "expand": _through_expand,
     "transpose": _through_transpose,
     "permute": _through_permute,
     "getitem": _through_getitem,

@@ -450,4 +450,4 @@ def _bare(value: Any, region: Shape) -> Any:
         return value
     data: Any = np.asarray(value.read() if isinstance(value, Tensor) else value)
     _check_value(data.shape, region)
-    return data
+    return data.reshape(data.shape[data.ndim - len(region) :]) if data.ndim > len(region) else data

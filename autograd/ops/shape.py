@@ -242,9 +242,12 @@ moveaxis = movedim
 
 
 def _expand(a: Any, shape: Shape) -> Any:
-    """Return a read-only view with zero strides along what is expanded; NumPy's own function for it is slow."""
+    """Return a view with zero strides along what is expanded, read-only if any is; NumPy's own function for it is
+    slow."""
     if type(a) is not np.ndarray:
         a = np.asarray(a)
+    if math.prod(shape) == a.size and a.flags.writeable:
+        return a.reshape(shape)
     if not a.flags.c_contiguous or not a.size:
         return np.broadcast_to(a, shape)
     own = a.shape

@@ -6,6 +6,7 @@ went through that `exclusions` asks about; they are learned from the library's t
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -67,6 +68,11 @@ def _is_leaf(tensor: Any) -> bool:
         return tensor.is_leaf
     except RuntimeError:  # a view whose base was changed
         return False
+
+
+def _is_dense(tensor: Any) -> bool:
+    steps = sorted((step, extent) for step, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1)
+    return all(step == math.prod(extent for _, extent in steps[:i]) for i, (step, _) in enumerate(steps))
 
 
 def _memory(tensor: Any) -> int:
@@ -272,7 +278,9 @@ class Machine:
     def do_inplace(self, name: str, t: int, args: tuple[Any, ...]) -> None:
         tensor = self[t]
         self._note_change(tensor)
-        getattr(tensor, name)(*[self[arg[1]] if isinstance(arg, tuple) else arg for arg in args])
+        operands = [self[arg[1]] if isinstance(arg, tuple) else arg for arg in args]
+        self._note_overlap(tensor, operands)
+        getattr(tensor, name)(*operands)
 
     def do_masked_fill_(self, t: int, limit: float, x: float) -> None:
         tensor = self[t]
@@ -282,7 +290,9 @@ class Machine:
     def do_setitem(self, t: int, index: Any, u: Any) -> None:
         tensor = self[t]
         self._note_change(tensor)
-        tensor[self.index(index, tensor)] = self[u]
+        index, value = self.index(index, tensor), self[u]
+        self._note_overlap(tensor, [value])
+        tensor[index] = value
 
     def do_detach_(self, t: int) -> None:
         if id(self[t]) in self.passed:
@@ -308,6 +318,17 @@ class Machine:
         if self.T.__name__ == "torch" and tensor.numel():
             if 0 in [step for step, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1]:
                 self.facts.add("an expanded tensor changed")
+
+    def _note_overlap(self, tensor: Any, operands: list[Any]) -> None:
+        """Note an operand that shares elements with a tensor, not each with its own, one of which has gaps."""
+        for operand in operands:
+            if self.T.__name__ == "torch" and isinstance(operand, self.T.Tensor):
+                one, other = (t.detach().numpy() for t in (tensor, operand))
+                same = all(
+                    getattr(tensor, name)() == getattr(operand, name)() for name in ("data_ptr", "stride", "size")
+                )
+                if not same and np.shares_memory(one, other) and not (_is_dense(tensor) and _is_dense(operand)):
+                    self.facts.add("an operand with gaps overlaps what is changed")
 
     # ---- Functions and hooks -----------------------------------------------------------------------------------------
 

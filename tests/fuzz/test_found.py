@@ -340,6 +340,31 @@ FOUND: dict[str, Program] = {
             ("unary", "exp", 3),
         ),
     ),
+    "an_operand_is_a_part_of_what_is_changed": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("getitem", 1, (0,)),
+            ("inplace", "add_", 1, (("tensor", 2),)),
+        ),
+    ),
+    "a_region_takes_the_one_beside_it": Program(
+        (Leaf((3,), "float64", False, 17),),
+        (
+            ("getitem", 0, (("slice", None, -1, None),)),
+            ("setitem", 0, (("slice", 1, None, None),), 1),
+        ),
+    ),
+    "an_operand_is_all_of_what_is_changed": Program(
+        (Leaf((1, 3), "float64", True, 17),),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("getitem", 1, (0,)),
+            ("view", "unsqueeze", 2, (0,)),
+            ("inplace", "mul_", 1, (("tensor", 3),)),
+            ("backward", (1,), {}),
+        ),
+    ),
     "a_part_is_changed_by_a_function": Program(
         (TWO,),
         (

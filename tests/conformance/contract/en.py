@@ -460,6 +460,28 @@ def what_may_be_changed_of_a_tensor(T: Any, log: Log) -> Any:
     return [x, alias, alias.requires_grad, alias.is_leaf]
 
 
+@program("EN-30")
+def operands_that_overlap_what_is_changed(T: Any, log: Log) -> Any:
+    """An operand whose elements are partly written to while it is read."""
+    x = leaf(T, 6)
+    y = x * 1
+    for change in (
+        lambda: y.mul_(y[0]),
+        lambda: y[1:].add_(y[:-1]),
+        lambda: y.view(2, 3)[1].copy_(y[2:5]),
+        lambda: y.__setitem__(slice(0, 4), y[1:5]),
+        lambda: y.__setitem__(T.tensor([0, 5]), y[3:5]),
+        lambda: y.index_add_(0, T.tensor([0, 1]), y[:2]),
+    ):
+        with raises(RuntimeError, "refer to a single memory location"):
+            change()
+    y.add_(y.detach())
+    y[:3].add_(y[3:])
+    y[0] = y[0]
+    y.sum().backward()
+    return [x.grad, y]
+
+
 @program("EN-31")
 def retained_gradients_over_passes(T: Any, log: Log) -> Any:
     """A retained gradient that is replaced instead of added to, or one of a constant."""
