@@ -16,6 +16,10 @@ YOUNG: Final = 25_000
 dozen, which live until its backward has run: at Python's 700, they are walked again and again, are taken for old, and
 bring about a walk over everything that the process holds."""
 
+RECORDING: Final = 200_000
+"""The same at a client while a session is ambient there. Each recorded node leaves a dozen containers that live until
+its backward was submitted: of all that a walk over them costs, none finds anything."""
+
 PAUSE: Final = 0.02
 """Seconds of steps after which the youngest are looked at all the same: garbage of a few containers may hold large
 arrays, and who makes such takes his time."""
@@ -43,7 +47,7 @@ def collecting_rarely() -> Generator[Rarely, None, None]:
     switched it off, or another thread does this already."""
     before = gc.get_threshold()
     if not gc.isenabled() or not 0 < before[0] < YOUNG:
-        yield Rarely(gc.isenabled() and before[0] == YOUNG)
+        yield Rarely(gc.isenabled() and before[0] in (YOUNG, RECORDING))
         return
     gc.set_threshold(YOUNG, *before[1:])
     try:

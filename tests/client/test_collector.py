@@ -8,8 +8,9 @@ import weakref
 import pytest
 
 import raygrad as rg
-from raygrad.client.collector import Rarely, collector_paused
-from raygrad.workers.collector import YOUNG
+from raygrad.client import collector
+from raygrad.client.collector import REST, Rarely, collector_paused
+from raygrad.workers.collector import RECORDING
 
 
 def test_the_collector_comes_back_also_after_an_error() -> None:
@@ -38,10 +39,10 @@ def test_a_collector_that_its_user_switched_off_stays_off() -> None:
 def test_it_runs_rarely_while_a_session_is_ambient_and_then_as_before() -> None:
     before = gc.get_threshold()
     with rg.Session(workers=1):
-        assert gc.get_threshold() == (YOUNG, *before[1:])
+        assert gc.get_threshold() == (RECORDING, *before[1:])
         with rg.Session(workers=1):
-            assert gc.get_threshold()[0] == YOUNG
-        assert gc.get_threshold()[0] == YOUNG
+            assert gc.get_threshold()[0] == RECORDING
+        assert gc.get_threshold()[0] == RECORDING
     assert gc.get_threshold() == before
 
 
@@ -79,5 +80,30 @@ def test_garbage_is_left_alone_while_it_is_paused() -> None:
             rarely._due = 0.0
             rarely.look()
             assert rarely._due == 0.0
+    finally:
+        rarely.end()
+
+
+def test_a_look_that_took_long_is_not_soon_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    looks: list[int] = []
+
+    def looks_for_a_second(generation: int) -> None:
+        looks.append(generation)
+        now[0] += 1.0
+
+    rarely = Rarely()
+    rarely.begin()
+    try:
+        monkeypatch.setattr(collector.time, "perf_counter", lambda: now[0])
+        monkeypatch.setattr(collector.gc, "collect", looks_for_a_second)
+        rarely._due = 0.0
+        rarely.look()
+        now[0] += REST - 1
+        rarely.look()
+        assert looks == [0]
+        now[0] += 2
+        rarely.look()
+        assert looks == [0, 0]
     finally:
         rarely.end()

@@ -11,7 +11,10 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from raygrad.workers.collector import PAUSE, YOUNG
+from raygrad.workers.collector import PAUSE, RECORDING
+
+REST = 30
+"""Times as long as a look at the youngest took, nobody looks again: it finds all records that are alive."""
 
 
 @contextmanager
@@ -40,19 +43,20 @@ class Rarely:
     def begin(self) -> None:
         """Let it run less often from here on."""
         before = gc.get_threshold()
-        if gc.isenabled() and 0 < before[0] < YOUNG:
-            gc.set_threshold(YOUNG, *before[1:])
+        if gc.isenabled() and 0 < before[0] < RECORDING:
+            gc.set_threshold(RECORDING, *before[1:])
             self._before = before
             self._due = time.perf_counter() + PAUSE
 
     def look(self) -> None:
         """Look at the youngest all the same, if it is time: a few containers may hold large arrays."""
-        if self._before is not None and time.perf_counter() > self._due and gc.isenabled():
+        if self._before is not None and (start := time.perf_counter()) > self._due and gc.isenabled():
             gc.collect(0)
-            self._due = time.perf_counter() + PAUSE
+            now = time.perf_counter()
+            self._due = now + max(PAUSE, REST * (now - start))
 
     def end(self) -> None:
         """Let it run as before."""
-        if self._before is not None and gc.get_threshold()[0] == YOUNG:  # else somebody has set it meanwhile
+        if self._before is not None and gc.get_threshold()[0] == RECORDING:  # else somebody has set it meanwhile
             gc.set_threshold(*self._before)
         self._before = None
