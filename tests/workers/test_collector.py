@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.workers.collector import PAUSE, YOUNG, Rarely, collecting_rarely
+from raygrad.workers.collector import PAUSE, RECORDING, YOUNG, Rarely, collecting_rarely
 
 
 class Knot:
@@ -102,5 +102,5 @@ def test_user_code_of_a_session_runs_under_it() -> None:
     gc.set_threshold(700)
     with rg.Session(workers=1), pytest.warns(UserWarning, match="captures 'seen'"):
         Looks.apply(rg.tensor(np.ones(2))).numpy()
-    assert seen == [YOUNG]
+    assert seen == [RECORDING]
     assert gc.get_threshold()[0] == 700
