@@ -22,6 +22,7 @@ from .modes import Modes, state
 from .node import NO_EDGE, OpNode, next_sequence
 from .recording import Pending
 from .registry import Op, get_op
+from .repeating import repeated
 from .saving import in_force
 from .tangents import propagate
 from .tensor import Tensor
@@ -47,6 +48,8 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     """
     here = state.here
     if here.special:
+        if here.only_recorder is not None and (again := repeated(here, op, operands, params)) is not None:
+            return again
         return _general(op, operands, params)
     # The common case, in one pass over the operands: arrays at hand that need not be converted to meet.
     datas: list[Any] = []
@@ -95,6 +98,10 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
     here = state.here
     data = operand._data
     if here.special or type(data) is not _ARRAY:
+        if here.only_recorder is not None:
+            again = repeated(here, op, (operand,) if other is _ABSENT else (operand, other), ())
+            if again is not None:
+                return again
         return _any(op, operand, other)
     dtype = data.dtype
     if dtype is not _FLOAT64 and dtype.kind != "f" and op.promotes is not None:

@@ -48,6 +48,9 @@ class PackedOpNode(OpNode):
     def _run_on_arrays(self, grads: list[Data | None]) -> Sequence[Data | None]:
         return self._run(grads, False, None)
 
+    def _run_recorded(self, grads: list[Data | None], recorder: Recorder) -> Sequence[Data | None]:
+        return self._run(grads, False, recorder)
+
     def keep_old_value(self, old: Data, counter: list[int], copy: Callable[[Data], Data]) -> None:
         super().keep_old_value(old, counter, copy)
         for held in self.saved_tensors or ():

@@ -27,6 +27,7 @@ class Modes:
     Attributes:
         grad: the gradient mode.
         recorder: the ambient session's recorder, or None.
+        only_recorder: the same while none of the rare modes below is on, else None.
         passes: how many backward passes are under way, one inside the other.
         task: the innermost of them, None outside.
         engine_threads: whether passes deep inside one another may go on on a thread of their own (EN-26).
@@ -51,6 +52,7 @@ class Modes:
         "forward",
         "grad",
         "inference",
+        "only_recorder",
         "passes",
         "recorder",
         "saving",
@@ -63,6 +65,7 @@ class Modes:
     def __init__(self) -> None:
         self.grad: bool = True
         self.recorder: Recorder | None = None
+        self.only_recorder: Recorder | None = None
         self.passes: int = 0
         self.task: Pass | None = None
         self.engine_threads: bool = True
@@ -78,14 +81,9 @@ class Modes:
 
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""
-        self.special = bool(
-            self.recorder is not None
-            or self.forward
-            or self.batches
-            or self.saving
-            or self.anomaly is not None
-            or self.inference
-        )
+        rare = bool(self.forward or self.batches or self.saving or self.anomaly is not None or self.inference)
+        self.special = rare or self.recorder is not None
+        self.only_recorder = None if rare else self.recorder
 
 
 class ThreadState(threading.local):
@@ -112,6 +110,7 @@ class ThreadState(threading.local):
     if TYPE_CHECKING:
         grad: bool
         recorder: Recorder | None
+        only_recorder: Recorder | None
         passes: int
         task: Pass | None
         engine_threads: bool

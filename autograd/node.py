@@ -140,6 +140,11 @@ class Node:
         """Return what `_run` returns where gradients are arrays and all are needed: nearly always."""
         return self._run(grads, False, None)
 
+    def _run_recorded(self, grads: list[Data | None], recorder: Recorder) -> Sequence[Data | None]:
+        """Return what `_run` returns where gradients are recorded and all are needed, and nobody watches for anomalies:
+        nearly always."""
+        return self._run(grads, False, recorder)
+
     def _release(self) -> None:
         """Let go of what was saved for backward."""
 
@@ -224,6 +229,17 @@ class OpNode(Node):
         if not self._ready(grads):
             return [None] * len(self._edges)
         return vjp_arrays(self.op, cast("Derivative", self.rule), self, grads)
+
+    def _run_recorded(self, grads: list[Data | None], recorder: Recorder) -> Sequence[Data | None]:
+        saved = self.saved_tensors
+        if saved is not None and self.rule is not None:
+            for entry in self.versions:
+                if entry is not None and entry[0][0] != entry[1]:
+                    self._check_versions()
+            again = recorder.vjp_again(self, saved, grads)
+            if again is not None:
+                return again
+        return self._run(grads, False, recorder)
 
     def _ready(self, grads: Sequence[Data | None]) -> bool:
         """Tell whether a gradient arrived at any output, after checking that the rule can run.

@@ -45,6 +45,16 @@ class Record:
         """Told that a backward node keeps output `index` as a residual."""
 
 
+class Repeatable:
+    """What a recorder keeps of an op over certain specs, so that recording it again costs a lookup; its records have it
+    as `template`."""
+
+    __slots__ = ("node",)
+
+    node: Any
+    """What autograd keeps there: what the backward nodes share; None before."""
+
+
 class Pending:
     """A value that a session has recorded but perhaps not yet made.
 
@@ -102,6 +112,20 @@ class Recorder(ABC):
         Raises:
             ShapeError: the operands do not fit, said on the user's own line.
         """
+
+    def again(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> Pending | None:
+        """Record a built-in op of one output that was recorded before over equal specs, and return its output: what
+        `op` does, in a fraction of the time. `operands` are `Pending` and Python numbers, and the record of what is
+        returned has a `Repeatable`. None, and nothing was recorded, if this is no such case."""
+        return None
+
+    def vjp_again(
+        self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]
+    ) -> Sequence[Pending | None] | None:
+        """Record the derivative of an op that was recorded before over equal specs, all of its gradients defined: what
+        `op_vjp` does, in a fraction of the time. None, and nothing was recorded, if this is no such case. Anomaly
+        detection is off."""
+        return None
 
     @abstractmethod
     def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:

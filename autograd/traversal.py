@@ -163,7 +163,12 @@ class Pass:
                     _sum_up(grads, self._add)
                 elif type(grads[0]) is _Terms:
                     grads[0] = balanced_sum(grads[0], self._add)
-                results = node._run_on_arrays(grads) if on_arrays else node._run(grads, on_tensors, recorder)
+                if on_arrays:
+                    results = node._run_on_arrays(grads)
+                elif on_tensors or recorder is None:
+                    results = node._run(grads, on_tensors, recorder)
+                else:
+                    results = node._run_recorded(grads, recorder)
                 if node._post_hooks is not None:  # registered by the backward itself
                     results = self._after(node, results, ())
                 if not retain:

@@ -5,7 +5,7 @@ Rules of this file: from what users write to a graph's demands; who can meet the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -56,7 +56,7 @@ def asked_of(function: type[Any]) -> Needs:
     return tuple(sorted(needs))
 
 
-def demands_of(records: list[NodeRecord], asked: Mapping[str, Asked]) -> tuple[Demand, ...]:
+def demands_of(records: Sequence[NodeRecord], asked: Mapping[str, Asked]) -> tuple[Demand, ...]:
     """Return what the nodes of a graph ask for."""
     demands: list[Demand] = []
     for index, record in enumerate(records):

@@ -6,6 +6,7 @@ are in `functions`, the building of graphs in `submission`, versions of cells in
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -37,6 +38,7 @@ from .cells import CellLog
 from .collector import collector_paused
 from .demands import Asked, Pin, asked_of
 from .records import Constant, LeafRecord, NodeRecord, SpecEntry, Template, spec_of_array
+from .repeats import exact, op_again, vjp_again
 from .sites import user_site
 
 if TYPE_CHECKING:
@@ -79,7 +81,11 @@ class SessionRecorder(Recorder):
         self._specs: dict[Spec, SpecEntry] = {}
         self._plain: dict[Meta, SpecEntry] = {}
         self._memo: dict[Any, Template] = {}
+        self._sums: dict[tuple[str, SpecEntry], int] = {}
+        """Kinds of records of sums."""
         self._shipped: dict[Any, Shipped] = {}
+        self.kinds = itertools.count(1)
+        """See `NodeRecord.kind`."""
         self._closed = False
 
     # ---- values -----------------------------------------------------------------------------------------------------
@@ -235,10 +241,13 @@ class SessionRecorder(Recorder):
 
     # ---- built-in ops -----------------------------------------------------------------------------------------------
 
+    again = op_again
+    vjp_again = vjp_again
+
     def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
         with self.lock:
             sources: list[Any] = []
-            key: list[Any] = [op.name, params]
+            key: list[Any] = [op.name, exact(params)]
             defined: bool | None = True
             assumed = True
             for operand in operands:
@@ -261,23 +270,33 @@ class SessionRecorder(Recorder):
                     key.append(source.spec)
                     sources.append(source)
                 else:
-                    key.append(type(operand) if op.weak_numbers else operand)
+                    key.append(type(operand) if op.weak_numbers else (type(operand), operand))
                     sources.append(Constant(operand))
             memo = tuple(key)
             template = self._memo.get(memo)
             if template is None:
-                template = Template(self._infer(op, operands, params))
-                if len(self._memo) >= MEMO_LIMIT:
-                    self._memo.clear()
-                if op.infer is not None:  # else the shape depends on the values
-                    self._memo[memo] = template
+                outputs = self._infer(op, operands, params)
+                if op.infer is None:  # the shape depends on the values
+                    template = Template(outputs, 0)
+                else:
+                    if len(self._memo) >= MEMO_LIMIT:
+                        self._forget_templates()
+                    template = self._memo[memo] = Template(outputs, next(self.kinds))
+                    if len(memo) == 3 and not params and len(outputs) == 1 and type(memo[2]) is SpecEntry:
+                        memo[2].unary[op.name] = template
             outputs = template.outputs
             made = NodeRecord(self, ROLE_OP, op.name, (), sources, outputs, params, user_site())
             made.template = template
+            made.kind = template.kind
             self.add_record(made)
             if len(outputs) == 1:
                 return [made.output(0, defined, assumed)]
             return [made.output(i, defined, assumed) for i in range(len(outputs))]
+
+    def _forget_templates(self) -> None:
+        self._memo.clear()
+        for entry in self._specs.values():
+            entry.unary.clear()
 
     def _infer(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[SpecEntry]:
         """Return the specs of an op's outputs, by its shape rule; where it has none, by reading the operands."""
@@ -311,12 +330,16 @@ class SessionRecorder(Recorder):
             template = origin.template if type(origin) is NodeRecord and origin.recorder is self else None
             found = None if template is None else template.vjps.get(needs)
             if found is None:
-                found = self._vjp_shape(node, needs)
+                found = (
+                    *self._vjp_shape(node, needs),
+                    0 if template is None or not template.kind else next(self.kinds),
+                )
                 if template is not None:
                     template.vjps[needs] = found
-            meta, wanted = found
+            meta, wanted, kind = found
             site = origin.site if type(origin) is NodeRecord else None
             made = NodeRecord(self, ROLE_OP, node.op.name, (VJP,), sources, wanted, meta, site)
+            made.kind = kind
             if state.anomaly is not None:
                 made.story = story_of(node)
             self.add_record(made)
@@ -342,8 +365,15 @@ class SessionRecorder(Recorder):
             sources = [self.source(left), self.source(right)]
             entry = self.plain((left.shape, left.dtype))
             made = NodeRecord(self, ROLE_SUM, "sum", (), sources, (entry,), (), None)
+            made.kind = self._kind_of_sum("sum", entry)
             self.add_record(made)
             return made.output(0, *_definedness((left, right)))
+
+    def _kind_of_sum(self, fn: str, entry: SpecEntry) -> int:
+        found = self._sums.get((fn, entry))
+        if found is None:
+            found = self._sums[fn, entry] = next(self.kinds)
+        return found
 
     def is_defined(self, value: Pending) -> bool:
         if self.trace is not None:
@@ -361,6 +391,7 @@ class SessionRecorder(Recorder):
     def require(self, value: Pending) -> Pending:
         with self.lock:
             made = NodeRecord(self, ROLE_SUM, "defined", (), (self.source(value),), (value.spec,), (), user_site())
+            made.kind = self._kind_of_sum("defined", value.spec)
             made.effects = True
             self.add_record(made)
             return made.output(0)

@@ -38,13 +38,14 @@ from .cells import roll_back
 from .collector import Rarely
 from .compiled import CompiledFunction
 from .costs import SessionCosts
+from .graphs import Graphs
 from .learned import Learning, shown
 from .recorder import SessionRecorder
 from .records import NodeRecord
 from .reissue import Reissue
 from .runs import Run
 from .sites import Site
-from .submission import Submitted, build, needed_records, unsubmitted_dependencies
+from .submission import Submitted, needed_records, unsubmitted_dependencies
 
 if TYPE_CHECKING:
     from raygrad.report.explanation import Explanation
@@ -120,6 +121,7 @@ class Session:
             raise
         self._driver = Driver(executor, planner, Machine(), self)
         self._recorder = SessionRecorder(self, by_reference=address == "local" and not strict)
+        self._graphs = Graphs()
         self._numbers = itertools.count(1)
         self._runs: dict[int, Run] = {}
         self._history: list[Submitted] = []
@@ -293,15 +295,19 @@ class Session:
             recorder.forget_code()
             if not records:
                 return
-            submission = build(number, records, recorder.demands, open_ended=open_ended).submission
-            learns = {index: record for index, record in enumerate(records) if record.learn is not None}
-            stories = {index: record.story for index, record in enumerate(records) if record.story}
-            for record in records:
+            submission = self._graphs.submission(number, records, recorder.demands, open_ended=open_ended)
+            learns: dict[int, NodeRecord] = {}
+            stories: dict[int, str] = {}
+            for index, record in enumerate(records):
                 record.run = number
                 record.sources = ()
                 record.near = None
                 if record.live:
                     self.hold(record)
+                if record.learn is not None:
+                    learns[index] = record
+                if record.story:
+                    stories[index] = record.story
             self.send(submission, [record.site for record in records], learns, stories)
             if self.sync and not open_ended:
                 self.wait_for_everything()

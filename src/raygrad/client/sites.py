@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -37,21 +36,41 @@ _our_globals: set[int] = set()
 """Ids of the globals of this package's modules, which are never unloaded: a frame is told by them in a third of the
 time of its module's name."""
 
-_site: Any = partial(tuple.__new__, Site)  # pyright: ignore[reportUnknownMemberType]
+_CODES_KEPT = 4_096
+"""Users' functions that are remembered: a program that makes new ones again and again must not fill the memory."""
+
+_users: dict[int, tuple[CodeType, dict[int, Site]]] = {}
+"""By its id, code of the user's that has recorded, and its places: a loop records at the same ones again and again."""
 
 
-def user_site() -> Site:
-    """Return the innermost place of the calling program that is not in this package."""
-    frame: Any = sys._getframe(2)
+def user_site(depth: int = 2) -> Site:
+    """Return the innermost place of the calling program that is not in this package; the frames within `depth` are
+    known to be."""
+    frame: Any = sys._getframe(depth)
     while True:
+        code = frame.f_code
+        known = _users.get(id(code))
+        if known is not None and known[0] is code:
+            site = known[1].get(frame.f_lasti)
+            return _new_place(known[1], code, frame.f_lasti) if site is None else site
         space = frame.f_globals
         if id(space) not in _our_globals:
             name = space.get("__name__", "")
             module = sys.modules.get(name)
             if not name.startswith(_PREFIX) and name != _OURS:
-                return _site((frame.f_code, frame.f_lasti))
+                break
             if module is not None and vars(module) is space:
                 _our_globals.add(id(space))
         if frame.f_back is None:
-            return _site((frame.f_code, frame.f_lasti))
+            break
         frame = frame.f_back
+    if len(_users) >= _CODES_KEPT:
+        _users.clear()
+    places: dict[int, Site] = {}
+    _users[id(code)] = (code, places)
+    return _new_place(places, code, frame.f_lasti)
+
+
+def _new_place(places: dict[int, Site], code: CodeType, instruction: int) -> Site:
+    place = places[instruction] = Site(code, instruction)
+    return place

@@ -75,7 +75,11 @@ class Built(NamedTuple):
 
 
 def build(
-    run: int, records: list[NodeRecord], asked: Mapping[str, Asked] = MappingProxyType({}), *, open_ended: bool = False
+    run: int,
+    records: Sequence[NodeRecord],
+    asked: Mapping[str, Asked] = MappingProxyType({}),
+    *,
+    open_ended: bool = False,
 ) -> Built:
     """Return the submission of `records` as run `run`. The records learn where their values will be.
 
