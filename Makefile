@@ -1,6 +1,7 @@
-# Seven verbs. Each makes the environment that it needs in .venv, and installs again only when pyproject.toml changed.
+# Eight verbs. Each makes the environment that it needs in .venv, and installs again only when pyproject.toml changed.
 #
 #   make demo              train on the handwritten digits, in process          make demo ON=ray     on a local Ray
+#   make seismic           find the velocity of the ground from seismograms; writes pictures to build/seismic
 #   make test              every test that needs no torch                       make test ORACLE=1   and those that do
 #   make lint              style, types, import table, a test file for each source file
 #   make bench             raygrad beside torch, HIPS autograd and bare Ray, in one run
@@ -29,11 +30,14 @@ BENCH_ENV := .venv/installed+bench+demo+oracle+ray
 RUN_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 RAY_USAGE_STATS_ENABLED=0 \
 	RAY_AUTH_MODE=disabled RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo seismic test lint bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(DEMO_ENV)
 	$(RUN_ENV) $(BIN)/python examples/digits.py --on $(ON) $(ARGS)
+
+seismic: $(DEMO_ENV)
+	$(RUN_ENV) $(BIN)/python examples/seismic/invert.py --on $(ON) --out build/seismic $(ARGS)
 
 test: $(TEST_ENV)
 	$(RUN_ENV) $(BIN)/python tests/no_process_left.py $(BIN)/pytest $(if $(oracle),,-m "not oracle") $(ARGS)

@@ -1,0 +1,132 @@
+"""Full-waveform inversion: find the velocity of the ground from seismograms, on one machine or on a Ray cluster.
+
+    make seismic                                    in this process
+    make seismic ON=ray                             on a local Ray, in two worker processes: the same misfits
+    python examples/seismic/invert.py --on ray --workers 8 --shots 24
+    python examples/seismic/invert.py --address ray:HOST:PORT --workers 32
+
+The wave solver is plain NumPy (`acoustics.py`), its adjoint is written by hand; `Seismogram` makes a node of the two.
+What is before it (from velocity to what the solver takes) and after it (the misfit) is ordinary autograd code. Shots
+are branches of one graph: forward and backward of each run on some worker, and what a forward keeps for its backward
+stays where it was made. This process reads one number per iteration.
+"""
+
+# ruff: noqa: E402 - BLAS reads the number of its threads when NumPy is imported
+
+from __future__ import annotations
+
+import os
+
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import argparse
+import time
+from pathlib import Path
+
+import acoustics
+import numpy as np
+from experiment import FASTEST, INSIDE, SLOWEST, Ground, blurred, courant, ground, survey
+from rich.console import Console
+
+import raygrad as rg
+
+STEP, FADING, MOMENTUM = 12.0, 0.97, 0.8
+"""Metres per second of the largest change in the first iteration; how that shrinks; what is kept of the last change."""
+
+
+class Seismogram(rg.autograd.Function):
+    """What the receivers of one shot record: (nz, nx) -> (nt, receivers)."""
+
+    @staticmethod
+    def forward(ctx, m, shot):
+        traces, ctx.kept = acoustics.solve(m.numpy(), shot)
+        ctx.save_for_backward(m)
+        ctx.shot = shot
+        return rg.from_numpy(traces)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (m,) = ctx.saved_tensors
+        return rg.from_numpy(acoustics.adjoint(m.numpy(), ctx.shot, ctx.kept, grad.numpy())), None
+
+    @staticmethod
+    def infer(m, shot):
+        """Say what forward returns, so that recording the first shot need not wait for it to run."""
+        return (len(shot.wavelet), len(shot.receivers)), m.dtype
+
+
+def direction(grad):
+    """Hook of the velocity: its gradient smoothed, as a share of its largest value. It runs on a worker."""
+    smooth = blurred(grad.numpy(), 5)
+    return rg.from_numpy(smooth / np.abs(smooth).max())
+
+
+def misfit(velocity, shots, observed):
+    """Return half the sum of the squared differences between what is and what would be recorded."""
+    m = courant(velocity)
+    residuals = [Seismogram.apply(m, shot) - seen for shot, seen in zip(shots, observed, strict=True)]
+    return rg.stack([0.5 * (residual * residual).sum() for residual in residuals]).sum()
+
+
+def invert(session: rg.Session, world: Ground, shots, iterations: int, console: Console):
+    """Return the velocity found, the misfit before each iteration, and the plan of an iteration."""
+    true = courant(rg.tensor(world.true))
+    observed = [Seismogram.apply(true, shot) for shot in shots]  # stays on the workers: nobody reads it here
+    velocity = rg.tensor(world.start, requires_grad=True)
+    velocity.register_hook(direction)
+    optimizer = rg.optim.SGD([velocity], lr=STEP, momentum=MOMENTUM)
+    history: list[float] = []
+    plan = None
+    for number in range(iterations):
+        optimizer.zero_grad()
+        loss = misfit(velocity, shots, observed)
+        if number == 1:  # the first one measured what things cost
+            with session.deferred():
+                loss.backward()
+            plan = session.explain()
+        else:
+            loss.backward()  # forward and backward of all shots are sent off as one graph
+        optimizer.step()
+        with rg.no_grad():
+            velocity.clamp_(SLOWEST, FASTEST)
+        history.append(loss.item())  # waits: the one number that comes back
+        console.print(f"iteration {number + 1:2}   misfit {history[-1]:.6f}   {history[-1].hex()}")
+        for group in optimizer.param_groups:
+            group["lr"] *= FADING
+    return velocity.detach().numpy(), history, plan
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Find the velocity of the ground from seismograms.")
+    parser.add_argument("--on", choices=["local", "ray"], default="local", help="where to run")
+    parser.add_argument("--address", help="an address instead, such as ray:HOST:PORT")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--shots", type=int, default=8)
+    parser.add_argument("--iterations", type=int, default=25)
+    parser.add_argument("--out", type=Path, help="a folder for pictures of the velocity, the misfit and the plan")
+    options = parser.parse_args()
+    console = Console(highlight=False)
+    world, shots = ground(), survey(options.shots)
+    start = time.perf_counter()
+    with rg.Session(options.address or options.on, workers=options.workers) as session:
+        found, history, plan = invert(session, world, shots, options.iterations, console)
+    seconds = time.perf_counter() - start
+
+    def off(velocity):
+        return float(np.sqrt(np.mean((velocity - world.true)[INSIDE] ** 2)))
+
+    lens = float(found[36:45, 61:70].mean())
+    console.print(f"\n{len(shots)} shots, {options.workers} workers, {seconds:.1f} s")
+    console.print(f"misfit           {history[0]:.4f} -> {history[-1]:.4f}")
+    console.print(f"error, rms       {off(world.start):.0f} -> {off(found):.0f} m/s")
+    console.print(f"lens             {world.start[36:45, 61:70].mean():.0f} -> {lens:.0f} m/s, in truth 2100 m/s")
+    if options.out:
+        from pictures import save
+
+        for path in save(options.out, world, found, shots, history, plan):
+            console.print(f"written          {path}")
+
+
+if __name__ == "__main__":
+    main()
