@@ -194,6 +194,7 @@ class Driver:
             self._runs[submission.run] = _Run(planned, externals, dict(planned.plan.kept))
             sources = [None if isinstance(one, Given) else (one.run, one.value) for one in externals]
             self._tell(run_submitted(planned.plan, at=self._clock(), run=submission.run, sources=sources))
+            self._flush_unpins()
             self.planner.reconsider()  # while the workers run
             return planned
 
@@ -207,8 +208,9 @@ class Driver:
             residency = tuple([_residency(self._locate(external)) for external in submission.externals])
             return self.planner.plan(submission.graph, residency, submission.key), residency
 
-    def poll(self, timeout: float = 0.0) -> None:
+    def poll(self, timeout: float = 0.0, *, submits: bool = False) -> None:
         """Handle what has arrived, waiting up to `timeout` seconds for something to arrive; report to the listener.
+        Who `submits` next lets what is to be unpinned go along with the calls of that.
 
         Raises:
             KeyboardInterrupt: it came while this thread waited, or ran a segment.
@@ -220,6 +222,8 @@ class Driver:
                     arrived = self.executor.poll(timeout)
                     with self._lock:
                         self._take(arrived, awaited=timeout > 0)
+                        if not submits:
+                            self._flush_unpins()
             finally:
                 self._waiter.release()
                 with self._news:
@@ -335,7 +339,6 @@ class Driver:
                     self._running.pop(worker, None)
                     self._unpins.pop(worker, None)
                     self._tell(WorkerLostEvent(at=self._clock(), worker=worker, reason=reason))
-        self._flush_unpins()
 
     def _returned(self, record: Record, seconds: float = 0.0, *, awaited: bool = False) -> None:
         at = self._clock()

@@ -287,6 +287,42 @@ def test_a_lost_worker_takes_along_what_was_pinned_there(open_session: Callable[
     assert session.log.failures[second][1] == "worker lost: worker 1 (killed)"
 
 
+class Counting(InProcessExecutor):
+    """Notes what is unpinned by a call of its own, and what along with the call of a segment."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.alone: list[int] = []
+        self.along: list[int] = []
+
+    def unpin(self, worker: int, values: Any) -> None:
+        self.alone.append(worker)
+        super().unpin(worker, values)
+
+    def start(self, work: Any) -> None:
+        if work.call.unpin:
+            self.along.append(work.worker)
+        super().start(work)
+
+
+def test_what_is_unpinned_before_a_submission_goes_along_with_its_calls(open_session: Callable[..., Any], graphs: Any):
+    executor = Counting(2)
+    session = open_session(executor)
+    g = graphs(shape=BIG)
+    pinned = [g.mul(0, 0, pin=0), g.mul(0, 0, pin=1)]
+    g.keep(*pinned)
+    run = session.submit(g.graph(), np.ones(BIG))
+    session.wait(run)
+    session.driver.drop([(run, value) for value in pinned])
+    session.driver.poll(submits=True)
+    assert executor.alone == []
+    h = graphs(shape=BIG)
+    h.keep(h.mul(0, 0, pin=1))
+    session.wait(session.submit(h.graph(), np.ones(BIG)))
+    assert executor.along == [1]
+    assert executor.alone == [0]  # nothing was submitted to that one
+
+
 # ---- waiting --------------------------------------------------------------------------------------------------------
 
 

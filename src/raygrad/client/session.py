@@ -294,6 +294,7 @@ class Session:
             recorder.records.clear()
             recorder.forget_code()
             if not records:
+                self.poll()
                 return
             submission = self._graphs.submission(number, records, recorder.demands, open_ended=open_ended)
             learns: dict[int, NodeRecord] = {}
@@ -347,9 +348,11 @@ class Session:
         self.last_run.alone = alone
 
     def settle(self) -> int:
-        """Take in what has arrived, raise what went wrong, and return the number of the next run."""
+        """Take in what has arrived, raise what went wrong, and return the number of the next run, which is submitted
+        next if there is anything to run."""
         self._drop()
-        self.poll()
+        self._collector.look()
+        self._driver.poll(submits=True)
         self._raise_errors()
         return next(self._numbers)
 
