@@ -93,8 +93,8 @@ class Function(Members, metaclass=FunctionMeta):
     """The base of user-written differentiable operations.
 
     Subclasses give a static `forward`, with or without `setup_context`, and a static `backward` (or `vjp`, the same
-    under its other name), and are used through `apply`. In a session, `infer(*specs)` may state the outputs' specs
-    without running (H3).
+    under its other name), and are used through `apply`. In a session, `infer(*specs)` may state the outputs without
+    running (H3): each as (shape, dtype), or as (shape, dtype, differentiable); None leaves it to a run.
     """
 
     forward = staticmethod(unwritten_forward)

@@ -16,6 +16,7 @@ for name, value in {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "JAX_PLATFORMS": "cpu",  # of workers, too: they inherit it
 }.items():
     os.environ.setdefault(name, value)
 

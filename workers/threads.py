@@ -43,6 +43,15 @@ def release_blas(threads: int) -> None:
         _apply()
 
 
+def limit_in_force() -> int | None:
+    """Return how many threads numerical libraries may use in this process now; None: as many as they like.
+
+    For libraries with threads of their own that no controller here knows (torch).
+    """
+    with _lock:
+        return min(_holders, default=None)
+
+
 def _apply() -> None:
     for library, before in _before:
         wanted = min(_holders) if _holders else before

@@ -1,7 +1,7 @@
 """raygrad: autograd graphs of PyTorch-style Functions over NumPy and CuPy arrays, run in process or on a Ray cluster.
 
 Rules of this file: the public names and where each lives; nothing is imported before it is asked for, so that
-`import raygrad` loads no room, no ray, no cupy and no torch.
+`import raygrad` loads no room, no ray, no cupy, no torch and no jax.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_SUBMODULES = tuple("amp autograd client errors fft func functional linalg nn optim proto scheduler workers".split())
+_SUBMODULES = tuple(
+    "amp autograd client errors fft func functional interop linalg nn optim proto scheduler workers".split()
+)
 
 _HOMES = {
     "Session": "raygrad.client.session",
@@ -46,7 +48,7 @@ _HOMES = {
     ),
 }
 
-__all__ = [*_HOMES, *"amp autograd errors fft func functional linalg nn optim".split()]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, *"amp autograd errors fft func functional interop linalg nn optim".split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from raygrad import fft as fft
     from raygrad import func as func
     from raygrad import functional as functional
+    from raygrad import interop as interop
     from raygrad import linalg as linalg
     from raygrad import nn as nn
     from raygrad import optim as optim

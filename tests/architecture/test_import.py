@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import raygrad
 
 ROOMS = ("autograd", "scheduler", "workers", "proto", "report")
-HEAVY = ("ray", "cupy", "torch", "sklearn", "rich", "jinja2", "autograd")
+HEAVY = ("ray", "cupy", "torch", "jax", "sklearn", "rich", "jinja2", "autograd")
 
 
 def modules_after(statement: str) -> set[str]:
@@ -61,7 +63,7 @@ def test_import_costs_at_most_60_ms_more_than_numpy():
 @pytest.mark.slow
 def test_using_tensors_loads_no_backend():
     held = modules_after("import raygrad\nraygrad.tensor([1.0], requires_grad=True).sum().backward()")
-    assert not {"ray", "cupy", "torch"} & held
+    assert not {"ray", "cupy", "torch", "jax"} & held
 
 
 @pytest.mark.slow
@@ -72,3 +74,25 @@ def test_a_session_loads_no_renderer_until_something_is_rendered():
     held = modules_after(run + report)
     assert "raygrad.report.run_report" in held
     assert not {"rich", "jinja2"} & held
+
+
+@pytest.mark.slow
+def test_the_interop_room_loads_no_framework_until_a_node_is_made():
+    held = modules_after("import raygrad\nraygrad.interop.torch.TorchFunction, raygrad.interop.jax.JaxFunction")
+    assert "raygrad.interop.jax_runtime" in held
+    assert not {"torch", "jax", "jaxlib"} & held
+
+
+def test_frameworks_are_loaded_on_request_in_one_place():
+    """`lint-imports` sees import statements; this sees those inside functions, and imports by name, too."""
+    root = Path(raygrad.__file__).parent
+    named = re.compile(
+        r"""^\s*(import|from)\s+(torch|jax|jaxlib)\b|(import_module|__import__)\(\s*["'](torch|jax|jaxlib)""",
+        re.MULTILINE,
+    )
+    assert named.search("    import torch\n")
+    assert named.search('import_module("jax")')
+    sources = {str(path.relative_to(root)): path.read_text() for path in root.rglob("*.py")}
+    assert not [name for name, text in sources.items() if named.search(text)]
+    asking = {name for name, text in sources.items() if "from .backends import load" in text}
+    assert {name.split("/")[0] for name in asking} == {"interop"}

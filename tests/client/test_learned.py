@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.recording import Fixed
 from raygrad.errors import GraphError
 
 
@@ -88,3 +89,68 @@ def test_an_infer_that_does_not_hold_is_told_so(session: Any) -> None:
     y = Wrong.apply(rg.tensor([1.0, 2.0]))
     with pytest.raises(GraphError, match="infer said that its outputs are"):
         y.numpy()
+
+
+class Told(Fixed):
+    """Plain data that a Function returns beside its tensors."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Told) and self.text == other.text
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Telling(rg.autograd.Function):
+    """Says beforehand all that it returns: a tensor, one without gradient, and plain data."""
+
+    said = "text"
+
+    @classmethod
+    def infer(cls, x: Any) -> Any:
+        return (x.shape, x.dtype), (x.shape, x.dtype, False), Told(cls.said)
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        count = x * 0.0
+        ctx.mark_non_differentiable(count)
+        return x * 2.0, count, Told("text")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0] * 2.0
+
+
+def test_an_infer_may_tell_what_has_no_gradient_and_what_is_no_tensor(session: Any) -> None:
+    for _ in range(2):
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+        twice, count, told = Telling.apply(x)
+        assert told == Told("text")
+        assert (twice.requires_grad, count.requires_grad) == (True, False)
+        assert session.last_run is None or not session.resolved
+        twice.sum().backward()
+        assert x.grad.numpy().tolist() == [2.0, 2.0]
+
+
+def test_plain_data_that_an_infer_told_wrongly_is_an_error() -> None:
+    class Wrong(Telling):
+        said = "another text"
+
+    session = rg.Session(workers=1)
+    with pytest.raises(GraphError, match="infer said"), session:
+        Wrong.apply(rg.tensor([1.0], requires_grad=True))[0].sum().backward()
+    session.close(discard=True)
+
+
+def test_an_infer_may_leave_it_to_a_run(session: Any) -> None:
+    class Unsure(Telling):
+        @classmethod
+        def infer(cls, x: Any) -> Any:
+            return None
+
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    Unsure.apply(x)[0].sum().backward()
+    assert x.grad.numpy().tolist() == [2.0, 2.0]
+    assert list(session.resolved) == ["Unsure"]

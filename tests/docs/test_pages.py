@@ -11,11 +11,28 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-PAGES = ("functions", "amp", "registry", "grad_factor", "nested_io", "sessions", "compile", "explain", "costs")
+PAGES = (
+    "functions",
+    "amp",
+    "registry",
+    "grad_factor",
+    "nested_io",
+    "sessions",
+    "compile",
+    "explain",
+    "costs",
+    "interop",
+)
+
+
+NEEDS = {"interop": ("torch", "jax")}
+"""What else a page's examples import."""
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_print_what_the_page_says(page: str, tmp_path: Path) -> None:
+    for framework in NEEDS.get(page, ()):
+        pytest.importorskip(framework, reason=f"this page needs {framework}: pip install 'raygrad[{framework}]'")
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), flags=re.DOTALL)
     said = re.findall(r"^ *print\(.*\) +# (.*)$", "".join(blocks), flags=re.MULTILINE)
     assert said

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import LibController, ThreadpoolController
 
-from raygrad.workers.threads import limit_blas, release_blas
+from raygrad.workers.threads import limit_blas, limit_in_force, release_blas
 
 
 @pytest.fixture
@@ -39,3 +39,14 @@ def test_of_two_sessions_the_smaller_limit_counts_and_the_last_restores(library:
 def test_releasing_what_is_not_in_force_is_an_error():
     with pytest.raises(ValueError, match="not in list"):
         release_blas(99)
+
+
+def test_the_limit_in_force_is_told_to_libraries_with_threads_of_their_own():
+    assert limit_in_force() is None
+    limit_blas(3)
+    limit_blas(2)
+    assert limit_in_force() == 2
+    release_blas(2)
+    assert limit_in_force() == 3
+    release_blas(3)
+    assert limit_in_force() is None

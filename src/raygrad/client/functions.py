@@ -172,9 +172,8 @@ def _resolve(
             recorder.records.remove(record)
         raise
     recorder.session.wait_for(record, lambda: learning.learned is not None)
-    if not hasattr(cls, "infer"):
-        waits, seconds = recorder.session.resolved.get(cls.__name__, (0, 0.0))
-        recorder.session.resolved[cls.__name__] = (waits + 1, seconds + time.monotonic() - started)
+    waits, seconds = recorder.session.resolved.get(cls.__name__, (0, 0.0))
+    recorder.session.resolved[cls.__name__] = (waits + 1, seconds + time.monotonic() - started)
     known = shown(recorder, learning.learned)
     # objects are fetched at each apply: never remembered
     if all(entry.dtype is not None or number in known.fixed for number, entry in enumerate(known.outputs)):
@@ -269,7 +268,8 @@ def _node(
     saved_outputs: dict[int, Pending] = _NONE
     if known.saved_outputs is None or known.saved_outputs:
         saved_outputs = {}
-        for j in range(len(values)) if known.saved_outputs is None else known.saved_outputs:
+        places = range(len(values)) if known.saved_outputs is None else known.saved_outputs
+        for j in [j for j in places if known.outputs[j].dtype is not None]:
             value = saved_outputs[j] = values[j]
             value.record.claimed(value.index)
     edges: list[Any] = []

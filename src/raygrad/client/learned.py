@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from raygrad.autograd.dtypes import is_differentiable
+from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
 from raygrad.proto.graph import KIND_OBJECT, Spec
 from raygrad.proto.program import Learned
@@ -68,23 +69,36 @@ class Learning:
         self.undefined: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
-def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Known:
-    """Return what the Function's `infer(*specs)` says: one (shape, dtype) or a tuple of them."""
+def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Known | None:
+    """Return what the Function's `infer(*specs)` says: one output or a tuple of them, each as (shape, dtype), as
+    (shape, dtype, differentiable), or, if it is no tensor, as the `Fixed` that it is. None: only running tells."""
     specs = [Spec("array", a.shape, a.dtype.name) if isinstance(a, Tensor) else a for a in args]
     said = cls.infer(*specs)
-    many = not (len(said) == 2 and not isinstance(said[1], tuple | list))
-    metas = list(said) if many else [said]
+    if said is None:
+        return None
+    many = not (len(said) == 2 and not isinstance(said[1], tuple | list | Fixed))
+    entries: list[SpecEntry] = []
+    flows: list[bool] = []
+    fixed: dict[int, Any] = {}
     try:
-        entries = tuple(
-            recorder.entry(spec_of_array(tuple(int(n) for n in shape), np.dtype(dtype).name)) for shape, dtype in metas
-        )
+        for number, one in enumerate(said if many else [said]):
+            if isinstance(one, Fixed):
+                fixed[number] = one
+                entries.append(recorder.entry(Spec(KIND_OBJECT)))
+                flows.append(False)
+                continue
+            shape, dtype, *flowing = one
+            known = np.dtype(dtype)
+            entries.append(recorder.entry(spec_of_array(tuple(int(n) for n in shape), known.name)))
+            flows.append(is_differentiable(known) and all(flowing))
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"{cls.__name__}.infer must return (shape, dtype), or a tuple of such pairs for several outputs; "
             f"got {said!r}"
         ) from error
-    flows = tuple(is_differentiable(entry.dtype) for entry in entries)  # type: ignore[arg-type]
-    return Known(None, entries, flows, (-1,) * len(entries), None, None, many, True, origins=((),) * len(entries))
+    outputs, count = tuple(entries), len(entries)
+    made = Known(None, outputs, tuple(flows), (-1,) * count, None, None, many, True, origins=((),) * count)
+    return made._replace(fixed=fixed) if fixed else made
 
 
 def shown(recorder: SessionRecorder, learned: Learned) -> Known:

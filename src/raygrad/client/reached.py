@@ -18,6 +18,7 @@ import numpy as np
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import SessionError
+from raygrad.interop.node import Foreign
 from raygrad.optim.optimizer import Optimizer
 from raygrad.workers.likeness import Watch, global_names
 from raygrad.workers.pickling import imports_alike
@@ -151,9 +152,9 @@ class Reached:
         return [*cls.__bases__, *cls.__dict__.values()]
 
     def _attributes(self, value: Any) -> list[Any]:
-        """Return the attributes of an instance of a class of the user's, or of an optimiser."""
+        """Return the attributes of an instance of a class of the user's, of an optimiser, or of an interop node."""
         cls = cast("type[Any]", type(value))
-        if imports_alike(cls.__module__) and not isinstance(value, Optimizer | SimpleNamespace):
+        if imports_alike(cls.__module__) and not isinstance(value, Foreign | Optimizer | SimpleNamespace):
             return [getattr(value, "__wrapped__", None)] if callable(value) else []
         found: list[Any] = [cls]
         attributes: Any = getattr(value, "__dict__", None)

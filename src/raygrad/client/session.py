@@ -457,11 +457,14 @@ class Session:
         found = shown(self._recorder, learned)
         said = [(entry.spec.shape, entry.spec.dtype) for entry in learning.inferred.outputs]
         was = [(entry.spec.shape, entry.spec.dtype) for entry in found.outputs]
-        if said == was:
+        if said == was and learning.inferred.fixed == found.fixed:
             self.known[learning.key] = found
         else:
             self._errors.append(
-                GraphError(f"a Function's infer said that its outputs are {said}, but its forward returned {was}")
+                GraphError(
+                    f"a Function's infer said that its outputs are {[*said, *learning.inferred.fixed.values()]}, but "
+                    f"its forward returned {[*was, *found.fixed.values()]}"
+                )
             )
 
     def _conducted(self, fn: str, conduct: int) -> None:

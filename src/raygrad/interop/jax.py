@@ -1,0 +1,83 @@
+"""JAX functions as Function nodes: `raygrad.interop.jax.function`.
+
+Rules of this file: what users call, at the client. Parameters are arguments, as in JAX: nested tensors of raygrad.
+Running is `jax_runtime`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from raygrad.autograd.tensor import Tensor
+from raygrad.workers.shipping import pickle_value
+
+from .backends import load
+from .jax_runtime import JaxRuntime, JaxSource, refuse_wide
+from .node import Foreign, ForeignFunction, Runtime, made
+
+
+def function(
+    f: Callable[..., Any], *, recompute: bool = False, jit: bool = True, x64: bool | None = None
+) -> JaxFunction:
+    """Return a function of JAX arrays as something that is called with raygrad's tensors.
+
+    It is taken as it is now, with what it captures: that has no gradient. Random numbers are JAX's own affair: give it
+    a seed in a tensor (`rg.randint(0, 2**31 - 1, ())`) for `jax.random.key(seed)`.
+
+    Args:
+        f: a function that returns arrays for arrays, in lists, tuples, named tuples and dicts.
+        recompute: keep nothing of a forward but its inputs, and run it again in backward, anywhere. Otherwise JAX's
+            residuals stay on the worker that ran forward, and backward runs there.
+        jit: compile it. Without, it may look at values, and each call is traced anew.
+        x64: whether JAX has numbers of 64 bits while it runs. None: if an argument is of float64 or complex128, or JAX
+            is configured so in this process.
+
+    Raises:
+        BackendUnavailable: JAX is not installed.
+        TypeError: no function; something that cannot be copied to a worker.
+    """
+    load("jax")
+    if isinstance(f, type) or not callable(f):
+        raise TypeError(f"raygrad.interop.jax.function takes a function of arrays, got {f!r}")
+    name = str(getattr(f, "__name__", None) or type(f).__name__)
+    return JaxFunction(JaxSource(f, name if name.isidentifier() else "jax_function", jit), recompute, x64)
+
+
+class JaxFunction(Foreign):
+    """A JAX function that is called with raygrad's tensors; made by `function`."""
+
+    def __init__(self, source: JaxSource, recompute: bool, x64: bool | None) -> None:
+        super().__init__()
+        self._x64 = x64
+        self._class = made(_JaxNode, source.name, pickle_value(source), recompute)
+
+    @property
+    def function_class(self) -> type[ForeignFunction]:
+        """The Function that is applied."""
+        return self._class
+
+    def _own(self) -> list[Tensor]:
+        return []
+
+    def _options(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+        if self._x64 is False:
+            refuse_wide(self._class.__name__, [tensor.dtype for tensor in tensors])
+        if self._x64 is not None:
+            return (self._x64,)
+        wide = any(tensor.dtype.name in ("float64", "complex128") for tensor in tensors)
+        return (wide or bool(load("jax").config.jax_enable_x64),)
+
+    def _refusal(self, leaf: Any) -> str | None:
+        if isinstance(leaf, load("jax").core.Tracer):
+            return (
+                "an argument is traced by JAX: a node cannot stand inside jax.jit or jax.grad; call the JAX function "
+                "itself there"
+            )
+        return None
+
+
+class _JaxNode(ForeignFunction):
+    @staticmethod
+    def open_payload(payload: bytes) -> Runtime:
+        return JaxRuntime(payload)

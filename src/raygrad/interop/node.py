@@ -1,0 +1,299 @@
+"""The Function over code of another framework, and what users call: the same for every framework.
+
+Rules of this file: tensors of raygrad on one side, arrays on the other; what the framework does with these is its
+`Runtime`'s. A node is a pure function of its tensors and its call: parameters, buffers and seeds are among its inputs.
+What the framework keeps of a forward (its graph) is a convenience that may be gone: then backward runs forward again,
+on the inputs, which are what is saved. So a context can always travel, and be made again.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, ClassVar, Final, NamedTuple, cast
+
+import numpy as np
+
+from raygrad.autograd.batched import innermost
+from raygrad.autograd.creation import as_tensor
+from raygrad.autograd.function import Function
+from raygrad.autograd.modes import state
+from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.trees import Structure
+from raygrad.errors import AutogradError
+
+from .calls import CALLS_KEPT, Call, Kind, Outcome, decoded, encoded, identity_of, taken_apart
+
+RUNTIMES_KEPT: Final = 256
+"""Code that is kept opened per process: of programs that make new nodes without end, the last ones."""
+
+Array = np.ndarray[Any, Any]
+
+
+class Ran(NamedTuple):
+    """What a run gave: arrays, how they nest, and what the framework keeps for the gradient."""
+
+    arrays: list[Array]
+    outcome: Outcome
+    kept: Any
+
+
+class Runtime(ABC):
+    """Code of a framework, opened in this process."""
+
+    @abstractmethod
+    def run(self, call: Call, arrays: Sequence[Array], needs: Sequence[int]) -> Ran:
+        """Run the code, or the derivative that `call` asks for.
+
+        Args:
+            call: what to run, and how the arrays nest.
+            arrays: never written to.
+            needs: the arrays whose gradients may be asked for; none: nothing is kept.
+        """
+
+    @abstractmethod
+    def vjp(
+        self, kept: Any, wanted: Sequence[int], cotangents: Sequence[Array | None], retain: bool
+    ) -> list[Array | None]:
+        """Return the gradients of the `wanted` inputs of the run that kept `kept`; None for what has no influence.
+
+        Args:
+            kept: from a run.
+            wanted: positions among the `needs` of that run.
+            cotangents: one per array that it gave, None for zero.
+            retain: whether another call with the same `kept` is to work.
+        """
+
+    @abstractmethod
+    def infer(self, call: Call, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> tuple[list[Any], Outcome]:
+        """Return the (shape, dtype) of each array that a run would give, and how they nest, without running.
+
+        Raises:
+            Exception: of any kind, where only running tells.
+        """
+
+
+class Held:
+    """What a framework keeps of a run; of a context that travels it stays behind."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, kept: Any = None) -> None:
+        self.kept = kept
+
+    def __reduce__(self) -> Any:
+        return Held, ()
+
+
+class ForeignFunction(Function):
+    """The Function of every interop node; each piece of code has a class of its own, which carries it as bytes."""
+
+    payload: ClassVar[bytes] = b""
+    """The code, for `open_payload`."""
+    key: ClassVar[str] = ""
+    """Names the payload."""
+    recompute: ClassVar[bool] = False
+
+    @staticmethod
+    def open_payload(payload: bytes) -> Runtime:
+        """Return the runtime of a payload: each framework has its own."""
+        raise NotImplementedError("a ForeignFunction is made by raygrad.interop.torch.function or .jax.function")
+
+    @classmethod
+    def runtime(cls) -> Runtime:
+        """Return the code, opened once per process."""
+        found = _opened.get(cls.key)
+        if found is None:
+            with _lock:
+                found = _opened.get(cls.key)
+                if found is None:
+                    found = _opened[cls.key] = cls.open_payload(cls.payload)
+                    if len(_opened) > RUNTIMES_KEPT:
+                        _opened.popitem(last=False)
+        return found
+
+    @classmethod
+    def infer(cls, code: bytes, *specs: Any) -> Any:
+        """Return the specs of what comes out and how it nests, or None where only running tells (H3)."""
+        call = decoded(code)
+        try:
+            metas, outcome = cls.runtime().infer(call, [(spec.shape, np.dtype(spec.dtype)) for spec in specs])
+        except Exception:  # code that looks at values, or that is wrong: running it will tell which
+            return None
+        fresh = len(metas) - outcome.state
+        told = [(*meta, number < fresh) for number, meta in enumerate(metas)]
+        return (*told, outcome)
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Apply the code to a call and tensors.
+
+        Raises:
+            RuntimeError: inside vmap, which is not built for it.
+        """
+        if state.here.batches and innermost([arg for arg in args if isinstance(arg, Tensor)]) is not None:
+            raise AutogradError(
+                f"{cls.__name__}: vmap over code of another framework is not built (nor jacobians and hessians, which "
+                "use it): give it the whole batch, and map inside it (torch.func.vmap, jax.vmap)"
+            )
+        return super().apply(*args, **kwargs)
+
+    @staticmethod
+    def forward(ctx: Any, code: bytes, *tensors: Tensor) -> tuple[Any, ...]:
+        """Run the code, or a derivative of it, on tensors; the last output says how the others nest."""
+        cls: type[ForeignFunction] = ctx._function
+        needs: tuple[int, ...] = ()
+        if ctx.requires_grad:
+            needs = tuple([i for i, wanted in enumerate(ctx.needs_input_grad[1:]) if wanted])
+        ran = cls.runtime().run(decoded(code), [_array(tensor) for tensor in tensors], needs)
+        outputs = [Tensor.made(array) for array in ran.arrays]
+        ctx.set_materialize_grads(False)
+        ctx.code, ctx.needs, ctx.held = code, needs, Held(None if cls.recompute else ran.kept)
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+        if ran.outcome.state:
+            ctx.mark_non_differentiable(*outputs[len(outputs) - ran.outcome.state :])
+        return (*outputs, ran.outcome)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        """Return the gradients of the tensors: by what the framework kept, or, if they are to be differentiated, by
+        applying this Function to the derivative."""
+        tensors: tuple[Tensor, ...] = ctx.saved_tensors
+        cls: type[ForeignFunction] = ctx._function
+        cotangents = grads[:-1]
+        wanted = [i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed]
+        out: list[Any] = [None] * (1 + len(tensors))
+        if not wanted or all(grad is None for grad in cotangents):
+            return tuple(out)
+        if state.here.grad:
+            given = [grad is not None for grad in cotangents]
+            call = decoded(ctx.code).above(Kind.VJP, len(tensors), wanted, given)
+            found = applied(cls, call, [*tensors, *[grad for grad in cotangents if grad is not None]])
+        else:
+            arrays = [None if grad is None else _array(grad) for grad in cotangents]
+            found = cls._pulled_back(ctx, tensors, wanted, arrays)
+        for position, gradient in zip(wanted, found, strict=True):
+            out[1 + position] = gradient
+        return tuple(out)
+
+    @classmethod
+    def _pulled_back(
+        cls, ctx: Any, tensors: Sequence[Tensor], wanted: Sequence[int], cotangents: Sequence[Array | None]
+    ) -> list[Tensor | None]:
+        held: Held = ctx.held
+        task = state.task
+        retain = task is None or task.retain
+        kept, runtime = held.kept, cls.runtime()
+        if kept is None:
+            kept = runtime.run(decoded(ctx.code), [_array(tensor) for tensor in tensors], ctx.needs).kept
+            retain = False
+        elif not retain:
+            held.kept = None
+        found = runtime.vjp(kept, wanted, cotangents, retain)
+        return [None if gradient is None else Tensor.made(gradient) for gradient in found]
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Return the tangents of the outputs: this Function, applied to the derivative."""
+        tensors = ctx.saved_tensors
+        carrying = [i for i, tangent in enumerate(tangents[1:]) if tangent is not None]
+        call = decoded(ctx.code).above(Kind.JVP, len(tensors), carrying)
+        return (*applied(ctx._function, call, [*tensors, *[tangents[1 + i] for i in carrying]]), None)
+
+
+_lock = threading.RLock()
+_opened: OrderedDict[str, Runtime] = OrderedDict()
+
+
+def _array(tensor: Tensor) -> Array:
+    array: Array = tensor.read()
+    return array if all(array.strides) or not array.size else array.copy(order="C")  # frameworks take no expansions
+
+
+def applied(cls: type[ForeignFunction], call: Call, tensors: Sequence[Tensor]) -> Any:
+    """Apply a node's Function to a call and return what came out, nested."""
+    *outputs, outcome = cls.apply(encoded(call), *tensors)
+    return outcome.rebuilt(outputs)
+
+
+def made(base: type[ForeignFunction], name: str, payload: bytes, recompute: bool) -> type[ForeignFunction]:
+    """Return the Function class of a piece of code."""
+    members: dict[str, Any] = {
+        "__module__": base.__module__,
+        "payload": payload,
+        "key": blake2b(base.__name__.encode() + payload, digest_size=16).hexdigest(),
+        "recompute": recompute,
+        "pinned": not recompute,
+    }
+    return cast("Any", type(base))(name, (base,), members)
+
+
+class Calls:
+    """The ways in which something was called, as bytes."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, bytes] = {}
+
+    def code(self, structure: Structure, leaves: tuple[Any, ...], own: int, options: tuple[Any, ...]) -> bytes:
+        """Return a call, encoded."""
+        try:
+            key = (structure, tuple([identity_of(leaf) for leaf in leaves]), own, options)
+            found = self._known.get(key)
+        except TypeError:  # a constant that is not hashable may change between two calls
+            return encoded(Call(structure, leaves, own, options))
+        if found is None:
+            if len(self._known) >= CALLS_KEPT:
+                self._known.clear()
+            found = self._known[key] = encoded(Call(structure, leaves, own, options))
+        return found
+
+
+class Foreign(ABC):
+    """What users call: code of another framework as a node of their graphs."""
+
+    def __init__(self) -> None:
+        self._calls = Calls()
+
+    @property
+    @abstractmethod
+    def function_class(self) -> type[ForeignFunction]:
+        """The Function that is applied, for `explain`, `gradcheck` and costs by name."""
+
+    @abstractmethod
+    def _own(self) -> list[Tensor]:
+        """Return the tensors that come before the arguments."""
+
+    def _options(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+        return ()
+
+    def _keep_state(self, tensors: Sequence[Tensor]) -> None:
+        """Take the new values of buffers; without any, there is nothing to do."""
+        return
+
+    @abstractmethod
+    def _refusal(self, leaf: Any) -> str | None:
+        """Return why an argument is not taken, None if it is."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply the code. Tensors may be anywhere in lists, tuples, named tuples and dicts; arrays become tensors
+        without gradient; all else is given as it is, and is part of the program."""
+        tensors, structure, leaves = taken_apart((args, kwargs), _is_array)
+        for leaf in (*tensors, *leaves):
+            why = self._refusal(leaf)
+            if why:
+                raise TypeError(f"{self.function_class.__name__}: {why}")
+        given = [leaf if isinstance(leaf, Tensor) else as_tensor(leaf) for leaf in tensors]
+        own = self._own()
+        code = self._calls.code(structure, leaves, len(own), self._options([*own, *given]))
+        *outputs, outcome = self.function_class.apply(code, *own, *given)
+        if outcome.state:
+            self._keep_state(outputs[len(outputs) - outcome.state :])
+        return outcome.rebuilt(outputs)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor | np.ndarray) or (hasattr(leaf, "__dlpack__") and not isinstance(leaf, type))

@@ -1,0 +1,390 @@
+"""Running torch modules and functions inside a node: arrays in, arrays out.
+
+Rules of this file: nothing of raygrad's tensors, and nothing is left behind: the module that runs is a skeleton without
+values, which gets them for each call. What code changes in place is a private copy; buffers of modules in training come
+out as new values; random numbers start from a seed that is an input.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError, DtypeError
+from raygrad.workers.shipping import unpickle_value
+from raygrad.workers.threads import limit_in_force
+
+from .backends import load
+from .calls import Call, Kind, Level, Outcome, list_of, taken_apart
+from .node import Array, Ran, Runtime
+
+
+class Source(NamedTuple):
+    """What travels of a module or function, and what the tensors before its arguments are."""
+
+    code: Any
+    """A module without values, or a function."""
+    is_module: bool
+    name: str
+    parameters: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
+    """Buffers of modules in evaluation."""
+    state: tuple[str, ...] = ()
+    """Buffers of modules in training."""
+    random: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the first tensors are called."""
+        return (*self.parameters, *self.constants, *self.state)
+
+
+class Kept(NamedTuple):
+    """The two ends of torch's own graph."""
+
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
+
+
+class _Opened(threading.local):
+    """Code as one thread has it."""
+
+    source: Source | None = None
+
+
+class TorchRuntime(Runtime):
+    """A module or function, opened in this process; a copy for each thread, since torch swaps values in place."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._torch = load("torch")
+        self._payload = payload
+        self._mine = _Opened()
+        self._changed: dict[Call, frozenset[int]] = {}
+        """Per way to call, what the code changes in place: such tensors are copied first."""
+
+    @property
+    def source(self) -> Source:
+        """The code as this thread has it."""
+        found = self._mine.source
+        if found is None:
+            self._mine.source = found = cast("Source", unpickle_value(self._payload))
+        return found
+
+    # ---- a node -----------------------------------------------------------------------------------------------------
+
+    def run(self, call: Call, arrays: Sequence[Array], needs: Sequence[int]) -> Ran:
+        """Run the code, or a derivative of it; what is kept is torch's graph.
+
+        Raises:
+            AutogradError: it draws random numbers without a seed, or changes parameters in place.
+            TypeError: it returns something that is no dense tensor in memory, or of a dtype that NumPy has not.
+        """
+        torch = self._torch
+        with switches(torch), torch.set_grad_enabled(bool(needs)):
+            tensors = [torch.from_dlpack(array) for array in arrays]
+            for position in needs:
+                tensors[position].requires_grad_()
+            outputs, outcome = self._value(call, len(call.levels), tensors, True)
+            held = [*tensors, *(outputs if needs else ())]  # what torch saved must not change with what is handed out
+            taken = places_of(held)
+            found = [self._array_of(output, taken) for output in outputs]
+            return Ran(found, outcome, Kept(tensors, outputs) if needs else None)
+
+    def vjp(
+        self, kept: Any, wanted: Sequence[int], cotangents: Sequence[Array | None], retain: bool
+    ) -> list[Array | None]:
+        """Return the gradients of a run, by torch's own engine."""
+        torch = self._torch
+        with switches(torch):
+            pairs = [
+                (output, torch.from_dlpack(cotangent))
+                for output, cotangent in zip(kept.outputs, cotangents, strict=True)
+                if cotangent is not None and output.requires_grad
+            ]
+            if not pairs:
+                return [None] * len(wanted)
+            found = torch.autograd.grad(
+                [output for output, _ in pairs],
+                [kept.inputs[position] for position in wanted],
+                [cotangent for _, cotangent in pairs],
+                retain_graph=retain,
+                allow_unused=True,
+            )
+            taken = places_of([cotangent for _, cotangent in pairs])
+            return [None if gradient is None else self._array_of(gradient, taken) for gradient in found]
+
+    def infer(self, call: Call, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> tuple[list[Any], Outcome]:
+        """Return what a run would give, by running on tensors without data."""
+        torch = self._torch
+        with switches(torch), torch.device("meta"), torch.no_grad():
+            tensors = [torch.empty(shape, dtype=getattr(torch, dtype.name)) for shape, dtype in specs]
+            outputs, outcome = self._value(call, len(call.levels), tensors, False)
+        return [(tuple(output.shape), str(output.dtype).removeprefix("torch.")) for output in outputs], outcome
+
+    # ---- derivatives ------------------------------------------------------------------------------------------------
+
+    def _value(self, call: Call, depth: int, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
+        """Return what the code gives, with the first `depth` derivatives taken, as flat tensors."""
+        if not depth:
+            return self._forward(call, tensors, real)
+        level = call.levels[depth - 1]
+        below, beside = list(tensors[: level.inputs]), tensors[level.inputs :]
+        if level.kind is Kind.JVP:
+            return self._pushed_forward(call, depth, level, below, beside, real)
+        torch = self._torch
+        differentiated = depth < len(call.levels) or torch.is_grad_enabled()
+        with torch.enable_grad():
+            for position in level.chosen:
+                if not below[position].requires_grad:
+                    below[position] = below[position].detach().requires_grad_()
+            outputs, _ = self._value(call, depth - 1, below, real)
+            cotangents = iter(beside)
+            pairs = [(output, next(cotangents)) for output, there in zip(outputs, level.given, strict=True) if there]
+            pairs = [(output, cotangent) for output, cotangent in pairs if output.requires_grad]
+            found: list[Any] = [None] * len(level.chosen)
+            if pairs:
+                found = torch.autograd.grad(
+                    [output for output, _ in pairs],
+                    [below[position] for position in level.chosen],
+                    [cotangent for _, cotangent in pairs],
+                    create_graph=differentiated,
+                    allow_unused=True,
+                )
+        return list_of(found)
+
+    def _pushed_forward(
+        self, call: Call, depth: int, level: Level, below: list[Any], tangents: Sequence[Any], real: bool
+    ) -> tuple[list[Any], Outcome]:
+        forward_ad = self._torch.autograd.forward_ad
+        with forward_ad.dual_level():
+            for position, tangent in zip(level.chosen, tangents, strict=True):
+                below[position] = forward_ad.make_dual(below[position], tangent)
+            outputs, outcome = self._value(call, depth - 1, below, real)
+            found = [forward_ad.unpack_dual(output).tangent for output in outputs]
+        moving = [
+            None
+            if number >= len(outputs) - outcome.state or not (output.is_floating_point() or output.is_complex())
+            else self._torch.zeros_like(output)
+            if tangent is None
+            else tangent
+            for number, (output, tangent) in enumerate(zip(outputs, found, strict=True))
+        ]
+        return list_of(moving)
+
+    # ---- the code itself --------------------------------------------------------------------------------------------
+
+    def _forward(self, call: Call, tensors: Sequence[Any], real: bool) -> tuple[list[Any], Outcome]:
+        source = self.source
+        given = list(tensors)
+        known = self._changes_of(call)
+        copied = range(len(given)) if known is None or not real else known
+        for position in copied:
+            given[position] = given[position].clone()
+        versions = [tensor._version for tensor in given]
+        seed = given[call.own - 1] if source.random else None
+        args, named = call.arguments(given)
+        with self._chance(seed) if real else unchecked():
+            if source.is_module:
+                values = dict(zip(source.names, given, strict=False))
+                result = self._torch.func.functional_call(source.code, values, args, named)
+                for position, name in enumerate(source.names):
+                    given[position] = values[name]
+            else:
+                result = source.code(*args, **named)
+        if real:
+            self._note_changes(call, tensors, given, versions, known)
+        outputs, structure, leaves = taken_apart(
+            result, lambda leaf: isinstance(leaf, self._torch.Tensor), self._no_result
+        )
+        first = len(source.parameters) + len(source.constants)
+        fresh = [given[first + number].detach() for number in range(len(source.state))]
+        return [*outputs, *fresh], Outcome(structure, leaves, len(fresh))
+
+    def _changes_of(self, call: Call) -> frozenset[int] | None:
+        try:
+            return self._changed.get(call_of(call))
+        except TypeError:
+            return None
+
+    def _note_changes(
+        self, call: Call, before: Sequence[Any], after: Sequence[Any], versions: Sequence[int], known: Any
+    ) -> None:
+        """Check what the code changed in place; the first time, remember it."""
+        source = self.source
+        first = len(source.parameters) + len(source.constants)
+        state = frozenset(range(first, first + len(source.state)))
+        changed: set[int] = set(state)
+        for position, (tensor, version) in enumerate(zip(after, versions, strict=True)):
+            if position in state or (known is not None and position in known):
+                continue
+            if tensor._version != version or (known is None and not self._same_bits(before[position], tensor)):
+                if position < first:
+                    raise AutogradError(self._fixed_value(source.names[position], position < len(source.parameters)))
+                if known is not None:
+                    raise AutogradError(
+                        f"{source.name} changed argument tensor {position - call.own} in place, and had not in its "
+                        "first run: let it work on a copy (x.clone()), always"
+                    )
+                changed.add(position)
+        if known is None:
+            try:
+                self._changed[call_of(call)] = frozenset(changed)
+            except TypeError:  # constants that are not hashable: everything is copied each time
+                return
+
+    def _fixed_value(self, name: str, is_parameter: bool) -> str:
+        if is_parameter:
+            return (
+                f"{self.source.name} changed its parameter '{name}' in place: a node gets parameters as inputs, and an "
+                "optimiser of raygrad moves them; keep what forward changes in a buffer"
+            )
+        return (
+            f"{self.source.name} changed its buffer '{name}' in place, though the module that owns it is in evaluation "
+            "mode: put that module in training mode (.train()), in which buffers come out with new values"
+        )
+
+    def _same_bits(self, one: Any, other: Any) -> bool:
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        torch = self._torch
+        pair = [tensor.detach().contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)]
+        return bool(torch.equal(*pair))
+
+    @contextmanager
+    def _chance(self, seed: Any) -> Generator[None]:
+        """Run with torch's generator seeded, and put back as it was; without a seed, check that nothing was drawn.
+
+        Raises:
+            AutogradError: something was.
+        """
+        generator = self._torch.default_generator
+        with _draws.alone() if seed is not None else _draws.beside_others():
+            before = generator.get_state()
+            try:
+                if seed is not None:
+                    generator.manual_seed(int(seed))
+                yield
+            finally:
+                drawn = seed is None and not self._torch.equal(before, generator.get_state())
+                if seed is not None or drawn:
+                    generator.set_state(before)
+        if drawn:
+            raise AutogradError(
+                f"{self.source.name} draws random numbers (dropout in training mode, say), and no seed is given: make "
+                "the node with random=True, and they follow from raygrad's own (rg.manual_seed), the same on every "
+                "worker; or put the module in evaluation mode (.eval())"
+            )
+
+    # ---- arrays -----------------------------------------------------------------------------------------------------
+
+    def _array_of(self, tensor: Any, taken: set[int]) -> Array:
+        """Return a tensor as an array of memory that is its alone: no input's, and no other output's."""
+        if tensor.layout is not self._torch.strided or tensor.device.type != "cpu":
+            raise TypeError(
+                f"{self.source.name} returned a tensor of layout {tensor.layout} on {tensor.device}; a node's results "
+                "are dense tensors in the computer's memory: return tensor.to_dense(), or tensor.cpu()"
+            )
+        plain = tensor.detach().resolve_conj().resolve_neg()
+        try:
+            array: Array = plain.numpy()
+        except TypeError as error:
+            raise DtypeError(
+                f"{self.source.name} returned a tensor of {tensor.dtype}, which NumPy has not: return tensor.float()"
+            ) from error
+        place = plain.untyped_storage().data_ptr()
+        if array.size and (place in taken or not array.flags.c_contiguous):
+            return array.copy(order="C")
+        taken.add(place)
+        return array
+
+    def _no_result(self, leaf: Any) -> Exception:
+        return TypeError(
+            f"{self.source.name} returned a {type(leaf).__name__}; a node returns tensors and plain constants, in "
+            "lists, tuples, named tuples and dicts"
+        )
+
+
+class Draws:
+    """Who may use torch's generator, which belongs to the process: one that seeds it, or any number that leave it."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._seeding = False
+        self._others = 0
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """Wait until nobody runs, and keep others waiting."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._seeding and not self._others)
+            self._seeding = True
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._seeding = False
+                self._turn.notify_all()
+
+    @contextmanager
+    def beside_others(self) -> Generator[None]:
+        """Wait until nobody seeds it."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._seeding)
+            self._others += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._others -= 1
+                self._turn.notify_all()
+
+
+_draws: Final = Draws()
+
+
+def places_of(tensors: Sequence[Any]) -> set[int]:
+    """Return where the memory of tensors begins."""
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors if tensor.numel()}
+
+
+def call_of(call: Call) -> Call:
+    """Return the way to call the code itself, whatever derivative is taken."""
+    return call if not call.levels else Call(call.structure, call.leaves, call.own, call.options)
+
+
+@contextmanager
+def unchecked() -> Generator[None]:
+    """Do nothing."""
+    yield
+
+
+class _Threads(threading.local):
+    """How deep this thread is in nodes."""
+
+    depth: int = 0
+
+
+_threads: Final = _Threads()
+
+
+@contextmanager
+def switches(torch: Any) -> Generator[None]:
+    """Run torch code as every process does: without the program's autocast, and with as many threads as the session
+    gives its workers (H12)."""
+    limit = limit_in_force()
+    before = torch.get_num_threads()
+    outer = _threads.depth == 0 and limit is not None and before != limit
+    if outer:
+        torch.set_num_threads(limit)
+    _threads.depth += 1
+    try:
+        with torch.autocast("cpu", enabled=False):
+            yield
+    finally:
+        _threads.depth -= 1
+        if outer:
+            torch.set_num_threads(before)

@@ -1,0 +1,111 @@
+"""Running torch inside a node: threads, memory, and who may touch the generator."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.interop.torch_runtime import Draws, switches
+from raygrad.workers.threads import limit_blas, release_blas
+
+torch: Any = pytest.importorskip("torch", reason="interop with torch: pip install 'raygrad[torch]'")
+
+
+def test_h12_a_session_sets_torchs_threads_while_a_node_runs() -> None:
+    before = torch.get_num_threads()
+    node = rg.interop.torch.function(lambda x: x + torch.get_num_threads())
+    torch.set_num_threads(3)
+    try:
+        assert node(rg.zeros(1)).item() == 3.0
+        with rg.Session(workers=1, blas_threads=2):
+            assert node(rg.zeros(1)).item() == 2.0
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_switches_nest_and_put_threads_back() -> None:
+    before = torch.get_num_threads()
+    limit_blas(before + 1)
+    try:
+        with switches(torch):
+            with switches(torch):
+                assert torch.get_num_threads() == before + 1
+            assert torch.get_num_threads() == before + 1
+    finally:
+        release_blas(before + 1)
+    assert torch.get_num_threads() == before
+
+
+def test_the_programs_autocast_and_grad_mode_do_not_reach_a_node() -> None:
+    node = rg.interop.torch.function(lambda x: x @ x)
+    x = rg.ones(2, 2, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        y = node(x)
+    assert y.dtype == np.dtype(np.float32)
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]
+
+
+def test_arguments_are_not_copied() -> None:
+    node = rg.interop.torch.function(lambda x: torch.tensor(x.data_ptr()))
+    x = rg.from_numpy(np.zeros(1000))
+    node(x)  # the first run finds out what is changed in place, on copies
+    assert node(x).item() == x.numpy().ctypes.data
+
+
+def test_one_module_runs_on_several_threads_with_values_of_its_own() -> None:
+    node = rg.interop.torch.function(torch.nn.Linear(1, 1, bias=False).double())
+    (weight,) = node.parameters()
+    with rg.no_grad():
+        weight.fill_(2.0)
+    found: list[bool] = []
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            x = rg.tensor([[float(number)]], dtype=rg.float64)
+            found.append(node(x).item() == 2.0 * number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 200
+
+
+def test_who_seeds_the_generator_waits_for_the_others_and_they_for_it() -> None:
+    draws = Draws()
+    order: list[str] = []
+    inside, go = threading.Event(), threading.Event()
+
+    def beside() -> None:
+        with draws.beside_others(), draws.beside_others():
+            inside.set()
+            go.wait(10)
+            order.append("beside")
+
+    def alone() -> None:
+        with draws.alone():
+            order.append("alone")
+
+    first, second = threading.Thread(target=beside), threading.Thread(target=alone)
+    first.start()
+    assert inside.wait(10)
+    second.start()
+    go.set()
+    first.join()
+    second.join()
+    assert order == ["beside", "alone"]
+
+
+def test_what_is_changed_only_later_is_refused() -> None:
+    node = rg.interop.torch.function(lambda x: x.add_(1) if x[0] > 0 else x * 1)
+    node(rg.tensor([-1.0]))
+    with pytest.raises(RuntimeError, match="had not in its first run"):
+        node(rg.tensor([1.0]))
