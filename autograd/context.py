@@ -25,7 +25,7 @@ from .recording import Data, Recorder
 from .saving import Placed
 from .tensor import Tensor
 from .user_backward import arrays_through, densified, run_backward, shown
-from .versions import was_changed
+from .versions import exchanged, was_changed
 
 if TYPE_CHECKING:
     from .function import Function
@@ -283,7 +283,7 @@ class FunctionNode(MembersOfFunction, Node):
             raise AutogradError(self._detached_message(position))
         if kind is not OUTPUT:
             return tensor
-        made = self._output(position, tensor)
+        made = self._output(position, self._output_now(position, counter, tensor))
         if self._output_tangents is not None:
             made._tangents = self._output_tangents[position]
         return made
@@ -311,6 +311,11 @@ class FunctionNode(MembersOfFunction, Node):
         from .handles import raw_saved_tensors
 
         return raw_saved_tensors(self)
+
+    def _output_now(self, position: int, counter: list[int], data: Data) -> Data:
+        """Return the data of a saved output: of one without derivative, what it was exchanged for since (CX-14)."""
+        flows = position not in self._barren and data.dtype.kind in "fc"
+        return exchanged(counter, data, flows, output=flows)
 
     def _output(self, position: int, data: Data) -> Tensor:
         """Return a saved output as a tensor in its place in the graph."""

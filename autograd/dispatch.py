@@ -16,6 +16,7 @@ from raygrad.errors import DtypeError, MissingKernel
 from . import dtypes
 from .anomaly import remember as remember_origin
 from .batched import Batched, innermost, living
+from .exchange import remember_converted
 from .handles import pack_op
 from .inference import marked, refuse_saving
 from .modes import Modes, state
@@ -479,6 +480,7 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
             if operand.dtype != target:
                 converted = ops.to_dtype(operand, target)
                 converted._counter = operand.counter()  # who saves it saves the operand (CX-13)
+                remember_converted(operand, converted._data)
                 operand = converted
             out.append(operand)
         elif operand is None:

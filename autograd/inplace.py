@@ -18,12 +18,13 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .batched import Batched
+from .exchange import held_by
 from .inference import check_change
 from .modes import state
 from .node import Node, OpNode
 from .overlap import check_partial
 from .recording import Data, Pending, Recorder, settled
-from .versions import bump
+from .versions import bump, note_exchanged
 from .views import (
     RETURNED,
     UNKNOWN,
@@ -107,7 +108,7 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
         _write(tensor, result)
     else:
         owner, value = values[-1]
-        recorder.write(owner, "_data", value._data)
+        _rebind(recorder, tensor, owner, value._data)
     if flows:
         _rebase_base(values)
     _renew_views(tensor, recorder, flows)
@@ -182,7 +183,7 @@ def changed_by_function(
     values = _back_to_owner(tensor, tensor.made(data, node, number), recorder is not None)
     if recorder is not None:
         owner, whole = values[-1]
-        recorder.write(owner, "_data", whole._data)
+        _rebind(recorder, tensor, owner, whole._data)
     if node is not None:
         _rebase_base(values)
         if tensor._base is not None:
@@ -324,6 +325,16 @@ def _back_to_owner(tensor: Tensor, value: Tensor, through_aliases: bool) -> list
     return values
 
 
+def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> None:
+    """Give a tensor its next value, after the memory that it shares with `changed` was changed. Where that is counted
+    as a change of the other only, who has saved this one sees the new value (CX-14)."""
+    before, counter = held_by(tensor), tensor._counter
+    recorder.write(tensor, "_data", data)
+    if counter is not None and counter is not changed._counter:
+        for old in before:
+            note_exchanged(counter, old, tensor.made(memory(data)), written=True)
+
+
 def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
     """Put the base among a tensor and its parents in the place of its new value in the graph."""
     base, value = next((t, v) for t, v in values if t._base is None)
@@ -380,7 +391,7 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
         if recorder is None and not related:
             continue
         if recorder is not None and (recipe[0] is UNKNOWN or is_lost(parent)):
-            recorder.write(view, "_data", stale(view, lost=True))
+            _rebind(recorder, changed, view, stale(view, lost=True))
             continue
         if not recipe[5]:
             raise AutogradError(unsure_message(view))
@@ -390,7 +401,9 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
         finally:
             state.here.grad = before
         if recorder is not None:
-            recorder.write(view, "_data", stale(view, renewed._data) if maker in RETURNED else renewed._data)
+            returned = maker in RETURNED and view._counter is changed._counter
+            data = stale(view, renewed._data) if returned else renewed._data
+            _rebind(recorder, changed, view, data)
         if related and renewed._requires_grad:
             _warn_of_hooks(view)
             _rebase(view, renewed)

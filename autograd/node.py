@@ -21,7 +21,7 @@ from .derive import Meta, OpContext, vjp_arrays, vjp_tensors
 from .hooks import ClientHook, HookDict, RemovableHandle
 from .modes import state
 from .recording import Data, Pending, Record, Recorder
-from .versions import was_changed, was_detached
+from .versions import exchanged, was_changed, was_detached
 
 if TYPE_CHECKING:
     from .registry import Derivative, Op
@@ -307,6 +307,20 @@ class OpNode(Node):
         for slot, entry in enumerate(self.versions):
             if entry is not None and entry[0][0] != entry[1]:
                 self.check_version(slot, *entry)
+                self._exchange(slot, entry)
+
+    def _exchange(self, slot: int, version: tuple[list[int], int]) -> None:
+        """Keep in a slot what the operand that was saved there holds now: its data may have been exchanged (CX-14)."""
+        assert self.saved_tensors is not None
+        assert self.rule is not None
+        held, position = self.saved_tensors[slot], self.rule.saves[slot]
+        edge = None if position < 0 else self._edges[position]
+        recorded = position < 0 or (edge is not None and edge[0] is not None)
+        data = exchanged(version[0], held, recorded, output=position < 0)
+        if data is not held:
+            if type(data) is Pending:
+                data.record.claimed(data.index)
+            self.keep_in(slot, data, version)
 
     def check_version(self, slot: int, counter: list[int], version: int) -> None:
         """Check that what stands in a slot, saved at a version of a counter, is as it was then.

@@ -143,7 +143,7 @@ def _flowing(output: Any, marked: Args) -> bool:
 
 def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, several: bool) -> Tensor:
     """Return an argument that forward returned as it is: an alias, whose base it is (OU-09)."""
-    alias = source.alias()
+    alias = source.alias(apart=True)
     if state.here.grad:
         alias._base = source if source._base is None else source._base
         alias._made_by = SEVERAL if several else FUNCTION
@@ -160,7 +160,7 @@ def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, fl
         np.copyto(source._data, output._data)
     changed_by_function(source, node if flows else None, number, outputs)
     if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
-        return source.alias()
+        return source.alias(apart=True)
     return source
 
 

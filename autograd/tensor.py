@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from .node import AccumulateGrad, Edge, hook_for
 from .orphans import orphan_views
 from .recording import Data, Pending, Recorder
 from .versions import bump, new_counter, note_detached
-from .views import Stale, check_fresh, memory, node_of, remember_alias, stale
+from .views import check_fresh, memory, node_of, remember_alias
 
 if TYPE_CHECKING:
     from .levels import Tangents
@@ -81,6 +81,8 @@ class Tensor(Exports, TensorMethods):
     _retains_grad: bool = False
     _shares_memory: bool = False
     """The array may be written through another name: sessions must not remember what they were sent of it."""
+    _converted: Sequence[weakref.ref[Any]] | None = None
+    """What nodes may have saved of it in another dtype."""
     _order: tuple[int, ...] | None = None
     _snapshot: tuple[Recorder, int, Pending] | None = None
     """What a session was sent of this leaf, and at which version."""
@@ -106,10 +108,15 @@ class Tensor(Exports, TensorMethods):
             self._requires_grad = False
         return self
 
-    def alias(self) -> Tensor:
-        """Return a new tensor of the same memory and version, without history."""
+    def alias(self, *, apart: bool = False) -> Tensor:
+        """Return a new tensor of the same memory and version, without history.
+
+        Args:
+            apart: of an array of its own, by which nodes tell which of the two they have saved (CX-14).
+        """
         other = object.__new__(Tensor)
-        other._data = memory(self._data)
+        data = memory(self._data)
+        other._data = data.view() if apart and type(data) is np.ndarray else data
         if self._inference is None:
             other._counter = self._counter or self.counter()
         else:
@@ -401,7 +408,7 @@ class Tensor(Exports, TensorMethods):
 
     def detach(self) -> Tensor:
         """Return a tensor of the same memory and version that requires no grad."""
-        other = self.alias()
+        other = self.alias(apart=True)
         if type(self._data) is Batched:
             batched = self._data
             other._data = Batched(batched.value.detach(), batched.dim, batched.level)
@@ -437,16 +444,11 @@ class Tensor(Exports, TensorMethods):
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        if state.here.recorder is not None or type(self._data) is Pending:
-            recorder = state.here.recorder or self._data.record.recorder
-            recorder.write(self, "_data", memory(value._data))
-        elif type(self._data) is Stale:
-            self._data = stale(self, memory(value._data))
-        else:
-            if value.dtype != self.dtype:
-                self._accumulator = None  # which knows the old dtype
-            self._data = memory(value._data)
-            self._snapshot = None
+        if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        from .exchange import exchange_data
+
+        exchange_data(self, value)
 
     # ---- in place -------------------------------------------------------------------------------------------------
 

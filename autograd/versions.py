@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .node import Node
+    from .recording import Data
     from .tensor import Tensor
 
 CLOCK = [0]
@@ -56,12 +57,15 @@ def add_view(entries: list[weakref.ref[Tensor]], entry: weakref.ref[Tensor]) -> 
     entries.append(entry)
 
 
-class Detached(int):
-    """A version at which a tensor was detached in place. It is unlike any that was noted before, so that whoever saved
-    something at the same version looks at it again; as a number it is the same one, and the next change ends it."""
+class Noted(int):
+    """A version at which something came about that is no change: a tensor was detached in place, or its data exchanged.
+    It is unlike any that was noted before, so that whoever saved something at the same version looks at it again; as a
+    number it is the same one, and the next change ends it."""
 
-    places: tuple[tuple[weakref.ref[Node], int], ...]
+    places: tuple[tuple[weakref.ref[Node], int], ...] = ()
     """Whose outputs they were that were detached: the node, which must not be kept alive, and the number."""
+    exchanges: tuple[_Exchange, ...] = ()
+    """What tensors held that now hold something else."""
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -72,11 +76,75 @@ class Detached(int):
     __hash__ = int.__hash__
 
 
+def _noted(counter: list[int]) -> Noted:
+    """Return a new version of a counter, with what was noted at the one that it has."""
+    before = counter[0]
+    version = Noted(before)
+    if isinstance(before, Noted):
+        version.places, version.exchanges = before.places, before.exchanges
+    counter[0] = version
+    return version
+
+
 def note_detached(counter: list[int], node: Node, number: int) -> None:
     """Note that output `number` of a node is detached in place, for whoever has saved it (CX-32)."""
-    version = Detached(counter[0])
-    version.places = (*(counter[0].places if isinstance(counter[0], Detached) else ()), (weakref.ref(node), number))
-    counter[0] = version
+    version = _noted(counter)
+    version.places = (*version.places, (weakref.ref(node), number))
+
+
+def note_exchanged(
+    counter: list[int], old: Data, new: Tensor, *, written: bool = False, recorded: bool | None = None
+) -> None:
+    """Note that a tensor that held `old` has the memory of `new` from now on, for whoever has saved it (CX-14).
+
+    Args:
+        written: its memory was changed by a name that counts changes for itself, so that it holds other values: those
+            who keep the memory and not the tensor, as nodes do of their outputs, see that, too.
+        recorded: whether the tensor requires grad, where `old` alone does not tell it from an alias that does not.
+    """
+    version = _noted(counter)
+    known = [one for one in version.exchanges if one.held() is not None]
+    seen = False
+    for one in known:
+        here = one.held() is old and one.recorded is recorded
+        seen = seen or here
+        if (one.tensor._data is old) if one.tensor is not None else here:
+            one.tensor = new
+        if written and ((one.memory._data is old) if one.memory is not None else here):
+            one.memory = new
+    if not seen:
+        known.append(_Exchange(weakref.ref(old), recorded, new, new if written else None))
+    version.exchanges = tuple(known)
+
+
+class _Exchange:
+    """What was held when something was saved; which tensor now has what the tensor, or its memory, has become."""
+
+    __slots__ = ("held", "memory", "recorded", "tensor")
+
+    def __init__(
+        self, held: weakref.ref[Data], recorded: bool | None, tensor: Tensor | None, memory: Tensor | None
+    ) -> None:
+        self.held = held
+        self.recorded = recorded
+        self.tensor = tensor
+        self.memory = memory
+
+
+def exchanged(counter: list[int], data: Data, recorded: bool, *, output: bool = False) -> Data:
+    """Return what a tensor that held `data` when it was saved, and then was `recorded`, holds now; of an output, what
+    that memory holds."""
+    version = counter[0]
+    if isinstance(version, Noted):
+        for one in version.exchanges:
+            if one.held() is data and one.recorded in (None, recorded):
+                new = one.memory if output else one.tensor
+                if new is None or new._data is data:
+                    return data
+                now = _Exchange(weakref.ref(new._data), one.recorded, one.tensor, one.memory)
+                version.exchanges = (*version.exchanges, now)
+                return new._data
+    return data
 
 
 def was_changed(counter: list[int], version: int) -> bool:
@@ -87,4 +155,4 @@ def was_changed(counter: list[int], version: int) -> bool:
 def was_detached(counter: list[int], node: Node | None, number: int) -> bool:
     """Tell whether what was output `number` of a node was detached in place since the last change."""
     version = counter[0]
-    return isinstance(version, Detached) and any(held() is node and at == number for held, at in version.places)
+    return isinstance(version, Noted) and any(held() is node and at == number for held, at in version.places)

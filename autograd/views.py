@@ -90,6 +90,42 @@ def _list(owner: Tensor, entry: weakref.ref[Tensor]) -> None:
     add_view(owner._views, entry)
 
 
+def leave_memory(tensor: Tensor) -> None:
+    """Forget whose memory a tensor looks at. Its views go on looking at what it had: through a stand-in."""
+    recipe = tensor._recipe
+    shadow = None if tensor._shadow is None else tensor._shadow()
+    made = [view for view in views_of(owner_of(tensor)) if view is not tensor and _names(view._recipe, tensor)]
+    stand_in = (tensor.alias() if shadow is None else shadow) if made else None
+    tensor._recipe = tensor._shadow = None
+    if recipe is not None:
+        recipe[2]._views = _with_instead(recipe[2]._views, tensor, stand_in)
+    if stand_in is not None:
+        for view in made:
+            if view is not stand_in and view._recipe is not None:
+                op, parent, above = view._recipe[:3]
+                parent = stand_in if parent is tensor else parent
+                view._recipe = (op, parent, stand_in if above is tensor else above, *view._recipe[3:])
+        stand_in._recipe = recipe
+        if recipe is None:
+            stand_in._views = [*(stand_in._views or ()), *_with_instead(tensor._views, stand_in, None)]
+    tensor._views = None
+
+
+def _names(recipe: Recipe | None, tensor: Tensor) -> bool:
+    if recipe is None:
+        return False
+    return recipe[1]() is tensor if _is_shadow(recipe) else recipe[1] is tensor or recipe[2] is tensor
+
+
+def _with_instead(
+    entries: list[weakref.ref[Tensor]] | None, tensor: Tensor, other: Tensor | None
+) -> list[weakref.ref[Tensor]]:
+    """Return a list of views with another in the place of one of them, or none, and without the dead ones."""
+    living = [(entry, entry()) for entry in entries or ()]
+    listed = [(weakref.ref(other), other) if view is tensor and other is not None else (e, view) for e, view in living]
+    return [entry for entry, view in listed if view is not None and view is not tensor]
+
+
 def remember_output(view: Tensor, output: Tensor) -> None:
     """Note that `view`, which a Function returned, is what its forward made as `output`, or, if `output` has no recipe,
     that argument itself."""

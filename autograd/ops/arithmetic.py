@@ -12,7 +12,7 @@ from raygrad.errors import AutogradError
 from ..dispatch import call, call_few
 from .compare import keep, where
 from .define import conj, define, infer_elementwise, quiet, xp
-from .unary import exp, floor, log, trunc, zeros_as
+from .unary import exp, floor, log, trunc, zeros_apart, zeros_as
 
 PUBLIC = """
     add addcdiv addcmul atan2 clamp clamp_max clamp_min div floor_divide fmod hypot lerp logaddexp maximum minimum mul
@@ -232,7 +232,7 @@ def _pow_base(a: Any, b: Any, g: Any) -> Any:
     if hasattr(b, "shape"):
         return keep(g * conj(b * a ** (b - 1)), b != 0)
     if b == 0:
-        return zeros_as(g)
+        return zeros_apart(g)
     if b == 2 and not hasattr(a, "grad_fn"):  # of arrays in one step; of tensors with the history that any power has
         return g * conj(a * b)
     return g * conj(b * a ** (b - 1))

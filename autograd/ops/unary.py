@@ -116,7 +116,7 @@ def _over(of: Callable[[Any], Any]) -> Rule:
 
 
 def _to_zero(ctx: Any, g: Any) -> Any:
-    return zeros_as(g)
+    return zeros_apart(g)
 
 
 def _abs_backward(ctx: Any, g: Any) -> Any:
@@ -127,7 +127,7 @@ def _sgn_backward(ctx: Any, g: Any) -> Any:
     """Of a real number zero; a complex one's direction turns with what is across it. Zero at zero."""
     a, out = ctx.saved_tensors
     if a.dtype.kind != "c":
-        return zeros_as(g)
+        return zeros_apart(g)
     size = abs(a)
     across = g - out * real(conj(out) * g)
     return keep(across / size, size != 0)
@@ -246,6 +246,11 @@ def ceil(input: Any) -> Any:
 def trunc(input: Any) -> Any:
     """Return `input` rounded towards zero."""
     return call_few(_TRUNC, input)
+
+
+def zeros_apart(gradient: Any) -> Any:
+    """Return a gradient of zero that hangs on nothing: there is nothing to differentiate again."""
+    return zeros_as(gradient.detach() if hasattr(gradient, "grad_fn") else gradient)
 
 
 def zeros_as(input: Any) -> Any:

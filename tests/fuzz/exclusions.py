@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .aliasing import PASSING
 from .interpreter import Outcome
 from .programs import Program
 
@@ -84,14 +85,15 @@ EXCLUSIONS = (
     ),
     Exclusion(
         id="CX-14",
-        why="a node keeps the array that it saved; torch's sees what `.data` is exchanged for, and computes with that",
-        applies=_fact("the data of a used tensor exchanged"),
+        why="a tensor that was used, or is a result, and whose `.data` took another shape, gets gradients of either "
+        "shape: torch compares shapes after each node, and a leaf's gradient may be of any",
+        applies=_fact("data of another shape"),
     ),
     Exclusion(
         id="CX-14",
-        why="a result whose `.data` took another shape gets gradients of that shape: the rule of its op refuses them, "
-        "or takes them where they broadcast; torch compares shapes after each node",
-        applies=_fact("data of another shape"),
+        why="a view whose `.data` was exchanged keeps its place in its base; after a change torch takes the place that "
+        "the other memory would have there",
+        applies=lambda program, outcome: {"the data of a view exchanged", "changed"} <= outcome.facts,
     ),
     Exclusion(
         id="CX-32",
@@ -127,6 +129,9 @@ def excluded(program: Program, outcome: Outcome) -> str | None:
     return next((e.id for e in EXCLUSIONS if e.applies(program, outcome)), None)
 
 
+PASSED = set(PASSING)
+"""The Functions that return inputs as they are."""
+
 IN_SESSION: tuple[Exclusion, ...] = (
     Exclusion(
         id="OU-12",
@@ -136,8 +141,11 @@ IN_SESSION: tuple[Exclusion, ...] = (
     ),
     Exclusion(
         id="CX-14",
-        why="what `.data` is exchanged for is taken as a value: later changes of the one do not reach the other",
-        applies=lambda program, outcome: {"data exchanged", "changed"} <= outcome.facts,
+        why="a node that saved both an input and what a Function returned of it as it is does not tell which of the "
+        "two has its `.data` exchanged",
+        applies=lambda program, outcome: (
+            "the data of a view exchanged" in outcome.facts and bool(PASSED & outcome.facts)
+        ),
     ),
     Exclusion(
         id="H1",

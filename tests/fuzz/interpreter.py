@@ -302,11 +302,11 @@ class Machine:
         self[t].detach_()
 
     def do_data(self, t: int, u: int) -> None:
-        self.facts.add("data exchanged")
-        if id(self.tensors[t % len(self.tensors)]) in self.used:
-            self.facts.add("the data of a used tensor exchanged")
-        if self[t].shape != self[u].shape and not _is_leaf(self[t]):
+        used = id(self.tensors[t % len(self.tensors)]) in self.used
+        if self[t].shape != self[u].shape and (used or not _is_leaf(self[t])):
             self.facts.add("data of another shape")
+        if self[t]._base is not None:
+            self.facts.add("the data of a view exchanged")
         self[t].data = self[u].data
 
     def _note_change(self, tensor: Any) -> None:

@@ -312,6 +312,54 @@ FOUND: dict[str, Program] = {
             ("unary", "exp", 3),
         ),
     ),
+    "an_op_computes_with_what_its_operands_data_was_exchanged_for": Program(
+        (TWO, Leaf((2, 3), "float64", True, 7)),
+        (("binary", "mul", 0, 0), ("data", 0, 1), ("backward", (2,), {})),
+    ),
+    "a_detached_alias_keeps_its_data": Program(
+        (TWO, Leaf((2, 3), "float64", True, 7)),
+        (("view", "detach", 0, ()), ("binary", "mul", 0, 2), ("data", 2, 1), ("backward", (3,), {})),
+    ),
+    "what_was_saved_in_another_dtype_is_exchanged_too": Program(
+        (Leaf((3,), "float32", True, 24), Leaf((3,), "float64", True, 25), Leaf((3,), "float32", True, 26)),
+        (("binary", "mul", 0, 1), ("data", 0, 2), ("backward", (3,), {})),
+    ),
+    "a_function_sees_what_data_was_exchanged_for": Program(
+        (TWO, Leaf((2, 3), "float64", True, 7)),
+        (("apply", "cube", (0,)), ("data", 0, 1), ("backward", (2,), {})),
+    ),
+    "an_output_without_derivative_is_saved_as_it_is": Program(
+        (TWO,), (("apply", "sign", (0,)), ("data", 2, 0), ("backward", (1,), {}))
+    ),
+    "exchanged_data_are_shared": Program(
+        (TWO, Leaf((2, 3), "float64", False, 7), Leaf((2, 3), "float64", False, 9)),
+        (
+            ("binary", "mul", 0, 1),
+            ("data", 1, 2),
+            ("inplace", "mul_", 1, (2.0,)),
+            ("inplace", "add_", 2, (1.0,)),
+            ("unary", "exp", 1),
+        ),
+    ),
+    "what_is_changed_by_another_name_was_saved_so": Program(
+        (SMALL,), (("unary", "square", 0), ("data", 1, 0), ("inplace", "neg_", 1, ()), ("backward", (1,), {}))
+    ),
+    "an_output_that_is_changed_by_another_name_was_saved_so": Program(
+        (TWO, Leaf((2, 3), "float64", False, 7)),
+        (("unary", "exp", 0), ("data", 1, 2), ("inplace", "neg_", 1, ()), ("backward", (2,), {})),
+    ),
+    "data_of_integers_do_not_fit_what_requires_grad": Program(
+        (TWO, Leaf((2, 3), "int64", False, 7)), (("data", 0, 1),)
+    ),
+    "a_gradient_of_zero_has_no_history": Program(
+        (Leaf((3,), "float64", True, 5),),
+        (
+            ("unary", "sign", 0),
+            ("grad", (1,), (0,), {"create_graph": True}),
+            ("binary", "pow", 0, ("number", 0.0)),
+            ("grad", (3,), (0,), {"create_graph": True}),
+        ),
+    ),
     "a_stale_view_has_no_node": Program(
         (TWO,),
         (

@@ -21,7 +21,7 @@ from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, is_inner
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.versions import was_changed
+from raygrad.autograd.versions import Noted, exchanged, was_changed
 from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.contexts import WRITABLE
 from raygrad.workers.derivatives import CHANGES, READS
@@ -215,6 +215,7 @@ class RecordedFunction(FunctionNode):
                 self._recorder.session.wait_for_everything()
             if self._reads():
                 raise AutogradError(refusal)
+        self._exchange()
         if create_graph:
             return self._differentiably(grads, refusal)
         if not (self._assigned or self._notes):  # nearly always
@@ -229,6 +230,21 @@ class RecordedFunction(FunctionNode):
         for position, value in zip(wanted, results, strict=True):
             out[position] = value
         return out
+
+    def _exchange(self) -> None:
+        """Let backward read what the data of saved arguments, and of outputs without derivative, were exchanged for."""
+        for position, is_output, counter, _ in self._versions:
+            if type(counter[0]) is not Noted:
+                continue
+            saved = self._saved_outputs if is_output else self._saved_inputs
+            if position in saved:
+                held = saved[position]
+                flows = position not in self._barren if is_output else self.needs_input_grad[position]
+                now = exchanged(counter, held, flows, output=is_output and flows)
+                data = self._recorder.leaf(Tensor.made(now))
+                if data is not held:
+                    data.record.claimed(data.index)
+                    saved[position] = data
 
     def _requiring(self) -> list[int]:
         """Return which of (gradients, arguments, outputs) require grad, as backward is given them."""

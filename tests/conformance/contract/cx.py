@@ -428,6 +428,28 @@ def what_shares_a_version(T: Any, log: Log) -> Any:
     return [x.grad]
 
 
+@program("CX-14", "CX-09")
+def data_that_were_exchanged(T: Any, log: Log) -> Any:
+    """A tensor whose `.data` is exchanged after it was saved: nodes see what it is now, and its memory is the
+    other's."""
+    results = []
+    cls = saver(T, saved_input)
+    for use in (lambda t: t * t, lambda t: cls.apply(t), lambda t: t.exp()):
+        x, other = leaf(T, 4), constant(T, 4) + 3
+        source = x * 1
+        alias = source.detach()
+        y = use(source)
+        source.data = other
+        with T.no_grad():
+            other.mul_(2)
+        y.sum().backward()
+        results += [source, alias, other, x.grad]
+    source = leaf(T, 2) * 1
+    versions = [source._version]
+    source.data = constant(T, 2)
+    return [*results, [*versions, source._version]]
+
+
 @program("CX-15")
 def versions_that_are_counted_by_hand(T: Any, log: Log) -> Any:
     """A write that was declared and is not found."""

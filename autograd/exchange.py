@@ -1,0 +1,84 @@
+"""Exchanging the data of a tensor: `x.data = y` (CX-14).
+
+Rules of this file: what a tensor, those that share its memory, and nodes that have saved it see of it. The tensor keeps
+its history, version counter and views; its memory is that of the other from then on.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from . import dtypes
+from .modes import state
+from .recording import Pending
+from .versions import note_exchanged
+from .views import Stale, leave_memory, memory, remember_alias, stale
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+def exchange_data(tensor: Tensor, value: Tensor) -> None:
+    """Let a tensor have the memory of another.
+
+    Raises:
+        RuntimeError: the tensor requires grad, and the other's dtype cannot.
+    """
+    if tensor._requires_grad and not dtypes.is_differentiable(value.dtype):
+        raise AutogradError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    from .tensor import Tensor
+
+    if value.dtype != tensor.dtype:
+        tensor._accumulator = None  # which knows the old dtype
+    before = held_by(tensor)
+    recorder = state.here.recorder
+    if recorder is None and type(tensor._data) is Pending:
+        recorder = tensor._data.record.recorder
+    if recorder is not None:
+        leave_memory(tensor)
+        recorder.write(tensor, "_data", memory(value._data))
+        remember_alias(tensor, value)
+    elif type(tensor._data) is Stale:
+        tensor._data = stale(tensor, memory(value._data))
+    else:
+        data = memory(value._data)
+        tensor._data = data.view() if type(data) is np.ndarray else data
+        tensor._snapshot = None
+    if tensor._counter is not None:
+        holder = Tensor.made(memory(tensor._data))
+        if recorder is not None:
+            holder._counter = tensor._counter
+            remember_alias(holder, value)
+        for old in before:  # aliases in a session hold one value; eagerly each has an array of its own
+            recorded = None if recorder is None else tensor._requires_grad
+            note_exchanged(tensor._counter, old, holder, recorded=recorded)
+    for reference in tensor._converted or ():
+        converted = reference()
+        if converted is not None:
+            _exchange_converted(tensor, converted)
+
+
+def held_by(tensor: Tensor) -> list[Any]:
+    """Return what nodes that have saved a tensor, as it is now, may hold of it."""
+    data = memory(tensor._data)
+    return [data] if tensor._snapshot is None else [data, tensor._snapshot[2]]
+
+
+def remember_converted(tensor: Tensor, data: Any) -> None:
+    """Note that a node may save `data`, which is what a tensor holds, in another dtype."""
+    known = [entry for entry in tensor._converted or () if entry() is not None]
+    tensor._converted = [*known, weakref.ref(data)]
+
+
+def _exchange_converted(tensor: Tensor, old: Any) -> None:
+    from . import ops
+
+    if tensor.dtype != old.dtype:
+        new = ops.to_dtype(tensor.detach(), old.dtype)
+        note_exchanged(tensor.counter(), old, new)
+        remember_converted(tensor, new._data)
