@@ -614,3 +614,28 @@ def test_sums_of_replays_fall_back_to_the_last_that_did_not_fail(session: Any) -
     assert step(rg.tensor([1.0])).item() == 1.0
     with pytest.raises(RuntimeError, match="dropped"):
         lost.item()
+
+
+def test_tensors_of_one_value_are_told_apart_where_they_are_not_any_more(session: Any) -> None:
+    product = session.compile(lambda a, b: (a * b).sum())
+    both = rg.tensor([1.0, 2.0]) * 1.0
+    assert product(both, both.detach()).item() == 5.0
+    assert product(both, both.detach()).item() == 5.0
+    assert product.replayed == 1
+    assert product(rg.tensor([1.0, 2.0]) * 1.0, rg.tensor([10.0, 20.0]) * 1.0).item() == 50.0
+    assert product.replayed == 1
+    assert product(rg.tensor([1.0, 2.0]) * 1.0, rg.tensor([10.0, 30.0]) * 1.0).item() == 70.0
+    assert product.replayed == 2
+
+
+def test_reached_tensors_of_one_value_are_told_apart_where_they_are_not_any_more(session: Any) -> None:
+    held = {"a": rg.tensor([1.0, 2.0]) * 1.0}
+    held["b"] = held["a"].detach()
+
+    def product(x: Any) -> Any:
+        return (held["a"] * held["b"] * x).sum()
+
+    compiled = session.compile(product)
+    assert compiled(rg.tensor([1.0, 1.0])).item() == 5.0
+    held["b"] = rg.tensor([10.0, 20.0]) * 1.0
+    assert compiled(rg.tensor([1.0, 1.0])).item() == 50.0

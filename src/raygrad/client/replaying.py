@@ -246,7 +246,7 @@ class Replay:
         """Return what each root is in this call; None if roots are not as they were."""
         found: dict[Root, Pending] = {}
         for root in self._trace.roots.values():
-            if not root.required and root.spec is None:
+            if not root.required and root.spec is None and root.same_as is None:
                 continue
             tensor = root.now(args)
             if not root.is_alike(tensor):
@@ -259,6 +259,8 @@ class Replay:
                 if pending.spec is not root.spec:
                     return None
                 found[root] = pending
+            if root.same_as in found and not _is_same(found[root.same_as], root.now(args), recorder, known):
+                return None
         for root in self._written:
             tensor = root.now(args)
             if tensor is None or shares_memory(tensor):
@@ -332,6 +334,16 @@ class Replay:
 
 
 Leaves: TypeAlias = "dict[Root, Pending]"
+
+
+def _is_same(value: Pending, tensor: Tensor | None, recorder: SessionRecorder, known: dict[int, Pending]) -> bool:
+    """Tell whether a tensor still has the value of another one."""
+    if tensor is None:
+        return False
+    other = known.get(id(tensor))
+    if other is None:
+        other = recorder.leaf(tensor)
+    return other.record is value.record and other.index == value.index
 
 
 def _external(value: Pending) -> External:

@@ -45,6 +45,7 @@ class Root:
         "of_grad",
         "position",
         "required",
+        "same_as",
         "shares",
         "spec",
         "tensor",
@@ -68,6 +69,8 @@ class Root:
         self.version = tensor.counter()[0]
         self.spec: Any = None
         """That of its value; None while nothing has read it."""
+        self.same_as: Root | None = None
+        """The root that had the same value, and by which that is named."""
 
     def now(self, args: Sequence[Tensor]) -> Tensor | None:
         """Return the tensor that stands in its place in this call."""
@@ -137,7 +140,9 @@ class Trace:
         else:
             return
         self.kept.append(pending)
-        self.values.setdefault(_key(pending), root)
+        first = self.values.setdefault(_key(pending), root)
+        if first is not root:
+            root.same_as = first
 
     def forget(self) -> None:
         """Let go of what only the call itself needed; values of earlier runs are not to be held."""
