@@ -36,6 +36,7 @@ from raygrad.workers.shipping import Shipped, ship
 
 from .cells import CellLog
 from .collector import collector_paused
+from .copies import Copies, is_owned_elsewhere, is_still, value_of_leaf
 from .demands import Asked, Pin, asked_of
 from .records import Constant, LeafRecord, NodeRecord, SpecEntry, Template, spec_of_array
 from .repeats import exact, op_again, vjp_again
@@ -81,6 +82,7 @@ class SessionRecorder(Recorder):
         self._specs: dict[Spec, SpecEntry] = {}
         self._plain: dict[Meta, SpecEntry] = {}
         self._memo: dict[Any, Template] = {}
+        self._copies = Copies(self.constant_array)
         self._sums: dict[tuple[str, SpecEntry], int] = {}
         """Kinds of records of sums."""
         self._shipped: dict[Any, Shipped] = {}
@@ -129,9 +131,14 @@ class SessionRecorder(Recorder):
         counter = tensor.counter()
         cached = tensor._snapshot
         if cached is not None and cached[0] is self and cached[1] == counter[0]:
-            if not tensor._shares_memory or _is_still(cast(LeafRecord, cached[2].record).constant.value, data):
+            if not tensor._shares_memory or is_still(value_of_leaf(cached[2]), data):
                 return cached[2]
-        pending = self.constant_array(data if _owned_elsewhere(data) else data.copy(order="K"))
+        if is_owned_elsewhere(data):
+            pending = self.constant_array(data)
+        elif tensor._shares_memory and self.trace is None:
+            pending = self._copies.of(data)
+        else:
+            pending = self.constant_array(data.copy(order="K"))
         tensor._snapshot = (self, counter[0], pending)
         return pending
 
@@ -525,26 +532,6 @@ def _is_light(record: NodeRecord) -> bool:
         elif source is not None:
             entries.append(source[0].outputs[source[1]])
     return all(entry.bytes <= INLINE_RESULT_BYTES for entry in entries)
-
-
-def _is_still(copy: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:
-    """Tell whether an array that others may write to is as it was when it was copied, bit for bit. To compare costs a
-    tenth of sending it again."""
-    if copy.shape != array.shape or copy.dtype != array.dtype:
-        return False
-    if not (copy.flags.c_contiguous and array.flags.c_contiguous):
-        return False
-    return np.array_equal(copy.reshape(-1).view(np.uint8), array.reshape(-1).view(np.uint8))
-
-
-def _owned_elsewhere(array: np.ndarray[Any, Any]) -> bool:
-    """Tell whether nobody can write to this array: no copy is needed to keep it."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        if base.flags.writeable:
-            return False
-        base = base.base
-    return base is None
 
 
 def _hashable(obj: Any) -> bool:
