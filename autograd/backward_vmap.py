@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from raygrad.errors import NoSingleValue
 
 from .batched import Level, beneath, innermost, split
+from .elsewhere import zeros_on
 from .recording import Pending
 from .tensor import Tensor
 from .user_backward import run_backward
@@ -60,7 +59,7 @@ def _picked(value: Any, level: Level, number: int) -> Any:
         return whole
     if level.size:
         return ops.select(whole, dim, number)
-    return Tensor.made(np.zeros(whole.shape[:dim] + whole.shape[dim + 1 :], whole.dtype))
+    return zeros_on(whole.device, whole.shape[:dim] + whole.shape[dim + 1 :], whole.dtype)
 
 
 def _picked_node(node: FunctionNode, saved: Sequence[Any], level: Level, number: int) -> FunctionNode:

@@ -15,6 +15,8 @@ from raygrad.errors import AutogradError
 
 from .backward_vmap import backward_batched
 from .derive import Meta
+from .devices import Device
+from .devices.serving import CPU
 from .levels import carried
 from .members import MembersOfFunction
 from .modes import state
@@ -115,12 +117,19 @@ class FunctionNode(MembersOfFunction, Node):
     """It changed a view in place: as a part of what makes its base, it is not run where no gradient arrives."""
     _suffix: str = "Backward"
     _inputs: Sequence[Meta | None] = ()
+    _input_places: Sequence[Device | None] | None = None
+    """Per argument, the device of a tensor; None if all are on the host."""
+    _places: Sequence[Device] | None = None
+    """Per output, its device; None if all are on the host."""
     _references: dict[str, tuple[str, int]] | None = None
     """Attributes of ctx that are an input or an output of the Function: (INPUT or OUTPUT, position)."""
 
     def name(self) -> str:
         """Return `<Function name>Backward`."""
         return self._function.__name__ + self._suffix
+
+    def _device(self, number: int) -> Device:
+        return CPU if self._places is None else self._places[number]
 
     # ---- what users call in forward and setup_context -------------------------------------------------------------
 

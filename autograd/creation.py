@@ -1,7 +1,8 @@
 """Making tensors: from data, filled, counted, and at random.
 
-Rules of this file: what is made is a leaf holding an array; nothing here is recorded. The random numbers of a process
-come from one generator, which starts from the same seed in each process until `manual_seed` gives another.
+Rules of this file: what is made is a leaf holding an array of the device asked for; nothing here is recorded. The
+random numbers of a process come from one generator, which starts from the same seed in each process until
+`manual_seed` gives another.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError
 
 from . import dtypes
+from .devices.serving import is_elsewhere, make, send, serving, target, to_host
+from .elsewhere import copied
 from .inference import marked
 from .modes import state
-from .ops.define import sizes_of, xp
+from .ops.define import sizes_of
 from .tensor import Tensor
 
 # ---- from data -------------------------------------------------------------------------------------------------------
@@ -29,16 +32,21 @@ _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 
 
-def _checked_device(device: Any) -> None:
-    if device is not None and str(device) != "cpu":
-        raise AutogradError(f"device '{device}' is not available here; known: cpu")
-
-
 def _leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
     made = marked(Tensor.made(array))
     if requires_grad:
         made.requires_grad = True
     return made
+
+
+def _made(device: Any, maker: Callable[[Any], Any], requires_grad: bool) -> Tensor:
+    """Return a leaf of what `maker` makes with the namespace of a device; None is where factories make tensors."""
+    return _leaf(make(target(device), maker), requires_grad)
+
+
+def _placed(copy: Any, device: Any) -> Any:
+    """Return a copy of an array of a device where `device=` asks for it; where the array is, if it does not."""
+    return copy if device is None and state.here.device is None else send(copy, target(device))
 
 
 def _checked_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -55,6 +63,10 @@ def _array_of(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     array: np.ndarray[Any, Any]
     if isinstance(data, Tensor):
         array = data.read()
+    elif type(data) is _ARRAY or is_elsewhere(data):
+        array = data
+    elif hasattr(data, "__cuda_array_interface__") or _on_a_device(data):
+        array = serving("cuda").xp.asarray(data)
     elif hasattr(data, "__array__"):
         array = np.asarray(data)
     elif hasattr(data, "__dlpack__"):
@@ -73,10 +85,15 @@ def _array_of(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     return _checked_dtype(array)
 
 
+def _on_a_device(data: Any) -> bool:
+    """Tell whether an object of another library says that its memory is CUDA's (DLPack's device type 2)."""
+    return hasattr(data, "__dlpack_device__") and int(data.__dlpack_device__()[0]) == 2
+
+
 def _plain(data: Any) -> Any:
     """Return nested sequences with the tensors in them as arrays."""
     if isinstance(data, Tensor):
-        return data.read()
+        return to_host(data.read())
     if isinstance(data, list | tuple):
         return [_plain(item) for item in data]  # pyright: ignore[reportUnknownVariableType]
     return data
@@ -109,18 +126,28 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         TypeError: something that is no number, or an array of an unknown dtype.
         ValueError: rows of unequal length.
     """
-    _checked_device(device)
-    return _leaf(np.array(_array_of(data, dtype), copy=True, order="K", subok=False), requires_grad)
+    given = _array_of(data, dtype)
+    if is_elsewhere(given):
+        return _leaf(_placed(copied(given), device), requires_grad)
+    array = np.array(given, copy=True, order="K", subok=False)
+    place = target(device)
+    return _leaf(array if place is None else send(array, place), requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """Return data as a tensor, sharing memory where no conversion is needed; a tensor comes back as it is."""
-    _checked_device(device)
     if isinstance(data, Tensor):
+        if device is not None:
+            data = data.to(device)
         return data if dtype is None or data.dtype == dtypes.as_dtype(dtype) else data.to(dtype)
-    array = np.asarray(_array_of(data, dtype))
+    array = _array_of(data, dtype)
+    place = target(device)
+    if is_elsewhere(array):
+        array = array if device is None else send(array, place)
+    else:
+        array = send(np.asarray(array), place)
     made = marked(Tensor.made(array))
-    made._shares_memory = isinstance(data, np.ndarray) or hasattr(data, "__dlpack__")
+    made._shares_memory = isinstance(data, np.ndarray) or hasattr(data, "__dlpack__") or is_elsewhere(data)
     return made
 
 
@@ -144,58 +171,53 @@ def _float_dtype(dtype: Any) -> Any:
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of zeros."""
-    _checked_device(device)
-    return _leaf(np.zeros(sizes_of(size), _float_dtype(dtype)), requires_grad)
+    return _made(device, lambda xp: xp.zeros(sizes_of(size), _float_dtype(dtype)), requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of ones."""
-    _checked_device(device)
-    return _leaf(np.ones(sizes_of(size), _float_dtype(dtype)), requires_grad)
+    return _made(device, lambda xp: xp.ones(sizes_of(size), _float_dtype(dtype)), requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor whose elements are yet to be written."""
-    _checked_device(device)
-    return _leaf(np.empty(sizes_of(size), _float_dtype(dtype)), requires_grad)
+    return _made(device, lambda xp: xp.empty(sizes_of(size), _float_dtype(dtype)), requires_grad)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor filled with one number, of the dtype that the number has."""
-    _checked_device(device)
     wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
-    return _leaf(np.full(sizes_of((size,)), fill_value, wanted), requires_grad)
+    return _made(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
 
 
-def _like(input: Tensor, value: Any, dtype: Any, requires_grad: bool) -> Tensor:
+def _like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
-    return _leaf(np.full(input.shape, value, wanted), requires_grad)
+    place = input.device if device is None else device
+    return _made(place, lambda xp: xp.full(input.shape, value, wanted), requires_grad)
 
 
 def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return zeros of a tensor's shape and dtype."""
-    _checked_device(device)
-    return _like(input, 0, dtype, requires_grad)
+    return _like(input, 0, dtype, device, requires_grad)
 
 
 def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return ones of a tensor's shape and dtype."""
-    _checked_device(device)
-    return _like(input, 1, dtype, requires_grad)
+    return _like(input, 1, dtype, device, requires_grad)
 
 
 def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of a tensor's shape and dtype whose elements are yet to be written."""
-    _checked_device(device)
-    return _leaf(np.empty(input.shape, input.dtype if dtype is None else dtypes.as_dtype(dtype)), requires_grad)
+    wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
+    place = input.device if device is None else device
+    return _made(place, lambda xp: xp.empty(input.shape, wanted), requires_grad)
 
 
 def full_like(
     input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of a tensor's shape and dtype filled with one number."""
-    _checked_device(device)
-    return _like(input, fill_value, dtype, requires_grad)
+    return _like(input, fill_value, dtype, device, requires_grad)
 
 
 # ---- counted ---------------------------------------------------------------------------------------------------------
@@ -209,7 +231,6 @@ def arange(
     Raises:
         RuntimeError: a step of zero, or one that leads away from `end`.
     """
-    _checked_device(device)
     if end is None:
         start, end = 0, start
     start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
@@ -221,22 +242,19 @@ def arange(
         whole = all(isinstance(x, int) for x in (start, end, step))
         dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
     count = math.ceil((end - start) / step)
-    values: Any = xp.arange(count) * step + start
-    return _leaf(values.astype(dtypes.as_dtype(dtype)), requires_grad)
+    return _made(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
 
 
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return `steps` numbers evenly spaced from `start` to `end`, both included."""
-    _checked_device(device)
-    return _leaf(xp.linspace(start, end, steps, dtype=_float_dtype(dtype)), requires_grad)
+    return _made(device, lambda xp: xp.linspace(start, end, steps, dtype=_float_dtype(dtype)), requires_grad)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the matrix with ones on its diagonal."""
-    _checked_device(device)
-    return _leaf(np.eye(n, m, dtype=_float_dtype(dtype)), requires_grad)
+    return _made(device, lambda xp: xp.eye(n, m, dtype=_float_dtype(dtype)), requires_grad)
 
 
 # ---- at random -------------------------------------------------------------------------------------------------------
@@ -286,11 +304,12 @@ def drawn_alike(alike: bool) -> Generator[Callable[[], None]]:
     yield again
 
 
-def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool) -> Tensor:
+def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, device: Any = None) -> Tensor:
     """Return a leaf of what `draw` gives for some leading dimensions: none, or inside vmap those of the examples that
-    are to differ (VM-12)."""
+    are to differ (VM-12). Numbers are drawn on the host, so that they are the same on every device, and moved."""
+    place = target(device)
     if not state.batches:
-        made = _leaf(np.asarray(draw(())), requires_grad)
+        made = _leaf(send(np.asarray(draw(())), place), requires_grad)
         if state.recorder is not None:
             state.recorder.drawn(made, partial(draw, ()))
         return made
@@ -305,7 +324,7 @@ def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool) ->
             )
     differing = [level for level in open_levels if level.randomness == "different"]
     leading = tuple([level.size for level in differing])
-    made = Tensor.made(np.asarray(draw(leading)))
+    made = Tensor.made(send(np.asarray(draw(leading)), place))
     if state.recorder is not None:
         state.recorder.drawn(made, partial(draw, leading))
     for level in differing:  # the outermost lies in front, and is wrapped first
@@ -315,7 +334,7 @@ def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool) ->
     return made
 
 
-def _drawn(distribution: str, size: Sequence[Any], dtype: Any, requires_grad: bool) -> Tensor:
+def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     wanted = _float_dtype(dtype)
     if wanted.kind not in "fc":
         raise AutogradError(f"random numbers of a distribution are floating, not {wanted}")
@@ -328,46 +347,45 @@ def _drawn(distribution: str, size: Sequence[Any], dtype: Any, requires_grad: bo
             return ((draw(shape) + 1j * draw(shape)) * math.sqrt(0.5)).astype(wanted)
         return draw(shape, dtype=wanted) if wanted in (dtypes.float32, dtypes.float64) else draw(shape).astype(wanted)
 
-    return _random_leaf(drawn, requires_grad)
+    return _random_leaf(drawn, requires_grad, device)
 
 
 def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn from the standard normal distribution."""
-    _checked_device(device)
-    return _drawn("standard_normal", size, dtype, requires_grad)
+    return _drawn("standard_normal", size, dtype, device, requires_grad)
 
 
 def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
-    _checked_device(device)
-    return _drawn("random", size, dtype, requires_grad)
+    return _drawn("random", size, dtype, device, requires_grad)
 
 
 def randint(
     low: int, high: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return integers drawn evenly from [low, high); `low` is 0 when only one bound is given."""
-    _checked_device(device)
     if size is None:
         low, high, size = 0, low, high
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     shape = sizes_of((size,))
     return _random_leaf(
-        lambda leading: _Random.generator.integers(low, high, leading + shape).astype(wanted), requires_grad
+        lambda leading: _Random.generator.integers(low, high, leading + shape).astype(wanted), requires_grad, device
     )
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return normally distributed numbers in a tensor's shape and dtype."""
-    return randn(input.shape, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    place = input.device if device is None else device
+    return randn(input.shape, dtype=input.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return evenly distributed numbers in a tensor's shape and dtype."""
-    return rand(input.shape, dtype=input.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    place = input.device if device is None else device
+    return rand(input.shape, dtype=input.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
 
 
-def randperm(n: int, *, dtype: Any = None) -> Tensor:
+def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Return the integers below `n` in random order."""
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
 
@@ -376,4 +394,4 @@ def randperm(n: int, *, dtype: Any = None) -> Tensor:
             return _Random.generator.permutation(n).astype(wanted)
         return _Random.generator.permuted(np.broadcast_to(np.arange(n), (*leading, n)), axis=-1).astype(wanted)
 
-    return _random_leaf(drawn, False)
+    return _random_leaf(drawn, False, device)

@@ -13,6 +13,8 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .devices.serving import settled
+
 if TYPE_CHECKING:
     from .registry import Derivative, Op
 
@@ -154,7 +156,7 @@ def _as_operand(grad: Any, meta: Meta | None, need: Any) -> Any:
         grad = sum_to(grad, shape)
     if grad.dtype is not dtype and grad.dtype != dtype:
         grad = _cast(grad, dtype)
-    return grad if type(grad) is _ARRAY else np.asarray(grad)
+    return grad if type(grad) is _ARRAY else settled(grad)
 
 
 def vjp_tensors(op: Op, rule: Derivative, ctx: RuleContext, grads: Sequence[Any]) -> list[Any]:

@@ -15,12 +15,15 @@ from raygrad.errors import DtypeError, MissingKernel
 
 from . import dtypes
 from .anomaly import remember as remember_origin
-from .batched import Batched, innermost, living
+from .batched import Batched, bottom, innermost, living
+from .devices.serving import device_of, is_elsewhere, settled
+from .elsewhere import meeting, missing, run
 from .exchange import remember_converted
 from .handles import pack_op
 from .inference import marked, refuse_saving
 from .modes import Modes, state
 from .node import NO_EDGE, OpNode, next_sequence
+from .placed import DeviceOpNode
 from .recording import Pending
 from .registry import Op, get_op
 from .repeating import repeated
@@ -88,7 +91,7 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         out = kernel(*datas, *params)
     except MISUSE as error:
         raise explained(op, params, datas, error) from None
-    return _made(here, op, operands, params, datas, out if type(out) is _ARRAY else np.asarray(out), needed)
+    return _made(here, op, operands, params, datas, out if type(out) is _ARRAY else settled(out), needed)
 
 
 def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
@@ -121,7 +124,7 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
     except MISUSE as error:
         raise explained(op, (), (data,) if other is _ABSENT else (data, beside), error) from None
     if type(out) is not _ARRAY:
-        out = np.asarray(out)
+        out = settled(out)
     if needed and here.grad:
         if other is _ABSENT:
             return _made(here, op, (operand,), (), (data,), out, True)
@@ -168,7 +171,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if op.custom and (results := _as_function(op, operands, params)) is not None:
         return results
     recorder = state.here.recorder
-    needed = tensors = batched = False
+    needed = tensors = batched = elsewhere = False
     for operand in operands:
         if isinstance(operand, Tensor):
             tensors = True
@@ -182,6 +185,8 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
                     operand._data = operand.read()
                 elif recorder is None:
                     recorder = owner
+            elif is_elsewhere(operand._data):
+                elsewhere = True
             elif type(operand._data) is Batched:
                 batched = True
                 if not operand._data.level.entered:
@@ -197,7 +202,14 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
         if state.here.forward:
             propagate(op, operands, params, made)
         return made
-    if recorder is None:
+    if recorder is None and elsewhere:
+        operands = meeting(op, operands)
+        datas = [o.read() if isinstance(o, Tensor) else o for o in operands]
+        try:
+            out = run(op, datas, params, _compute_dtype(datas))
+        except MISUSE as error:
+            raise explained(op, params, datas, error) from None
+    elif recorder is None:
         datas = [o.read() if isinstance(o, Tensor) else o for o in operands]
         out = _on_arrays(op, datas, params)
     else:
@@ -235,7 +247,11 @@ def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> An
         return None
     if op.promotes is not None:
         operands = promoted(op, operands)
-    return applied(op, operands, params, _compute_dtype(operands))
+    return applied(op, operands, params, _compute_dtype(operands), kind_of([_held(operand) for operand in operands]))
+
+
+def _held(operand: Any) -> Any:
+    return operand._data if isinstance(operand, Tensor) else operand
 
 
 def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
@@ -249,7 +265,7 @@ def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
 
 def _on_arrays(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Run the kernel. Its results are arrays, also zero-dimensional ones, of which NumPy makes scalars."""
-    kernel = op.sole or _kernel_for_arrays(op, _compute_dtype(datas))
+    kernel = op.bare or _kernel_for_arrays(op, datas)
     try:
         out = kernel(*datas, *params)
     except MISUSE as error:
@@ -257,13 +273,14 @@ def _on_arrays(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if type(out) is _ARRAY:
         return out
     if op.outputs == 1:
-        return np.asarray(out)
-    return tuple([o if type(o) is _ARRAY else np.asarray(o) for o in out])
+        return settled(out)
+    return tuple([o if type(o) is _ARRAY else settled(o) for o in out])
 
 
-def _kernel_for_arrays(op: Op, dtype: Any) -> Any:
+def _kernel_for_arrays(op: Op, datas: Sequence[Any]) -> Any:
     """Return the kernel for bare arrays: raygrad's own where there is one, since its rules run on workers, too."""
-    return op.builtin_kernel("cpu", dtype) if op.builtin else op.kernel("cpu", dtype)
+    kind, dtype = kind_of(datas), _compute_dtype(datas)
+    return op.builtin_kernel(kind, dtype) if op.builtin else op.kernel(kind, dtype)
 
 
 def explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exception) -> Exception:
@@ -274,10 +291,21 @@ def explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exce
             op.infer(params, *datas)
         except (RuntimeError, *MISUSE) as better:
             return better
+    kind = kind_of(datas)
+    if kind != "cpu" and not op.has_kernel(kind, _compute_dtype(datas)):
+        return missing(op, kind)
     if isinstance(error, TypeError) and "not supported for the input types" in str(error):
         names = ", ".join(sorted({str(data.dtype) for data in datas if hasattr(data, "dtype")}))
         return MissingKernel(f'"{op.name}" not implemented for {names}')
     return error
+
+
+def kind_of(datas: Sequence[Any]) -> str:
+    """Return the kind of device of operands: the host's, if none is elsewhere."""
+    for data in datas:
+        if is_elsewhere(data):
+            return device_of(data).type
+    return "cpu"
 
 
 def _compute_dtype(datas: Sequence[Any]) -> Any:
@@ -292,7 +320,7 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     base, out = operands[0], result._data
     data = base._data
     sure = True
-    if type(out) is _ARRAY:
+    if type(out) is _ARRAY or is_elsewhere(out):
         if out is not data and out.base is not data:
             if type(data) is Stale:
                 data = data.array
@@ -303,7 +331,7 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     result.share_counter(base)
     result._base = base._base if base._base is not None else base
     result._shares_memory = base._shares_memory
-    if not state.here.grad and type(out) is _ARRAY:
+    if not state.here.grad and type(out) is not Pending:
         result._made_by = NO_GRAD
     remember(result, op, operands, params, sure)
 
@@ -316,7 +344,11 @@ def _attach(
     carrying = [dtype.kind in "fc" for _, dtype in metas]
     if not any(carrying):
         return
-    node = _node(op, operands, params, datas, results, metas)
+    if any(is_elsewhere(bottom(value._data)) for value in (*results, *operands) if isinstance(value, Tensor)):
+        node: Any = _node(op, operands, params, datas, results, metas, DeviceOpNode)
+        node._places = [result.device for result in results]
+    else:
+        node = _node(op, operands, params, datas, results, metas)
     if type(results[0]._data) is Pending:
         node._origin = results[0]._data.record
     for number, result in enumerate(results):
@@ -342,6 +374,7 @@ def _node(
     datas: Sequence[Any],
     results: tuple[Tensor, ...],
     metas: Sequence[Any] | None,
+    kind: type[OpNode] = OpNode,
 ) -> OpNode:
     """Return the node of one application: its edges, and what its rule keeps. With `metas` None there is one output."""
     edges: Any
@@ -388,9 +421,9 @@ def _node(
             metas = ((data.shape, data.dtype),)
         else:
             metas = inputs if len(inputs) == 1 else (meta,)
-    rule = op.sole_rule or op.derivative("cpu", _compute_dtype(datas))
+    rule = op.sole_rule or op.derivative(kind_of(datas), _compute_dtype(datas))
     # an __init__ of so many arguments would take as long as all of this
-    node = _new(OpNode)
+    node = _new(kind)
     node.op = op
     node.rule = rule
     node.params = params
@@ -461,7 +494,7 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     for operand in operands:
         if isinstance(operand, Tensor):
             (dims if operand._data.ndim else zeros).append(operand.dtype)
-        elif isinstance(operand, np.ndarray):
+        elif isinstance(operand, np.ndarray) or is_elsewhere(operand):
             raise DtypeError(f"{op.name}: expected tensors or numbers, got an array; wrap it with raygrad.as_tensor")
         elif operand is not None:
             if not isinstance(operand, bool | int | float | complex | np.generic):

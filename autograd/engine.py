@@ -15,6 +15,8 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .derive import Meta
+from .devices import Device
+from .devices.serving import make, target
 from .graph import GradientEdge
 from .modes import state
 from .node import Edge
@@ -181,7 +183,7 @@ def _zeros(place: Place, requires_grad: bool) -> Tensor:
             "materialize_grads cannot be used when the given input is a GradientEdge whose gradient is missing: pass "
             "the tensor, or allow_unused=True"
         )
-    zeros = Tensor.made(np.zeros(place.shape, place.dtype))
+    zeros = Tensor.made(make(target(place.device), lambda xp: xp.zeros(place.shape, place.dtype)))
     zeros._requires_grad = requires_grad
     return zeros
 
@@ -222,6 +224,10 @@ def _meta_of(place: Place) -> Meta:
             f"output {place.output_nr} of {place.node._title()} has no gradient: it does not require grad"
         )
     return meta
+
+
+def _device_of(place: Place) -> Device:
+    return place.device if isinstance(place, Tensor) else place.node._device(place.output_nr)
 
 
 def _as_tuple(places: Any) -> tuple[Place, ...]:
@@ -275,7 +281,7 @@ def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tup
                 raise AutogradError("grad can be implicitly created only for scalar outputs")
             if dtype.kind != "f":
                 raise AutogradError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
-            grad = ops.ones_of(shape, dtype, task.recorder)
+            grad = ops.ones_of(shape, dtype, task.recorder, _device_of(root))
         else:
             if not isinstance(grad, Tensor):
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
@@ -288,6 +294,11 @@ def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tup
                 raise AutogradError(
                     "For complex Tensors, both grad_output and output are required to have the same dtype: "
                     f"{grad.dtype} and {dtype}."
+                )
+            if grad.device != _device_of(root):
+                raise AutogradError(
+                    f"Mismatch in device: grad_output[{index}] is on {grad.device} and output[{index}] on "
+                    f"{_device_of(root)}."
                 )
             if grad.dtype != dtype:
                 grad = ops.to_dtype(grad, dtype)

@@ -14,6 +14,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import dtypes
+from .devices.serving import is_elsewhere
 from .modes import state
 from .recording import Pending
 from .versions import note_exchanged
@@ -33,8 +34,8 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
         raise AutogradError("data set to a tensor that requires gradients must be floating point or complex dtype")
     from .tensor import Tensor
 
-    if value.dtype != tensor.dtype:
-        tensor._accumulator = None  # which knows the old dtype
+    if value.dtype != tensor.dtype or value.device != tensor.device:
+        tensor._accumulator = None  # which knows the old dtype, and the device
     before = held_by(tensor)
     recorder = state.here.recorder
     if recorder is None and type(tensor._data) is Pending:
@@ -47,7 +48,7 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
         tensor._data = stale(tensor, memory(value._data))
     else:
         data = memory(value._data)
-        tensor._data = data.view() if type(data) is np.ndarray else data
+        tensor._data = data.view() if type(data) is np.ndarray or is_elsewhere(data) else data
         tensor._snapshot = None
     if tensor._counter is not None:
         holder = Tensor.made(memory(tensor._data))

@@ -14,7 +14,8 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import dtypes
-from .batched import Batched, living, refused
+from .batched import Batched, bottom, living, refused
+from .devices.serving import device_of, is_elsewhere, to_host, writable
 from .modes import state
 from .recording import Pending
 from .views import Stale
@@ -81,6 +82,13 @@ class Exports:
             if type(array) is Batched:
                 return self._beneath("numpy()").numpy(force=force)
             array = self.read()
+            if is_elsewhere(array):
+                if not force:
+                    raise TypeError(
+                        f"can't convert {device_of(array)} device type tensor to numpy. Use Tensor.cpu() to copy the "
+                        "tensor to host memory first."
+                    )
+                return to_host(array)
         if self._frozen and array.flags.writeable:
             array = array.view()
             array.flags.writeable = False
@@ -93,10 +101,29 @@ class Exports:
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         array = self.read()
-        return (array if array.flags.writeable else array.copy()).__dlpack__(**options)
+        return (array if writable(array) else array.copy()).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
-        return (1, 0)
+        device = device_of(bottom(self._data))
+        return (1, 0) if device.type == "cpu" else (2, device.index or 0)
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """What libraries of CUDA read a tensor's memory by.
+
+        Raises:
+            AttributeError: the tensor is on the host, as `hasattr` asks.
+            RuntimeError: it requires grad.
+        """
+        array = bottom(self._data)
+        if not is_elsewhere(array):
+            raise AttributeError("a tensor on the host has no __cuda_array_interface__")
+        if self._requires_grad:
+            raise AutogradError(
+                "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use "
+                "var.detach() to get Variable that doesn't require grad."
+            )
+        return array.__cuda_array_interface__
 
     def item(self) -> Any:
         """Return the one element as a Python number.
@@ -161,9 +188,11 @@ class Exports:
             kind = "pending" if type(self._data) is Pending else "batched"
             body = f"{kind}, shape={self.shape}, dtype={self.dtype}"
         else:
-            body = np.array2string(self.read(), separator=", ", precision=4, prefix="tensor(")
+            body = np.array2string(to_host(self.read()), separator=", ", precision=4, prefix="tensor(")
             if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
                 body += f", dtype={self.dtype}"
+            if is_elsewhere(self._data):
+                body += f", device='{device_of(self._data)}'"
         body += self._history()
         if state.here.forward:
             for level in state.here.forward:
@@ -196,12 +225,14 @@ class Exports:
         return format(str(self), spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        from .elsewhere import copied
+
         if self.grad_fn is not None:
             raise AutogradError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
                 "moment; detach() it first"
             )
-        copy = _made(self.read().copy(order="K"))
+        copy = _made(copied(self.read()))
         copy._requires_grad = self._requires_grad
         memo[id(self)] = copy
         if self._grad is not None:
@@ -213,7 +244,13 @@ class Exports:
             raise AutogradError(
                 "a tensor with history cannot be pickled: its graph would be lost silently; pickle tensor.detach()"
             )
-        return _rebuilt, (self.read(), self._requires_grad)
+        array = self.read()
+        if is_elsewhere(array):
+            raise AutogradError(
+                f"a tensor on {device_of(array)} cannot be pickled: that would copy it to the host unseen; pickle "
+                "tensor.cpu(), and move it back where it is loaded"
+            )
+        return _rebuilt, (array, self._requires_grad)
 
 
 def _made(data: Any) -> Tensor:

@@ -7,6 +7,7 @@ Rules of this file: apply and forward. Arguments are bound in `binding`, outputs
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import sys
@@ -28,6 +29,7 @@ from .context import FunctionNode as FunctionNode
 from .context import Saved as Saved
 from .context import keep, refer
 from .derive import Meta
+from .devices.serving import guard, is_away, is_elsewhere
 from .function_jvp import propagate
 from .handles import pack_function
 from .inference import marked
@@ -48,6 +50,7 @@ from .user_backward import run_backward as run_backward
 from .versions import CLOCK
 from .views import Stale
 
+_HERE = contextlib.nullcontext()
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 _numbers = itertools.count()
@@ -209,9 +212,12 @@ def apply_with_tangents(
     """Run forward, then jvp where an argument carries a tangent; return the context, what forward returned, and what
     apply returns."""
     here = state.here
-    with only(()):
-        node, raw, given = _forward(cls, here, args, here.grad, None, named)
+    held = _held_elsewhere(args)
+    with only(()), guard(held) if is_away(held) else _HERE:
+        node, raw, given = _forward(cls, here, args, here.grad, None, named, True)
         assert node is not None
+        if held is not None:
+            node._input_places = [arg.device if isinstance(arg, Tensor) else None for arg in args]
         result = wrap_outputs(node, raw, given, args, cls._plan.setup is not None)
     if here.forward:
         propagate(node, given, raw, result)
@@ -236,7 +242,7 @@ def run_forward(
     if ambient is not None:
         state.recorder = None
     try:
-        node, raw, args = _forward(cls, here, args, recording, edges, named or {})
+        node, raw, args = _forward(cls, here, args, recording, edges, named or {}, True)
         assert node is not None
     finally:
         if ambient is not None:
@@ -259,9 +265,10 @@ def _forward(
     recording: bool,
     edges: Sequence[Edge | None] | None,
     named: dict[str, Any],
+    elsewhere: bool = False,
 ) -> tuple[FunctionNode | None, Any, tuple[Any, ...]]:
     """Run forward; return the node, what forward returned, and the arguments that it was given. Where an argument's
-    data is no array, nothing is run, and there is no node."""
+    data is no array of the host, nothing is run, and there is no node, unless arrays may be `elsewhere`."""
     plan = cls._plan
     needs: list[bool] = []
     targets: list[Edge | None] = []
@@ -274,7 +281,7 @@ def _forward(
             metas.append(None)
         else:
             data = arg._data
-            if type(data) is not _ARRAY:
+            if type(data) is not _ARRAY and not elsewhere:
                 return None, None, args
             if not data.flags.c_contiguous and not is_plain(data):
                 arg = densified(arg)
@@ -327,6 +334,14 @@ def _forward(
         if here.saving:
             pack_function(node, in_force())
     return node, raw, args
+
+
+def _held_elsewhere(args: tuple[Any, ...]) -> Any:
+    """Return the first array of another device than the host among the arguments, None if there is none."""
+    for arg in args:
+        if isinstance(arg, Tensor) and is_elsewhere(arg._data):
+            return arg._data
+    return None
 
 
 def _outputs(raw: Any) -> tuple[Any, ...]:

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakSet
 
-import numpy as np
-
 from raygrad.errors import AutogradError, NoSingleValue
 
 from .batched import Level, beneath, bottom, refused, split
 from .batching import along, batched
 from .context import FunctionNode, keep
+from .elsewhere import zeros_on
 from .function_jvp import propagate
 from .jointly import Jointly
 from .levels import carried
@@ -253,4 +252,4 @@ def _example(value: Tensor, dim: int, number: int, size: int) -> Tensor:
 
     if size:
         return ops.select(value, dim, number)
-    return Tensor.made(np.zeros(value.shape[:dim] + value.shape[dim + 1 :], value.dtype))
+    return zeros_on(value.device, value.shape[:dim] + value.shape[dim + 1 :], value.dtype)

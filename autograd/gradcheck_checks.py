@@ -18,6 +18,7 @@ from raygrad.errors import AutogradError, GradcheckError
 
 from . import gradcheck_report as report
 from . import jacobians
+from .elsewhere import zeros_on
 from .engine import grad
 from .function import Function
 from .jacobians import Array, Outputs, Run, as_tensors, differentiable
@@ -125,13 +126,13 @@ class Check:
     def _runs_on_zeros(self) -> bool:
         outputs = self.outputs()
         try:
-            self._gradients(outputs, [Tensor.made(np.zeros(o.shape, o.dtype)) for o in outputs])
+            self._gradients(outputs, [zeros_on(o.device, o.shape, o.dtype) for o in outputs])
         except Exception:
             return False
         return True
 
     def _dtypes(self, place: int, output: Tensor, tensors: Sequence[Tensor]) -> None:
-        seed = Tensor.made(np.ones(output.shape, output.dtype))
+        seed = zeros_on(output.device, output.shape, output.dtype) + 1
         found = grad(output, tensors, seed, retain_graph=True, allow_unused=True)
         for index, tensor, gradient in zip(self.wanted, tensors, found, strict=True):
             if gradient is not None and gradient.dtype != tensor.dtype:
@@ -198,7 +199,7 @@ class Check:
     def linear(self) -> None:
         """Check that gradients of zero give gradients of zero (GC-06)."""
         outputs = self.outputs()
-        zeros = [Tensor.made(np.zeros(output.shape, output.dtype)) for output in outputs]
+        zeros = [zeros_on(output.device, output.shape, output.dtype) for output in outputs]
         for index, found in zip(self.wanted, self._gradients(outputs, zeros), strict=True):
             if found is not None and found.any():
                 raise GradcheckError(report.not_linear(index, found), "linearity")
@@ -209,7 +210,7 @@ class Check:
         cases = [tuple(range(count)), *([(i,) for i in range(count)] if count > 1 else [])]
         for case in cases:
             outputs = [Undefined.apply(o) if i in case else o for i, o in enumerate(self.outputs())]
-            zeros = [Tensor.made(np.zeros(output.shape, output.dtype)) for output in outputs]
+            zeros = [zeros_on(output.device, output.shape, output.dtype) for output in outputs]
             try:
                 gradients = self._gradients(outputs, zeros)
             except Exception as error:

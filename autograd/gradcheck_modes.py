@@ -15,6 +15,7 @@ from raygrad.errors import GradcheckError
 
 from . import forward_ad, jacobians
 from . import gradcheck_report as report
+from .elsewhere import zeros_on
 from .engine import grad
 from .gradcheck_checks import RANDOM_SEED, Check, unit
 from .jacobians import Array, Outputs, Run
@@ -34,7 +35,7 @@ def pushed(func: Run, inputs: Sequence[Any], outputs: Outputs, index: int, tange
         bare = [x.detach() if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
         bare[index] = forward_ad.make_dual(bare[index], tangent)
         made = [forward_ad.unpack_dual(output) for output in outputs.picked(func(*bare))]
-    return [Tensor.made(np.zeros(p.shape, p.dtype)) if t is None else t for p, t in made]
+    return [zeros_on(p.device, p.shape, p.dtype) if t is None else t for p, t in made]
 
 
 def forward(check: Check, outputs: Outputs) -> None:

@@ -13,6 +13,7 @@ from raygrad.errors import AutogradError
 
 from .context import INPUT, OUTPUT, PACKED, FunctionNode, Saved
 from .node import FREED, Edge, OpNode
+from .placed import OnDevice
 from .recording import Data, Recorder
 from .saving import Hooks, Packed
 from .tensor import Tensor
@@ -62,6 +63,10 @@ class PackedOpNode(OpNode):
             self._check_versions()
 
 
+class DevicePackedOpNode(OnDevice, PackedOpNode):
+    """The same on a device."""
+
+
 class _Unpacked(OpNode):
     """The same node with the tensors that were made of what it keeps, while it runs."""
 
@@ -99,7 +104,8 @@ def pack_op_slot(node: OpNode, slot: int, hooks: Hooks) -> None:
     own = edge is not None and edge[0] is node
     packed = Packed(hooks, node.saved_tensors[slot], None if own else edge, entry[0])
     node.keep_in(slot, packed, None)
-    node.__class__ = PackedOpNode
+    kind: Any = DevicePackedOpNode if isinstance(node, OnDevice) else PackedOpNode
+    node.__class__ = kind
 
 
 def pack_function(node: FunctionNode, hooks: Hooks) -> None:

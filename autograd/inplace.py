@@ -13,16 +13,17 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from raygrad.errors import AutogradError
 
 from .batched import Batched
+from .devices.serving import guard, is_away, writable
+from .devices.sums import write_into
 from .exchange import held_by
 from .inference import check_change
 from .modes import state
 from .node import Node, OpNode
 from .overlap import check_partial
+from .placed import DeviceOpNode, OnDevice
 from .recording import Data, Pending, Recorder, settled
 from .versions import bump, note_exchanged
 from .views import (
@@ -67,6 +68,10 @@ class CopySlices(OpNode):
 
     def _holds(self) -> bool:
         return self.saved_tensors is not None
+
+
+class DeviceCopySlices(OnDevice, CopySlices):
+    """The same on a device."""
 
 
 def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
@@ -131,7 +136,12 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
         _check_leaf(tensor)
         _check_writeable(tensor)
         _announce(tensor)
-        ops.write_item(memory(tensor._data), index, value)
+        data = memory(tensor._data)
+        if is_away(data):
+            with guard(data):
+                ops.write_item(data, index, value)
+        else:
+            ops.write_item(data, index, value)
         bump(tensor.counter())
 
 
@@ -241,7 +251,7 @@ def _write(tensor: Tensor, result: Tensor) -> None:
 
         write(tensor, result)
     else:
-        np.copyto(memory(tensor._data), memory(result._data), casting="unsafe")
+        write_into(memory(tensor._data), memory(result._data))
     if counter[0] == before:  # what is under a batch counts its own change, with the same counter
         bump(counter)
 
@@ -264,7 +274,7 @@ def _check_writeable(tensor: Tensor) -> None:
             "on a copy (grad.clone()), or return a new tensor"
         )
     data = memory(tensor._data)
-    if type(data) is not Batched and not data.flags.writeable:
+    if type(data) is not Batched and not writable(data):
         raise AutogradError(
             "unsupported operation: this tensor's memory is read-only (an expanded view, whose elements share places, "
             "or a value of a session): clone it before changing it in place"
@@ -345,8 +355,11 @@ def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
 
 def of_part(result: Tensor) -> Tensor:
     """Note in the graph that a result differs from what was there before in a part of it only; return it."""
-    if type(result.grad_fn) is OpNode:
-        result.grad_fn.__class__ = CopySlices
+    node: Any = result.grad_fn
+    if node.__class__ is OpNode:
+        node.__class__ = CopySlices
+    elif node.__class__ is DeviceOpNode:
+        node.__class__ = DeviceCopySlices
     return result
 
 

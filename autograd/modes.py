@@ -40,6 +40,7 @@ class Modes:
         anomaly: what anomaly detection is to do, None while it is off.
         inference: whether inference mode is on.
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
+        device: where factories make tensors, None for the host; no rare mode, since no op asks.
         casting: what operands are cast to (`autocast`), None outside of all its regions; no rare mode, since the casts
             are made before an op is called.
     """
@@ -48,6 +49,7 @@ class Modes:
         "anomaly",
         "batches",
         "casting",
+        "device",
         "engine_threads",
         "forward",
         "grad",
@@ -78,6 +80,7 @@ class Modes:
         self.inference: bool = False
         self.transforms: tuple[str, ...] = ()
         self.casting: Any = None
+        self.device: Any = None
 
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""
@@ -123,6 +126,7 @@ class ThreadState(threading.local):
         inference: bool
         transforms: tuple[str, ...]
         casting: Any
+        device: Any
 
 
 def _delegated(name: str) -> property:

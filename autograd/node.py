@@ -18,6 +18,8 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .derive import Meta, OpContext, vjp_arrays, vjp_tensors
+from .devices import Device
+from .devices.serving import CPU
 from .hooks import ClientHook, HookDict, RemovableHandle
 from .modes import state
 from .recording import Data, Pending, Record, Recorder
@@ -50,7 +52,7 @@ class OutputMeta(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: Any
-    device: str = "cpu"
+    device: Device = CPU
 
 
 _NO_DTYPE = np.dtype("float32")
@@ -103,7 +105,10 @@ class Node:
     @property
     def _input_metadata(self) -> tuple[OutputMeta, ...]:
         """What a gradient of each output has to be (ND-07); a placeholder for outputs without derivative."""
-        return tuple(OutputMeta((), _NO_DTYPE) if meta is None else OutputMeta(*meta) for meta in self._metas)
+        return tuple(
+            OutputMeta((), _NO_DTYPE) if meta is None else OutputMeta(*meta, self._device(number))
+            for number, meta in enumerate(self._metas)
+        )
 
     def _sequence_nr(self) -> int:
         """Return the creation number (ND-06)."""
@@ -144,6 +149,10 @@ class Node:
         """Return what `_run` returns where gradients are recorded and all are needed, and nobody watches for anomalies:
         nearly always."""
         return self._run(grads, False, recorder)
+
+    def _device(self, number: int) -> Device:
+        """Return the device of an output, on which its gradient is to be."""
+        return CPU
 
     def _release(self) -> None:
         """Let go of what was saved for backward."""
@@ -250,7 +259,7 @@ class OpNode(Node):
         """
         if self.rule is None:
             meta = self._metas[0]
-            raise self.op.missing("cpu", meta[1] if meta else "?")
+            raise self.op.missing(self._device(0).type, meta[1] if meta else "?")
         if self.saved_tensors is None:
             raise AutogradError(FREED)
         for entry in self.versions:

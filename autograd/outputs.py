@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from raygrad.errors import AutogradError
 
 from .context import OUTPUT, refer
+from .devices.serving import CPU
+from .devices.sums import write_into
 from .inplace import changed_by_function
 from .modes import state
 from .tensor import Tensor
@@ -99,6 +99,8 @@ def wrap_outputs(node: FunctionNode, raw: Any, args: Args, given: Args, separate
 
 def _describe(node: FunctionNode, outputs: Args) -> None:
     node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
+    if node._input_places is not None:
+        node._places = [o.device if isinstance(o, Tensor) else CPU for o in outputs]
     marked = node.non_differentiable
     if marked:
         node._barren = frozenset(number for number, output in enumerate(outputs) if is_among(output, marked))
@@ -157,7 +159,7 @@ def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, sev
 def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, flows: bool, outputs: int) -> Tensor:
     """Return an argument that forward changed in place: itself, in its new place in the graph (OU-16)."""
     if output is not source:  # forward got a dense copy, whose changes counted for both
-        np.copyto(source._data, output._data)
+        write_into(source._data, output._data)
     changed_by_function(source, node if flows else None, number, outputs)
     if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
         return source.alias(apart=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from .derive import Meta
+    from .devices import Device
     from .function import Function
     from .node import Node, OpNode
     from .registry import Op
@@ -159,6 +160,10 @@ class Recorder(ABC):
         Raises:
             NotShippable: it captures something that cannot.
         """
+
+    @abstractmethod
+    def pinned(self, device: Device) -> Callable[[], None]:
+        """Ask, of the workers of what is recorded from now on, for a device; return what takes that back."""
 
     @abstractmethod
     def leaf(self, tensor: Tensor) -> Pending:

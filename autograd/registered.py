@@ -17,6 +17,7 @@ from raygrad.errors import AutogradError, MissingDerivative
 
 from .context import FunctionNode
 from .derive import Meta, by_operand
+from .devices.serving import settled
 from .function import Function
 from .modes import enable_grad, state
 from .packed import leaf_of
@@ -194,7 +195,7 @@ def _output(value: Any, operands: Sequence[Any], copies: bool) -> Tensor:
     for operand in operands:  # a kernel that worked in place returns its operand
         if isinstance(operand, Tensor) and operand._data is value:
             return operand
-    array = np.asarray(value)
+    array = settled(value)
     return Tensor.made(array.copy() if copies else array)
 
 
@@ -210,7 +211,7 @@ def _by_name(cls: type[OpFunction], operands: Sequence[Any], params: tuple[Any, 
     return named
 
 
-def applied(op: Op, operands: Sequence[Any], params: tuple[Any, ...], dtype: Any) -> Any:
+def applied(op: Op, operands: Sequence[Any], params: tuple[Any, ...], dtype: Any, device: str = "cpu") -> Any:
     """Return the outputs of an op for which a user's entry is chosen; None where raygrad's own serve.
 
     Args:
@@ -218,20 +219,21 @@ def applied(op: Op, operands: Sequence[Any], params: tuple[Any, ...], dtype: Any
         operands: what it is applied to, in the dtype in which they meet.
         params: its static parameters.
         dtype: the compute dtype (AC-04).
+        device: the kind of device of the operands.
     """
-    key = (dtype, bool(params))
+    key = (device, dtype, bool(params))
     if key in op.applied:
         cls = op.applied[key]
     else:
-        chosen = op.chosen("cpu", dtype)
-        cls = op.applied[key] = None if chosen is None else function_of(op, *chosen, bool(params), dtype)
+        chosen = op.chosen(device, dtype)
+        cls = op.applied[key] = None if chosen is None else function_of(op, *chosen, bool(params), dtype, device)
     if cls is None:
         return None
     return cls.apply(*operands, params) if params else cls.apply(*operands)
 
 
 def function_of(
-    op: Op, kernel: Kernel, derivative: Derivative | None, has_params: bool, dtype: Any
+    op: Op, kernel: Kernel, derivative: Derivative | None, has_params: bool, dtype: Any, device: str = "cpu"
 ) -> type[OpFunction]:
     """Return a Function class, named after the op, that runs these entries."""
     given = kernel if isinstance(kernel, GivenKernel) else None

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from raygrad.errors import GraphError, MissingDerivative
 
+from .devices.serving import is_elsewhere
 from .entries import ANY as ANY
 from .entries import AutogradConfig as AutogradConfig
 from .entries import Derivative as Derivative
@@ -25,6 +28,23 @@ Kernel = Callable[..., Any]
 InferRule = Callable[..., Any]
 """infer(params, *operands) -> (shape, dtype), or a list of such for several outputs. Operands have `.shape`,
 `.dtype`, `.ndim`, or are Python constants. Raises ShapeError where operands do not fit."""
+
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+
+
+def by_library(host: Kernel, other: Kernel) -> Kernel:
+    """Return a kernel that runs `host` for arrays of NumPy, and `other` for those of another library."""
+
+    def kernel(*args: Any) -> Any:
+        for arg in args:
+            if type(arg) is _ARRAY:
+                return host(*args)
+            if is_elsewhere(arg):
+                return other(*args)
+        return host(*args)
+
+    return kernel
 
 
 class Op:
@@ -50,6 +70,7 @@ class Op:
         "_kernels",
         "_memo",
         "applied",
+        "bare",
         "custom",
         "infer",
         "name",
@@ -89,6 +110,8 @@ class Op:
         """True: of a number operand only its type matters to `infer` (so inference is remembered by type)."""
         self.sole: Kernel | None = None
         """The host kernel if one serves every dtype, and no user has registered anything."""
+        self.bare: Kernel | None = None
+        """The same, for arrays of which it is not known whether they are on the host."""
         self.simple: Kernel | None = None
         """The same, if besides there is one output and it shares no memory with an operand."""
         self.sole_rule: Derivative | None = None
@@ -116,6 +139,10 @@ class Op:
                 raise self._no_kernel(device, dtype, self._kernels | self._given_kernels)
         return found
 
+    def has_kernel(self, device: str, dtype: Any) -> bool:
+        """Tell whether there is a kernel for a device and compute dtype."""
+        return _most_specific(self._kernels | self._given_kernels, device, str(dtype)) is not None
+
     def builtin_kernel(self, device: str, dtype: Any) -> Kernel:
         """Return raygrad's own most specific kernel: what a recorded op runs, which every process has.
 
@@ -136,6 +163,13 @@ class Op:
         """Return raygrad's host kernel if one serves every dtype, else None: then it must be looked up by dtype."""
         on_host = [kernel for (device, _), kernel in self._kernels.items() if device in ("cpu", ANY)]
         return on_host[0] if len(on_host) == 1 and ("cpu", ANY) in self._kernels else None
+
+    def _for_bare_arrays(self) -> Kernel | None:
+        """Return what serves bare arrays of every dtype, of which nobody has asked where they are: the host's kernel,
+        or, where that of other devices is another one, what asks."""
+        host = self.sole_kernel()
+        other = self._kernels.get(("cuda", ANY))
+        return host if host is None or other is None or other is host else by_library(host, other)
 
     def derivative(self, device: str, dtype: Any) -> Derivative | None:
         """Return the most specific derivative for a device and compute dtype, or None (AC-07)."""
@@ -173,9 +207,10 @@ class Op:
         self._memo.clear()
         self.applied.clear()
         if self.custom:
-            self.sole = self.simple = self.sole_rule = None
+            self.sole = self.bare = self.simple = self.sole_rule = None
             return
         self.sole = self.sole_kernel()
+        self.bare = self._for_bare_arrays()
         self.simple = self.sole if self.outputs == 1 and not self.view else None
         self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from raygrad.errors import AutogradError
 
 from .derive import Meta
+from .devices.serving import writable
 from .levels import Tangents
 from .modes import state
 from .node import AccumulateGrad, Edge, stale_message
@@ -52,7 +53,7 @@ class Packed:
         try:
             value = hooks.pack(shown)
         except (AutogradError, ValueError) as error:
-            if data.flags.writeable or "read-only" not in str(error):
+            if writable(data) or "read-only" not in str(error):
                 raise
             raise AutogradError(_MODIFYING) from error
         finally:
@@ -185,12 +186,14 @@ class save_on_cpu(saved_tensors_hooks):
     """Keep what graphs save in host memory, and move it back when it is read. On the host nothing is copied.
 
     Raises:
-        RuntimeError: `pin_memory`, which needs a GPU.
+        RuntimeError: `pin_memory`, which is not built.
     """
 
     def __init__(self, pin_memory: bool = False) -> None:
         if pin_memory:
-            raise AutogradError("save_on_cpu(pin_memory=True) needs a GPU, and there is none here")
+            raise AutogradError(
+                "save_on_cpu(pin_memory=True) is not built: copies from and to a GPU go through pageable memory"
+            )
         super().__init__(lambda tensor: (tensor.device, tensor.cpu()), lambda kept: kept[1].to(kept[0]))
 
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import DeviceError
 
 from . import dtypes
+from .devices import Device
+from .devices.serving import CPU, as_device
 from .operators import Operators
 from .ops.define import axis_of, sizes_of
 
@@ -21,6 +23,16 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 ops: Any = None
+
+
+def _names_device(value: Any) -> bool:
+    """Tell whether an argument of `to` is a device: one itself, a number, or a name that is no dtype's."""
+    if isinstance(value, Device) or type(value) is int:
+        return True
+    return isinstance(value, str) and value not in dtypes.known() and value not in _DTYPE_NAMES
+
+
+_DTYPE_NAMES = frozenset(("half", "float", "double", "short", "int", "long", "bool", "complex"))
 
 
 class ShapeMethods(Operators):
@@ -34,6 +46,8 @@ class ShapeMethods(Operators):
         def dtype(self) -> np.dtype[Any]: ...
         @property
         def ndim(self) -> int: ...
+        @property
+        def device(self) -> Device: ...
         def read(self) -> np.ndarray[Any, Any]: ...
 
     # ---- indices -----------------------------------------------------------------------------------------------------
@@ -244,19 +258,50 @@ class ShapeMethods(Operators):
 
     # ---- dtypes ------------------------------------------------------------------------------------------------------
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **options: Any) -> Tensor:
-        """Return the tensor in a dtype (or in that of another tensor): itself if it has it already."""
-        for arg in args:
-            if isinstance(arg, str) and arg.partition(":")[0] in ("cpu", "cuda"):
-                device = arg
-            elif not isinstance(arg, bool):
-                dtype = getattr(arg, "dtype", arg) if hasattr(arg, "_data") else arg
-        if device is not None and str(device) != "cpu":
-            raise AutogradError(f"device '{device}' is not available here; known: cpu")
+    def to(
+        self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        non_blocking: bool = False,
+        copy: bool = False,
+    ) -> Tensor:
+        """Return the tensor on a device and in a dtype, or in those of another tensor: itself if it is so already,
+        unless a `copy` is asked for.
+
+        `to(device, dtype, non_blocking, copy)`, `to(dtype, non_blocking, copy)` and `to(other, non_blocking, copy)`;
+        `non_blocking` is a permission: what is copied from or to the host is waited for.
+
+        Raises:
+            RuntimeError: there is no such device.
+            TypeError: an argument is none of these.
+        """
+        given = list(args)
+        if given and hasattr(given[0], "_data"):
+            device, dtype = given[0].device, given.pop(0).dtype
+        elif given and (given[0] is None or _names_device(given[0])):
+            device = given.pop(0)
+            if given and type(given[0]) is not bool:
+                dtype = given.pop(0)
+        elif given and type(given[0]) is not bool:
+            dtype = given.pop(0)
+            if given and _names_device(given[0]):
+                device = given.pop(0)
+        if given:
+            non_blocking, *given = given
+        if given:
+            copy, *given = given
+        if given or type(non_blocking) is not bool or type(copy) is not bool:
+            raise TypeError(
+                "to() takes (device, dtype, non_blocking, copy), (dtype, non_blocking, copy) or (other, non_blocking, "
+                f"copy); got {args!r}"
+            )
         wanted = self.dtype if dtype is None else dtypes.as_dtype(dtype)
-        if wanted == self.dtype:
-            return ops.clone(self) if copy else self  # type: ignore[return-value]
-        return ops.to_dtype(self, wanted)
+        place = self.device if device is None else as_device(device)
+        moved: Tensor = ops.to_device(self, place)
+        if wanted != self.dtype:
+            return ops.to_dtype(moved, wanted)
+        return ops.clone(moved) if copy and moved is self else moved
 
     def type(self, dtype: Any) -> Tensor:
         """Return the tensor in a dtype."""
@@ -267,8 +312,34 @@ class ShapeMethods(Operators):
         return self.to(other.dtype)
 
     def cpu(self) -> Tensor:
-        """Return the tensor on the host: itself."""
-        return self  # type: ignore[return-value]
+        """Return the tensor on the host: itself if it is there."""
+        return ops.to_device(self, CPU)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> Tensor:
+        """Return the tensor on a GPU, the current one by default: itself if it is there.
+
+        Raises:
+            RuntimeError: there is no such device, or `device` names the host.
+        """
+        place = as_device("cuda" if device is None else device)
+        if place.type != "cuda":
+            raise DeviceError(f"Invalid device, must be cuda device; got '{place}'")
+        return ops.to_device(self, place)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data is on a GPU."""
+        return self.device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the data is on the host."""
+        return self.device.type == "cpu"
+
+    def get_device(self) -> int:
+        """Return the number of the GPU that holds the data, -1 for the host."""
+        index = self.device.index
+        return -1 if index is None else index
 
     def float(self) -> Tensor:
         """Return the tensor as float32."""
@@ -352,22 +423,26 @@ class ShapeMethods(Operators):
 
     # ---- new ones like it --------------------------------------------------------------------------------------------
 
-    def new_tensor(self, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-        """Return a new tensor of this one's dtype, from data."""
+    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        """Return a new tensor of this one's dtype and device, from data."""
         from .creation import tensor
 
-        return tensor(data, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
+        wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
+        return tensor(data, dtype=wanted, device=place, requires_grad=requires_grad)
 
-    def new_zeros(self, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-        """Return zeros of this tensor's dtype."""
-        return self.new_full(sizes_of(size), 0, dtype=dtype, requires_grad=requires_grad)
+    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        """Return zeros of this tensor's dtype and device."""
+        return self.new_full(sizes_of(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
-    def new_ones(self, *size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-        """Return ones of this tensor's dtype."""
-        return self.new_full(sizes_of(size), 1, dtype=dtype, requires_grad=requires_grad)
+    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        """Return ones of this tensor's dtype and device."""
+        return self.new_full(sizes_of(size), 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-        """Return a tensor of this one's dtype filled with one number."""
+    def new_full(
+        self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        """Return a tensor of this one's dtype and device filled with one number."""
         from .creation import full
 
-        return full(size, fill_value, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
+        wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
+        return full(size, fill_value, dtype=wanted, device=place, requires_grad=requires_grad)

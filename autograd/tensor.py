@@ -16,8 +16,11 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import dtypes
-from .batched import Batched
+from .batched import Batched, bottom
 from .derive import quiet
+from .devices import Device, device_of
+from .devices.serving import is_elsewhere
+from .devices.sums import plus_in_place
 from .exports import Exports
 from .hooks import HookDict, RemovableHandle
 from .inference import REMEDY, refuse_saving
@@ -36,7 +39,17 @@ if TYPE_CHECKING:
     from .views import Recipe
 
 _new: Any = object.__new__
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _add = quiet(np.add)
+
+
+def accumulator_of(tensor: Tensor) -> AccumulateGrad:
+    """Return a new accumulator for a leaf that is not on the host, or not at hand."""
+    if is_elsewhere(bottom(tensor._data)):
+        from .placed import DeviceAccumulateGrad
+
+        return DeviceAccumulateGrad(tensor)
+    return AccumulateGrad(tensor)
 
 
 @quiet
@@ -145,9 +158,9 @@ class Tensor(Exports, TensorMethods):
         return self._data.ndim
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """The device that holds the data."""
-        return "cpu"
+        return device_of(bottom(self._data))
 
     @property
     def is_leaf(self) -> bool:
@@ -289,6 +302,10 @@ class Tensor(Exports, TensorMethods):
                 raise AutogradError(
                     f"assigned grad has data of a different type: got {value.dtype}, expected {self.dtype}"
                 )
+            if value.device != self.device:
+                raise AutogradError(
+                    f"assigned grad has data located on a different device: got {value.device}, expected {self.device}"
+                )
         if state.here.recorder is not None:
             state.here.recorder.write(self, "_grad", value)
         else:
@@ -304,7 +321,7 @@ class Tensor(Exports, TensorMethods):
             return self.grad_fn, self.output_nr
         accumulator = None if self._accumulator is None else self._accumulator()
         if accumulator is None:
-            accumulator = AccumulateGrad(self)
+            accumulator = AccumulateGrad(self) if type(self._data) is _ARRAY else accumulator_of(self)
             if self._hooks is not None:
                 accumulator._tensor_hooks = {0: self._hooks}
                 accumulator._hooked = True
@@ -455,7 +472,9 @@ class Tensor(Exports, TensorMethods):
     def add_in_place(self, grad: np.ndarray[Any, Any]) -> None:
         """Add to the data in place and bump the version: how `.grad` accumulates."""
         data = self.read()
-        if data.flags.writeable:
+        if type(data) is not _ARRAY and is_elsewhere(data):
+            self._data = plus_in_place(data, grad)
+        elif data.flags.writeable:
             _add_to(data, grad)
         else:  # what a session handed out, or an expansion: not ours to write to
             self._data = np.asarray(_add(data, grad))

@@ -22,6 +22,8 @@ from raygrad.errors import AutogradError
 from . import turns
 from .anomaly import Watcher
 from .derive import Meta, balanced_sum, quiet
+from .devices.serving import guard, is_away, is_elsewhere
+from .devices.sums import plus
 from .hooks import ClientHook
 from .modes import state
 from .multi_hooks import Watch
@@ -255,7 +257,8 @@ class Pass:
                     value = grads[number]
                     if self.on_tensors and not self.create_graph:  # `.grad` carries no tangents
                         value = value._data
-                    accumulate(tensor, value, self.create_graph, self.recorder, anew=True)
+                    with guard(value) if is_away(value) else _UNRECORDED:
+                        accumulate(tensor, value, self.create_graph, self.recorder, anew=True)
         if self._wanted:
             for number, value in enumerate(grads):
                 if (node, number) in self._wanted:
@@ -303,7 +306,11 @@ class Pass:
             return left
         if self.recorder is not None and not self.on_tensors:
             return self.recorder.add(left, right)
-        return left + right if self.on_tensors else np.asarray(_plus(left, right))
+        if self.on_tensors:
+            return left + right
+        if is_elsewhere(left) or is_elsewhere(right):
+            return plus(left, right)
+        return np.asarray(_plus(left, right))
 
     def show(self, kind: str, hook: Any, node: Node, grads: Sequence[Any]) -> None:
         """Show gradients to a hook over several tensors ("all" or "any"), which changes none of them."""
@@ -382,6 +389,10 @@ def _checked(hook: Any, new: Any, old: Tensor | None) -> Tensor:
         raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}' (hook '{_name_of(hook)}')")
     if old is not None and new.dtype != old.dtype:
         raise AutogradError(f"hook '{_name_of(hook)}' has changed the type of value (was {old.dtype} got {new.dtype})")
+    if old is not None and new.device != old.device:
+        raise AutogradError(
+            f"hook '{_name_of(hook)}' has changed the type of value (was on {old.device}, got {new.device})"
+        )
     if old is not None and new.shape != old.shape:
         raise AutogradError(
             f"hook '{_name_of(hook)}' has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"

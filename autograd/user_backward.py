@@ -14,6 +14,8 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .derive import Meta, sum_to
+from .devices import Device
+from .devices.serving import CPU, guard, is_elsewhere, make, settled, target
 from .layout import dense, is_plain
 from .levels import hand_on
 from .modes import state
@@ -42,6 +44,11 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
         result = plan.backward(node, tensor)
     elif node._of_part and _is_nothing(grads):
         return [None] * len(node._inputs)
+    elif type(grad) is not _ARRAY and (held := _held_elsewhere(grads)) is not None:
+        given = _materialised(node, [shown(g) for g in grads])
+        with guard(held):
+            result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
+        return [None if g is None else memory(g._data) for g in _checked(node, result, False)]
     else:
         given = _materialised(node, [shown(g) for g in grads])
         result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
@@ -53,6 +60,11 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
             if type(data) is _ARRAY and data.shape == meta[0] and data.dtype is meta[1]:
                 return (data,)
     return [None if g is None else memory(g._data) for g in _checked(node, result, False)]
+
+
+def _held_elsewhere(grads: Sequence[Any]) -> Any:
+    """Return the first gradient that is on another device than the host, None if there is none."""
+    return next((grad for grad in grads if is_elsewhere(grad)), None)
 
 
 def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
@@ -92,7 +104,9 @@ def _materialised(node: FunctionNode, grads: Sequence[Tensor | None]) -> list[Te
         return list(grads)
     everything = node._materialize_non_diff_grads
     return [
-        _zeros(meta) if grad is None and meta is not None and (everything or _flows(meta, number, node)) else grad
+        _zeros(meta, node._device(number))
+        if grad is None and meta is not None and (everything or _flows(meta, number, node))
+        else grad
         for number, (grad, meta) in enumerate(zip(grads, node._metas, strict=True))
     ]
 
@@ -106,7 +120,7 @@ def shown(grad: Any) -> Tensor | None:
     """Return a gradient as user code gets it: dense, and not to be written to (BW-15)."""
     if grad is None:
         return None
-    tensor = Tensor.made(grad if type(grad) is not _ARRAY else dense(grad))
+    tensor = Tensor.made(dense(grad) if type(grad) is _ARRAY or is_elsewhere(grad) else grad)
     tensor._frozen = True
     return tensor
 
@@ -138,6 +152,13 @@ def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor
             out.append(None)
             continue
         data = grad._data
+        if node._input_places is not None or is_elsewhere(data):
+            expected_device = CPU if node._input_places is None else node._input_places[i]
+            if grad.device != expected_device:
+                raise AutogradError(
+                    f"Function {node._title()} returned an invalid gradient at index {i} - expected device "
+                    f"{expected_device} but got {grad.device}"
+                )
         if data.shape != meta[0] or data.dtype != meta[1]:
             grad = _fitted(node, i, grad, meta, create_graph)
         out.append(grad if create_graph or not grad._requires_grad else hand_on(grad, grad.detach()))
@@ -146,12 +167,12 @@ def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor
 
 def _from_array(node: FunctionNode, index: int, grad: Any) -> Tensor:
     """Return an array that backward returned as a tensor: raygrad takes both (BW-06)."""
-    if not isinstance(grad, np.ndarray | np.generic):
+    if not isinstance(grad, np.ndarray | np.generic) and not is_elsewhere(grad):
         raise AutogradError(
             f"expected Variable or None (got {type(grad).__name__}) at position {index + 1} of what {node._title()} "
             "returned; return tensors, or arrays"
         )
-    return Tensor.made(np.asarray(cast("Any", grad)))
+    return Tensor.made(settled(grad))
 
 
 def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_graph: bool) -> Tensor:
@@ -179,7 +200,7 @@ def densified(tensor: Tensor) -> Tensor:
     """Return `tensor`, or, if its array is neither dense nor an expansion of such (H1), a copy that is, in its place
     in the graph: gradients of the copy are the tensor's, and writes to the tensor make what was saved of it stale."""
     data = tensor._data
-    if type(data) is not _ARRAY or data.flags.c_contiguous or is_plain(data):
+    if (type(data) is not _ARRAY and not is_elsewhere(data)) or data.flags.c_contiguous or is_plain(data):
         return tensor
     copy = Tensor.made(dense(data), tensor.grad_fn, tensor.output_nr)
     copy.share_counter(tensor)
@@ -191,5 +212,5 @@ def densified(tensor: Tensor) -> Tensor:
     return copy
 
 
-def _zeros(meta: Meta) -> Tensor:
-    return Tensor.made(np.zeros(meta[0], meta[1]))
+def _zeros(meta: Meta, device: Device) -> Tensor:
+    return Tensor.made(make(target(device), lambda xp: xp.zeros(meta[0], meta[1])))

@@ -16,6 +16,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .devices.serving import is_elsewhere
 from .modes import state
 from .versions import add_view, watch
 
@@ -271,7 +272,9 @@ def several(views: tuple[Any, ...]) -> tuple[Any, ...]:
         for view in views:
             if getattr(view, "_base", None) is not None:
                 view._made_by = SEVERAL
-                if type(view._data) is np.ndarray:  # of a value of a session, the change itself tells its views
+                if type(view._data) is np.ndarray or is_elsewhere(
+                    view._data
+                ):  # of a value of a session, the change itself tells its views
                     watch(view.counter(), view)
     return views
 

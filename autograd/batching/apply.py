@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from raygrad.errors import AutogradError
 
 from ..batched import Batched, Level, innermost, split
 from ..dispatch import _attach, call
+from ..elsewhere import zeros_on
 from ..modes import state
 from ..registry import Op
 from ..tensor import Tensor
@@ -144,4 +143,4 @@ def one_by_one(given: Call) -> Any:
 
 def _example(operand: Any, number: int, size: int) -> Any:
     """Return one example; of none, zeros in its shape, for the shape of what they give."""
-    return operand[number] if size else Tensor.made(np.zeros(operand.shape[1:], operand.dtype))
+    return operand[number] if size else zeros_on(operand.device, operand.shape[1:], operand.dtype)

@@ -7,7 +7,7 @@ it is told it does at once, by ops, which record themselves where a value below 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from ..tensor import Tensor
 from ..traversal import call_hook
 
 if TYPE_CHECKING:
+    from ..devices import Device
     from ..function import Function
     from ..node import Node, OpNode
     from ..registry import Op
@@ -78,6 +79,10 @@ class OnTensors(Recorder):
     def check_hook(self, kind: str, hook: Any) -> Any:
         """Return the hook as it is: it runs here."""
         return hook
+
+    def pinned(self, device: Device) -> Callable[[], None]:
+        """Let the ambient session ask for it, if there is one."""
+        return (lambda: None) if state.recorder is None else state.recorder.pinned(device)
 
     def leaf(self, tensor: Tensor) -> Any:
         """Return the tensor's data."""

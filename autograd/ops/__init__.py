@@ -73,6 +73,7 @@ from .layouts import ones_as as ones_as
 from .layouts import ones_of as ones_of
 from .layouts import to_dtype as to_dtype
 from .shape import resolved as resolved
+from .transfer import to_device as to_device
 from .unary import zeros_as as zeros_as
 from .windows import unfold as unfold
 

@@ -12,7 +12,7 @@ from raygrad.errors import MissingDerivative
 from ..dispatch import call
 from ..layout import dense
 from .compare import keep, where
-from .define import axis_of, define, infer_same, quiet, xp
+from .define import axis_of, define, infer_same, quiet, reduction, xp
 from .error_function import erf
 from .layouts import to_dtype
 from .reduce import sum
@@ -23,23 +23,26 @@ PUBLIC = "dropout elu gelu leaky_relu log_softmax silu softmax softplus".split()
 # ---- softmax ---------------------------------------------------------------------------------------------------------
 
 
+_greatest, _total = reduction(np.maximum, "max"), reduction(np.add, "sum")
+
+
 def _shifted(a: Any, axis: int) -> Any:
     if a.dtype.kind != "f":
         raise TypeError
     a = dense(a)
     if not a.ndim:
         return a - a
-    return a - xp.maximum.reduce(a, axis, None, None, True, -np.inf)
+    return a - _greatest(a, axis, None, None, True, -np.inf)
 
 
 def _softmax(a: Any, axis: int) -> Any:
     powers = xp.exp(_shifted(a, axis))
-    return powers / xp.add.reduce(powers, axis, None, None, True) if a.ndim else powers
+    return powers / _total(powers, axis, None, None, True) if a.ndim else powers
 
 
 def _log_softmax(a: Any, axis: int) -> Any:
     shifted = _shifted(a, axis)
-    return shifted - xp.log(xp.add.reduce(xp.exp(shifted), axis, None, None, True)) if a.ndim else shifted
+    return shifted - xp.log(_total(xp.exp(shifted), axis, None, None, True)) if a.ndim else shifted
 
 
 def _softmax_infer(params: tuple[Any, ...], a: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ..tensor import Tensor
-from .define import xp
+from .define import contiguous, space_of
 from .gathering import index_select
 from .linear import matmul
 from .shape import movedim
@@ -25,8 +25,9 @@ def beside(array: Any, value: Any) -> Any:
 
 
 def mapped(input: Any, matrix: Any, axis: int) -> Any:
-    """Return `input` with the vectors along an axis multiplied by a fixed matrix of (new, old) elements."""
-    weights = beside(np.ascontiguousarray(matrix.T).astype(input.dtype), input)
+    """Return `input` with the vectors along an axis multiplied by a fixed matrix of (new, old) elements, which is where
+    `input` is."""
+    weights = beside(contiguous(matrix.T).astype(input.dtype), input)
     return movedim(matmul(movedim(input, axis, -1), weights), -1, axis)
 
 
@@ -35,9 +36,9 @@ def parts(extent: int, count: int) -> list[tuple[int, int]]:
     return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
 
 
-def averages(extent: int, count: int) -> Any:
-    """Return the matrix of the means over `parts`."""
-    out = np.zeros((count, extent))
+def averages(extent: int, count: int, xp: Any) -> Any:
+    """Return the matrix of the means over `parts`, made with a namespace."""
+    out = xp.zeros((count, extent))
     for row, (start, stop) in enumerate(parts(extent, count)):
         out[row, start:stop] = 1 / (stop - start)
     return out
@@ -49,35 +50,35 @@ _DIMS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
 _MODES = ("nearest", "nearest-exact", "area", *_DIMS)
 
 
-def _sources(extent: int, count: int, scale: float, corners: bool) -> Any:
+def _sources(extent: int, count: int, scale: float, corners: bool, xp: Any) -> Any:
     """Return where each new element stands among the old ones."""
-    new = np.arange(count)
+    new = xp.arange(count)
     if corners:
         return new * ((extent - 1) / (count - 1) if count > 1 else 0.0)
     return (new + 0.5) * scale - 0.5
 
 
-def _linear(extent: int, count: int, scale: float, corners: bool) -> Any:
-    at = np.maximum(_sources(extent, count, scale, corners), 0.0)
+def _linear(extent: int, count: int, scale: float, corners: bool, xp: Any) -> Any:
+    at = np.maximum(_sources(extent, count, scale, corners, xp), 0.0)
     low = np.minimum(at.astype(np.int64), extent - 1)
     high = np.minimum(low + 1, extent - 1)
     weight = np.minimum(at - low, 1.0)
-    out = np.zeros((count, extent))
-    np.add.at(out, (np.arange(count), low), 1 - weight)
-    np.add.at(out, (np.arange(count), high), weight)
+    out = xp.zeros((count, extent))
+    xp.add.at(out, (xp.arange(count), low), 1 - weight)
+    xp.add.at(out, (xp.arange(count), high), weight)
     return out
 
 
-def _cubic(extent: int, count: int, scale: float, corners: bool) -> Any:
-    at = _sources(extent, count, scale, corners)
+def _cubic(extent: int, count: int, scale: float, corners: bool, xp: Any) -> Any:
+    at = _sources(extent, count, scale, corners, xp)
     below = np.floor(at).astype(np.int64)
-    out = np.zeros((count, extent))
+    out = xp.zeros((count, extent))
     slope = -0.75
     for offset in (-1, 0, 1, 2):
         far: Any = np.abs(at - below - offset)
         inner = ((slope + 2) * far - (slope + 3)) * far * far + 1
         outer = ((slope * far - 5 * slope) * far + 8 * slope) * far - 4 * slope
-        np.add.at(out, (np.arange(count), np.clip(below + offset, 0, extent - 1)), xp.where(far <= 1, inner, outer))
+        xp.add.at(out, (xp.arange(count), np.clip(below + offset, 0, extent - 1)), xp.where(far <= 1, inner, outer))
     return out
 
 
@@ -127,11 +128,11 @@ def interpolate(
         ratio = extent / count if scale is None else scale
         if mode in ("nearest", "nearest-exact"):
             half = 0.5 if mode == "nearest-exact" else 0.0
-            places = np.minimum(np.floor((np.arange(count) + half) * ratio).astype(np.int64), extent - 1)
+            places = np.minimum(np.floor((space_of(input).arange(count) + half) * ratio).astype(np.int64), extent - 1)
             input = index_select(input, axis, beside(places, input))
         elif mode == "area":
-            input = mapped(input, averages(extent, count), axis)
+            input = mapped(input, averages(extent, count, space_of(input)), axis)
         else:
             of = _cubic if mode == "bicubic" else _linear
-            input = mapped(input, of(extent, count, ratio, bool(align_corners)), axis)
+            input = mapped(input, of(extent, count, ratio, bool(align_corners), space_of(input)), axis)
     return input

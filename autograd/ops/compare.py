@@ -171,6 +171,8 @@ _ZEROS: dict[Any, Any] = {}
 
 
 def _keep(a: Any, mask: Any) -> Any:
+    if type(a) is not np.ndarray:
+        return xp.where(mask, a, a.dtype.type(0))
     zero = _ZEROS.get(a.dtype)
     if zero is None:  # a 0-dimensional array: np.where takes it faster than a number
         zero = _ZEROS[a.dtype] = np.zeros((), a.dtype)

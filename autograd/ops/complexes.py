@@ -10,7 +10,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call_few
-from .define import broadcast_shape, define, infer_same, real_of
+from .define import broadcast_shape, define, infer_same, real_of, space_of
 from .define import conj as conjugated
 
 PUBLIC = "angle complex conj imag is_complex polar real resolve_conj resolve_neg view_as_complex view_as_real".split()
@@ -75,7 +75,7 @@ def conj(input: Any) -> Any:
 
 
 def _complex(a: Any, b: Any) -> Any:
-    out = np.empty(np.broadcast_shapes(np.shape(a), np.shape(b)), np.result_type(a.dtype, np.complex64))
+    out = space_of(a).empty(np.broadcast_shapes(np.shape(a), np.shape(b)), np.result_type(a.dtype, np.complex64))
     out.real = a
     out.imag = b
     return out

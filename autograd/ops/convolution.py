@@ -17,7 +17,7 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
 from .arithmetic import add
-from .define import Shape, conj, define, quiet
+from .define import Shape, conj, contiguous, define, quiet, space_of
 from .padding import pad as bordered
 from .shape import reshape, unsqueeze
 from .windows import extent_of, strided
@@ -44,12 +44,12 @@ def _columns(a: Any, kernel: Shape, steps: Shape, borders: Shape, spreads: Shape
 
 def _by_group(w: Any, groups: int) -> Any:
     """Return weights as matrices: a row for each output channel of a group, a column for each element of a window."""
-    return np.ascontiguousarray(w).reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:]))
+    return contiguous(w).reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:]))
 
 
 def _conv(a: Any, w: Any, steps: Shape, borders: Shape, spreads: Shape, groups: int) -> Any:
     columns, places = _columns(a, w.shape[2:], steps, borders, spreads, groups)
-    return np.matmul(_by_group(w, groups), columns).reshape(a.shape[0], w.shape[0], *places)
+    return (_by_group(w, groups) @ columns).reshape(a.shape[0], w.shape[0], *places)
 
 
 def _conv_infer(params: tuple[Any, ...], a: Any, w: Any) -> Any:
@@ -65,11 +65,11 @@ def _to_input(g: Any, w: Any, steps: Shape, borders: Shape, spreads: Shape, grou
     """The gradient by the input, and the transposed convolution: windows times weights, added into place."""
     kernel, channels = w.shape[2:], groups * w.shape[1]
     batch, _, *places = g.shape
-    incoming = np.ascontiguousarray(g).reshape(batch, groups, g.shape[1] // groups, math.prod(places))
-    weights = np.ascontiguousarray(_by_group(w, groups).transpose(0, 2, 1))
-    views = np.matmul(weights, incoming).reshape(batch, channels, *kernel, *places)
+    incoming = contiguous(g).reshape(batch, groups, g.shape[1] // groups, math.prod(places))
+    weights = contiguous(_by_group(w, groups).transpose(0, 2, 1))
+    views = (weights @ incoming).reshape(batch, channels, *kernel, *places)
     wide = [n + 2 * b for n, b in zip(extents, borders, strict=True)]
-    out = np.zeros((batch, channels, *wide), g.dtype)
+    out = space_of(g).zeros((batch, channels, *wide), g.dtype)
     for place in np.ndindex(*kernel):
         region = tuple(
             [
@@ -79,7 +79,7 @@ def _to_input(g: Any, w: Any, steps: Shape, borders: Shape, spreads: Shape, grou
         )
         out[(slice(None), slice(None), *region)] += views[(slice(None), slice(None), *place)]
     inner = tuple([slice(b, b + n) for n, b in zip(extents, borders, strict=True)])
-    return np.ascontiguousarray(out[(slice(None), slice(None), *inner)])
+    return contiguous(out[(slice(None), slice(None), *inner)])
 
 
 def _to_input_infer(params: tuple[Any, ...], g: Any, w: Any) -> Any:
@@ -89,8 +89,8 @@ def _to_input_infer(params: tuple[Any, ...], g: Any, w: Any) -> Any:
 
 def _to_weight(a: Any, g: Any, steps: Shape, borders: Shape, spreads: Shape, groups: int, kernel: Shape) -> Any:
     columns, _ = _columns(a, kernel, steps, borders, spreads, groups)
-    incoming = np.ascontiguousarray(g).reshape(g.shape[0], groups, g.shape[1] // groups, math.prod(g.shape[2:]))
-    product = np.matmul(incoming, columns.swapaxes(-1, -2)).sum(0)
+    incoming = contiguous(g).reshape(g.shape[0], groups, g.shape[1] // groups, math.prod(g.shape[2:]))
+    product = (incoming @ columns.swapaxes(-1, -2)).sum(0)
     return product.reshape(g.shape[1], a.shape[1] // groups, *kernel)
 
 

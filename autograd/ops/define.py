@@ -16,9 +16,12 @@ from raygrad.errors import MissingKernel, ShapeError
 
 from .. import dtypes
 from ..derive import quiet as quiet
+from ..devices import space_of as space_of
 from ..registry import ANY, AutogradConfig, InferRule, Kernel, Op, declare
 
 Shape = tuple[int, ...]
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
 xp: Any = np
 """NumPy without its types: kernels take arrays of any dtype, of which its stubs make nothing known."""
@@ -37,15 +40,76 @@ def define(
     promotes: str | None = None,
     view: bool = False,
     weak_numbers: bool = True,
+    elsewhere: Kernel | None = None,
+    host_only: bool = False,
 ) -> Op:
-    """Declare an op, its NumPy kernel and (unless it has none) its derivative, and return it."""
+    """Declare an op, its kernel and (unless it has none) its derivative, and return it.
+
+    The kernel serves every device: it is written with NumPy's functions, which ask the arrays that they are given who
+    is to run them, and makes arrays of none only `space_of` an operand. `elsewhere` is what other devices than the host
+    run instead; with `host_only` they have no kernel, and the op is refused there.
+    """
     op = declare(
         Op(name, operands, outputs=outputs, infer=infer, promotes=promotes, view=view, weak_numbers=weak_numbers)
     )
     op.add_kernel("cpu", ANY, kernel)
+    if not host_only:
+        op.add_kernel("cuda", ANY, elsewhere or kernel)
     if backward is not None:
         op.add_derivative(AutogradConfig(op=name, device=ANY, backward=backward, saves=saves, saved_for=saved_for))
     return op
+
+
+def contiguous(array: Any) -> Any:
+    """Return an array in C order: itself if it is so."""
+    return np.ascontiguousarray(array) if type(array) is _ARRAY else space_of(array).ascontiguousarray(array)
+
+
+def reduction(ufunc: np.ufunc, method: str) -> Any:
+    """Return a ufunc's `reduce`, for which arrays of other libraries have a method of their own.
+
+    What is returned takes (array, axis, dtype, out, keepdims, initial); `out` is None.
+    """
+    over: Any = ufunc.reduce
+
+    def reduce(a: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bool = False, *initial: Any) -> Any:
+        if type(a) is _ARRAY:
+            return over(a, axis, dtype, out, keepdims, *initial)
+        if initial and not a.size:
+            axes = range(a.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+            kept = [1 if i in axes else n for i, n in enumerate(a.shape) if keepdims or i not in axes]
+            return space_of(a).full(tuple(kept), initial[0], a.dtype)
+        options: Any = {} if dtype is None else {"dtype": dtype}
+        return getattr(a, method)(axis=axis, keepdims=keepdims, **options)
+
+    return reduce
+
+
+def accumulation(ufunc: np.ufunc) -> Any:
+    """Return a ufunc's `accumulate` along an axis, which arrays of other libraries lack: there by doubling strides."""
+
+    def accumulate(a: Any, axis: int) -> Any:
+        if type(a) is _ARRAY:
+            return ufunc.accumulate(a, axis)
+        out, stride = a.copy(), 1
+        before: list[Any] = [slice(None)] * a.ndim
+        behind = list(before)
+        while stride < a.shape[axis]:
+            before[axis], behind[axis] = slice(None, -stride), slice(stride, None)
+            further = out.copy()
+            further[tuple(behind)] = ufunc(out[tuple(before)], out[tuple(behind)])
+            out, stride = further, stride * 2
+        return out
+
+    return accumulate
+
+
+def polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    """Return a polynomial's values by Horner's rule, the coefficient of the highest power first."""
+    out = x * 0.0
+    for coefficient in coefficients:
+        out = out * x + coefficient
+    return out
 
 
 def by_element(function: Callable[[float], float]) -> Any:

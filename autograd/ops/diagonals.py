@@ -9,7 +9,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
-from .define import Shape, axis_of, define, infer_same, xp
+from .define import Shape, axis_of, define, infer_same, space_of
 
 PUBLIC = "diag diagonal tril triu".split()
 
@@ -18,7 +18,7 @@ PUBLIC = "diag diagonal tril triu".split()
 
 def _diagonal(a: Any, offset: int, first: int, second: int) -> Any:
     out = a.diagonal(offset, first, second)
-    if a.flags.writeable:
+    if type(a) is np.ndarray and a.flags.writeable:
         out.flags.writeable = True  # NumPy takes the permission away, for fear of old habits
     return out
 
@@ -31,8 +31,8 @@ def _diagonal_infer(params: tuple[Any, ...], a: Any) -> Any:
 
 
 def _diagonal_grad(g: Any, offset: int, first: int, second: int, shape: Shape) -> Any:
-    out = np.zeros(shape, g.dtype)
-    rows = xp.arange(g.shape[-1]) + max(-offset, 0)
+    out = space_of(g).zeros(shape, g.dtype)
+    rows = space_of(g).arange(g.shape[-1]) + max(-offset, 0)
     np.moveaxis(out, (first, second), (-2, -1))[..., rows, rows + offset] = g
     return out
 

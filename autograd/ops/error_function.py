@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import call_few
-from .define import by_element, define, infer_same, quiet, xp
+from .define import by_element, define, infer_same, polynomial, quiet, xp
 from .unary import exp, square
 
 PUBLIC = "erf erfc erfinv".split()
@@ -49,9 +49,9 @@ def _erf(a: Any) -> Any:
     x = a.astype(np.float64)
     size = xp.abs(x)
     square = x * x
-    inner = x * xp.polyval(_ERF_P, square) / xp.polyval(_ERF_Q, square)
+    inner = x * polynomial(_ERF_P, square) / polynomial(_ERF_Q, square)
     far = xp.minimum(size, 8.0)
-    outer = 1 - xp.exp(-far * far) * xp.polyval(_ERFC_P, far) / xp.polyval(_ERFC_Q, far)
+    outer = 1 - xp.exp(-far * far) * polynomial(_ERFC_P, far) / polynomial(_ERFC_Q, far)
     return xp.where(size < 1, inner, xp.copysign(outer, x)).astype(a.dtype)
 
 
@@ -101,8 +101,10 @@ def _erfinv_backward(ctx: Any, g: Any) -> Any:
     return g * (exp(square(out)) * (math.sqrt(math.pi) / 2))
 
 
-_ERFC = define("erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float")
-_ERFINV = define("erfinv", ("a",), quiet(_erfinv), infer_same, _erfinv_backward, saves="output", promotes="float")
+_ERFC = define("erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float", host_only=True)
+_ERFINV = define(
+    "erfinv", ("a",), quiet(_erfinv), infer_same, _erfinv_backward, saves="output", promotes="float", host_only=True
+)
 
 
 def erfc(input: Any) -> Any:

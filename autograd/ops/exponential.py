@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import call
-from .define import define, quiet, xp
+from .define import contiguous, define, quiet, space_of, xp
 from .factorizations import expect_matrices, turned
 from .joining import cat
 
@@ -26,21 +26,21 @@ _NEAR = 5.371920351148152
 
 def _exponential(a: Any) -> Any:
     """Bring the matrices near to zero by halving, approximate, and square as often as they were halved."""
-    norms = np.abs(a).sum(-2).max(-1) if a.size else np.zeros(())
+    norms = np.abs(a).sum(-2).max(-1) if a.size else space_of(a).zeros(())
     greatest = float(norms.max()) if np.size(norms) else 0.0
     halvings = max(math.ceil(math.log2(greatest / _NEAR)), 0) if greatest > _NEAR and math.isfinite(greatest) else 0
-    x = np.ascontiguousarray(a) / a.dtype.type(2.0**halvings)
-    one: Any = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
-    square = np.matmul(x, x)
+    x = contiguous(a) / a.dtype.type(2.0**halvings)
+    one: Any = np.broadcast_to(space_of(a).eye(a.shape[-1], dtype=a.dtype), a.shape)
+    square = x @ x
     odd, even, power = one * _PADE[1], one * _PADE[0], one
     for n in range(2, len(_PADE), 2):
-        power = np.matmul(power, square)
+        power = power @ square
         even = even + power * _PADE[n]
         odd = odd + power * _PADE[n + 1]
-    odd = np.matmul(x, odd)
+    odd = x @ odd
     out = xp.linalg.solve(even - odd, even + odd)
     for _ in range(halvings):
-        out = xp.matmul(out, out)
+        out = out @ out
     return out.astype(a.dtype, copy=False)
 
 

@@ -12,7 +12,7 @@ from raygrad.errors import AutogradError
 from .. import dtypes
 from ..dispatch import call
 from .compare import keep
-from .define import Shape, axis_of, check_order, define, xp
+from .define import Shape, axis_of, check_order, define, reduction, space_of
 from .gathering import gather, scatter_zeros
 from .layouts import to_dtype
 from .reduce import Dims, count_of, reduced_of, restored, static_of, sum
@@ -86,7 +86,7 @@ def _with_places(name: str, search: Any) -> tuple[Any, Any]:
         if a.dtype.kind == "c":
             raise TypeError
         if not a.ndim:
-            return a.copy(), np.zeros((), np.int64)
+            return a.copy(), space_of(a).zeros((), np.int64)
         places = search(a, axis, None, keepdims=True)
         values = np.take_along_axis(a, places, axis)
         return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))
@@ -117,7 +117,7 @@ def _place(name: str, search: Any) -> tuple[Any, Any]:
     """Return the kernel and shape rule of argmax and argmin."""
 
     def place(a: Any, axis: int | None, keepdim: bool) -> Any:
-        return search(a, axis, None, keepdims=keepdim) if a.ndim else np.zeros((), np.int64)
+        return search(a, axis, None, keepdims=keepdim) if a.ndim else space_of(a).zeros((), np.int64)
 
     def infer(params: tuple[Any, ...], a: Any) -> Any:
         axis, keepdim = params
@@ -130,10 +130,12 @@ def _place(name: str, search: Any) -> tuple[Any, Any]:
     return place, infer
 
 
-_AMAX = define("amax", ("a",), *_extreme("amax", xp.maximum.reduce), _extreme_backward, saves=("a", "output"))
-_AMIN = define("amin", ("a",), *_extreme("amin", xp.minimum.reduce), _extreme_backward, saves=("a", "output"))
-_GREATEST = define("greatest", ("a",), *_extreme("max", xp.maximum.reduce), _shared_backward, saves=("a", "output"))
-_LEAST = define("least", ("a",), *_extreme("min", xp.minimum.reduce), _shared_backward, saves=("a", "output"))
+_most, _least = reduction(np.maximum, "max"), reduction(np.minimum, "min")
+
+_AMAX = define("amax", ("a",), *_extreme("amax", _most), _extreme_backward, saves=("a", "output"))
+_AMIN = define("amin", ("a",), *_extreme("amin", _least), _extreme_backward, saves=("a", "output"))
+_GREATEST = define("greatest", ("a",), *_extreme("max", _most), _shared_backward, saves=("a", "output"))
+_LEAST = define("least", ("a",), *_extreme("min", _least), _shared_backward, saves=("a", "output"))
 _MAX = define("max", ("a",), *_with_places("max", np.argmax), _with_places_backward, saves="output1", outputs=2)
 _MIN = define("min", ("a",), *_with_places("min", np.argmin), _with_places_backward, saves="output1", outputs=2)
 _ARGMAX = define("argmax", ("a",), *_place("argmax", np.argmax))
@@ -238,7 +240,7 @@ def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
 
 def _argsort(a: Any, axis: int, descending: bool) -> Any:
     if not a.ndim:
-        return np.zeros((), np.int64)
+        return space_of(a).zeros((), np.int64)
     if not descending:
         return np.argsort(a, axis, kind="stable")
     backwards = np.argsort(np.flip(a, axis), axis, kind="stable")  # equal ones keep their order, too

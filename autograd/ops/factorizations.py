@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError, LinAlgError, ShapeError
 from ..dispatch import call
 from ..layout import dense
 from .compare import where
-from .define import conj, define, like_operand, real_of
+from .define import conj, contiguous, define, like_operand, real_of, space_of
 from .diagonals import diagonal, tril
 from .joining import cat
 from .linear import matmul
@@ -123,7 +123,7 @@ class QR(NamedTuple):
 
 def _qr(a: Any) -> Any:
     q, r = _linalg.qr(dense(a), "reduced")
-    return np.ascontiguousarray(q), np.ascontiguousarray(r)
+    return contiguous(q), contiguous(r)
 
 
 def _qr_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -190,7 +190,7 @@ class Eigen(NamedTuple):
 
 def _eigh(a: Any, part: str) -> Any:
     values, vectors = _linalg.eigh(dense(a), part)
-    return values, np.ascontiguousarray(vectors)
+    return values, contiguous(vectors)
 
 
 def _eigh_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -200,7 +200,7 @@ def _eigh_infer(params: tuple[Any, ...], a: Any) -> Any:
 def _differences(values: Any, like: Any) -> Any:
     """Return `values[j] - values[i]` in row i and column j, ones on the diagonal."""
     gaps = unsqueeze(values, -2) - unsqueeze(values, -1)
-    ones: Any = np.eye(values.shape[-1], dtype=bool)
+    ones: Any = space_of(values).eye(values.shape[-1], dtype=bool)
     return where(like_operand(ones, values), 1.0, gaps)
 
 
@@ -255,7 +255,7 @@ class SVD(NamedTuple):
 
 def _svd(a: Any) -> Any:
     u, s, vh = _linalg.svd(dense(a), False)
-    return np.ascontiguousarray(u), s, np.ascontiguousarray(vh)
+    return contiguous(u), s, contiguous(vh)
 
 
 def _svd_infer(params: tuple[Any, ...], a: Any) -> Any:

@@ -18,7 +18,7 @@ from .. import dtypes
 from ..dispatch import call
 from ..layout import dense
 from ..tensor import Tensor
-from .define import Shape, axis_of, conj, define, real_of
+from .define import Shape, axis_of, conj, contiguous, define, real_of, space_of
 from .indexing import zeros_around
 from .joining import narrow
 from .layouts import to_dtype
@@ -44,7 +44,7 @@ def complex_of(dtype: Any) -> Any:
 
 def _c2c(a: Any, axes: Shape, inverse: bool, norm: str) -> Any:
     out = (_fft.ifftn if inverse else _fft.fftn)(dense(a), axes=axes, norm=norm)
-    return np.ascontiguousarray(out.astype(complex_of(a.dtype), copy=False))
+    return contiguous(out.astype(complex_of(a.dtype), copy=False))
 
 
 def _c2c_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -67,7 +67,7 @@ _C2C = define("fft_c2c", ("a",), _c2c, _c2c_infer, _c2c_backward, saves="none")
 
 def _r2c(a: Any, axis: int, norm: str) -> Any:
     out = _fft.rfft(dense(a), axis=axis, norm=norm)
-    return np.ascontiguousarray(out.astype(complex_of(a.dtype), copy=False))
+    return contiguous(out.astype(complex_of(a.dtype), copy=False))
 
 
 def _r2c_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -86,7 +86,7 @@ def _r2c_backward(ctx: Any, g: Any) -> Any:
 
 def _c2r(a: Any, axis: int, extent: int, norm: str) -> Any:
     out = _fft.irfft(dense(a), extent, axis=axis, norm=norm)
-    return np.ascontiguousarray(out.astype(real_of(a.dtype), copy=False))
+    return contiguous(out.astype(real_of(a.dtype), copy=False))
 
 
 def _c2r_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -99,7 +99,7 @@ def _c2r_backward(ctx: Any, g: Any) -> Any:
     axis, extent, norm = ctx.params
     out = call(_R2C, (g,), (axis, _OTHER[norm]))
     half = out.shape[axis]
-    weights: Any = np.full(half, 2.0, real_of(out.dtype))
+    weights: Any = space_of(out).full(half, 2.0, real_of(out.dtype))
     weights[0] = 1
     if extent % 2 == 0:
         weights[-1] = 1

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
-from .define import Shape, axis_of, broadcast_shape, define, xp
+from .define import Shape, axis_of, broadcast_shape, define, space_of
 from .indexing import INDEX, INDEX_PUT, zeros_around
 from .shape import expand, reshape
 
@@ -39,7 +37,7 @@ def grid_of(index: Any, axis: int) -> tuple[Any, ...]:
     for d in range(index.ndim):
         shape = [1] * index.ndim
         shape[d] = -1
-        out.append(index if d == axis else xp.arange(index.shape[d]).reshape(shape))
+        out.append(index if d == axis else space_of(index).arange(index.shape[d]).reshape(shape))
     return tuple(out)
 
 
@@ -51,7 +49,7 @@ def _gather(a: Any, index: Any, axis: int) -> Any:
 def checked_gathered(index: Any, shape: Shape, axis: int) -> None:
     extent = shape[axis] if shape else 1
     if index.size and (index.min() < 0 or index.max() >= extent):
-        wrong = index[(index < 0) | (index >= extent)].flat[0]
+        wrong = index[(index < 0) | (index >= extent)].reshape(-1)[0]
         raise AutogradError(f"index {wrong} is out of bounds for dimension {axis} with size {extent}")
 
 
@@ -80,8 +78,8 @@ def _gather_backward(ctx: Any, g: Any) -> Any:
 
 
 def _gather_grad(g: Any, index: Any, axis: int, shape: Shape) -> Any:
-    out = np.zeros(shape, g.dtype)
-    np.add.at(out, grid_of(index, axis), g) if shape else np.add.at(out, (), g.reshape(()))
+    out = space_of(g).zeros(shape, g.dtype)
+    space_of(out).add.at(out, grid_of(index, axis) if shape else (), g if shape else g.reshape(()))
     return out
 
 
@@ -133,7 +131,7 @@ def _scatter(a: Any, index: Any, source: Any, axis: int, accumulate: bool) -> An
     if hasattr(source, "shape"):
         source = source[tuple([slice(0, extent) for extent in index.shape])]
     if accumulate:
-        np.add.at(out, grid_of(index, axis), source)
+        space_of(out).add.at(out, grid_of(index, axis), source)
     else:
         out[grid_of(index, axis)] = source
     return out

@@ -16,13 +16,16 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ..devices import device_of
+from ..devices.serving import send, settled
 from ..dispatch import call
 from ..tensor import Tensor
 from .compare import where
-from .define import Shape, broadcast_shape, define
+from .define import Shape, broadcast_shape, define, space_of
 from .joining import stack
 from .layouts import to_dtype
 from .shape import expand, reshape, unsqueeze
+from .transfer import to_device
 from .unary import zeros_as
 
 PUBLIC = "getitem nonzero".split()
@@ -178,7 +181,7 @@ def rows_of(advanced: dict[int, Any], shape: Shape) -> tuple[tuple[int, ...], An
 
 def _getitem(a: Any, index: Basic) -> Any:
     out = a[_as_index(index)]
-    return out if type(out) is np.ndarray else a[(*_as_index(index), Ellipsis)]  # of one element NumPy gives a copy
+    return out if isinstance(out, type(a)) else a[(*_as_index(index), Ellipsis)]  # of one element NumPy gives a copy
 
 
 def _getitem_infer(params: tuple[Any, ...], a: Any, index: Basic) -> Any:
@@ -197,7 +200,7 @@ def _getitem_backward(ctx: Any, g: Any) -> Any:
 
 
 def _getitem_grad(g: Any, index: Basic, shape: Shape) -> Any:
-    out = np.zeros(shape, g.dtype)
+    out = space_of(g).zeros(shape, g.dtype)
     out[_as_index(index)] = g
     return out
 
@@ -291,7 +294,7 @@ def _check_bounds(rows: Any, extents: Sequence[int], axes: Sequence[int]) -> Non
     for row, extent, axis in zip(rows, extents, axes, strict=True):
         wrong = row[(row < -extent) | (row >= extent)]
         if wrong.size:
-            raise IndexError(f"index {wrong.flat[0]} is out of bounds for dimension {axis} with size {extent}")
+            raise IndexError(f"index {wrong.reshape(-1)[0]} is out of bounds for dimension {axis} with size {extent}")
 
 
 def _index_infer(params: tuple[Any, ...], a: Any, rows: Any) -> Any:
@@ -313,8 +316,8 @@ def _index_backward(ctx: Any, g: Any) -> Any:
 
 
 def _index_grad(g: Any, rows: Any, axes: Shape, shape: Shape) -> Any:
-    out = np.zeros(shape, g.dtype)
-    np.add.at(out, _at(rows, axes, len(shape)), g)
+    out = space_of(g).zeros(shape, g.dtype)
+    space_of(out).add.at(out, _at(rows, axes, len(shape)), g)
     return out
 
 
@@ -330,7 +333,7 @@ def _index_put(a: Any, value: Any, rows: Any, axes: Shape, accumulate: bool) -> 
     out = a.copy(order="K")
     where_to = _at(rows, axes, a.ndim)
     if accumulate:
-        np.add.at(out, where_to, value)
+        space_of(out).add.at(out, where_to, value)
     else:
         out[where_to] = value
     return out
@@ -358,7 +361,7 @@ INDEX_PUT = define("index_put", ("a", "value", "rows"), _index_put, _index_put_i
 
 
 def _nonzero(a: Any) -> Any:
-    return np.argwhere(a) if a.ndim else np.zeros((int(bool(a)), 0), np.int64)
+    return np.argwhere(a) if a.ndim else space_of(a).zeros((int(bool(a)), 0), np.int64)
 
 
 _NONZERO = define("nonzero", ("a",), _nonzero, None)
@@ -370,6 +373,13 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return tuple([places[:, axis] for axis in range(input.ndim)]) if as_tuple else places
 
 
+def _placed(value: Any, input: Any) -> Any:
+    """Return an index or a value where `input` is: as in PyTorch those of the host may be used with any device."""
+    if not isinstance(value, Tensor) or not isinstance(input, Tensor):
+        return value
+    return value if value.device.type != "cpu" else to_device(value, input.device)
+
+
 def getitem(input: Any, index: Any) -> Any:
     """Return `input[index]`."""
     basic, advanced = take_apart(index, input.shape)
@@ -377,7 +387,7 @@ def getitem(input: Any, index: Any) -> Any:
         return call(_GETITEM, (input, basic))
     taken = input if is_whole(basic, input.shape) else call(_GETITEM, (input, basic))
     axes, rows = rows_of(advanced, taken.shape)
-    return call(INDEX, (taken, rows), (axes,))
+    return call(INDEX, (taken, _placed(rows, taken)), (axes,))
 
 
 def with_item(input: Any, index: Any, value: Any) -> Any:
@@ -387,12 +397,13 @@ def with_item(input: Any, index: Any, value: Any) -> Any:
         RuntimeError: `value` is a tensor of another dtype, and `index` has tensors in it.
     """
     if not isinstance(value, Tensor | bool | int | float | complex):
-        value = to_dtype(Tensor.made(np.asarray(value)), input.dtype)
+        value = to_dtype(_placed(Tensor.made(np.asarray(value)), input), input.dtype)
     basic, advanced = take_apart(index, input.shape)
     if isinstance(value, Tensor) and value.dtype != input.dtype:
         _check_same(input, value, advanced)
         value = to_dtype(value, input.dtype)
     if not advanced:
+        value = _placed(value, input)
         return call(_SETITEM, (input, _fitting(value, _getitem_infer((), input, basic)[0]), basic))
     whole = is_whole(basic, input.shape)
     region = input if whole else call(_GETITEM, (input, basic))
@@ -400,11 +411,12 @@ def with_item(input: Any, index: Any, value: Any) -> Any:
         ((axis, mask),) = advanced.items()
         if mask.dtype.kind == "b":  # no need to know where the mask holds
             after = region.ndim - axis - mask.ndim
-            mask = reshape(mask, mask.shape + (1,) * after)
+            mask = reshape(_placed(mask, input), mask.shape + (1,) * after)
             number = value if isinstance(value, Tensor) else input.dtype.type(value).item()
             put = where(mask, number, region)
             return put if whole else call(_SETITEM, (input, put, basic))
     axes, rows = rows_of(advanced, region.shape)
+    rows = _placed(rows, region)
     value = _fitting(value, _indexed_shape(region.shape, rows.shape[1:], axes))
     put = call(INDEX_PUT, (region, value, rows), (axes, False))
     return put if whole else call(_SETITEM, (input, put, basic))
@@ -437,17 +449,18 @@ def write_item(array: Any, index: Any, value: Any) -> None:
             _check_same(array, value, advanced)
         region = array[_as_index(basic)]
         axes, rows = rows_of(advanced, region.shape)
-        rows = rows._data
-        value = _bare(value, _indexed_shape(region.shape, rows.shape[1:], axes))
+        rows = send(rows._data, device_of(array))
+        value = _bare(value, _indexed_shape(region.shape, rows.shape[1:], axes), array)
         _check_bounds(rows, [region.shape[axis] for axis in axes], axes)
         region[_at(rows, axes, region.ndim)] = value
     else:
-        array[_as_index(basic)] = _bare(value, _getitem_infer((), array, basic)[0])
+        array[_as_index(basic)] = _bare(value, _getitem_infer((), array, basic)[0], array)
 
 
-def _bare(value: Any, region: Shape) -> Any:
+def _bare(value: Any, region: Shape, array: Any) -> Any:
+    """Return what is written to a region of an array, as numbers or an array of its device."""
     if isinstance(value, bool | int | float | complex):
         return value
-    data: Any = np.asarray(value.read() if isinstance(value, Tensor) else value)
+    data: Any = send(settled(value.read() if isinstance(value, Tensor) else value), device_of(array))
     _check_value(data.shape, region)
     return data.reshape(data.shape[data.ndim - len(region) :]) if data.ndim > len(region) else data

@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 
 from ..batched import bottom
+from ..devices import Device
+from ..devices.serving import make, target
 from ..dispatch import call
 from ..recording import Data, Pending, Recorder
 from ..tensor import Tensor
-from .define import define, infer_same, quiet
+from .define import contiguous, define, infer_same, quiet
 
 
 def _in_order(array: Any, order: tuple[int, ...]) -> Any:
     """Return `array` dense with its axes in memory in the given order; the array itself when it is so already."""
     if order == tuple(range(array.ndim)):
-        return array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
+        return array if array.flags.c_contiguous else contiguous(array).reshape(array.shape)
     moved = array.transpose(order)
-    moved = moved if moved.flags.c_contiguous else np.ascontiguousarray(moved)
+    moved = moved if moved.flags.c_contiguous else contiguous(moved)
     return moved.transpose(tuple(np.argsort(order)))
 
 
@@ -65,11 +67,11 @@ def copy_in_order(array: Any, order: tuple[int, ...]) -> Any:
 def ones_as(tensor: Tensor) -> Tensor:
     """Return ones of a tensor's shape and dtype; recorded if it is pending."""
     data = bottom(tensor._data)
-    return ones_of(tensor.shape, data.dtype, data.record.recorder if type(data) is Pending else None)
+    return ones_of(tensor.shape, data.dtype, data.record.recorder if type(data) is Pending else None, tensor.device)
 
 
-def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None) -> Tensor:
-    """Return ones: the implicit gradient of a root; recorded if there is a recorder."""
+def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None, device: Device) -> Tensor:
+    """Return ones on a device: the implicit gradient of a root; recorded if there is a recorder."""
     if recorder is not None:
         return Tensor.made(recorder.op(_FULL, (), (tuple(shape), 1, dtype.name))[0])
-    return Tensor.made(np.ones(shape, dtype))
+    return Tensor.made(make(target(device), lambda xp: xp.ones(shape, dtype)))

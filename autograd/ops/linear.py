@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call_few
@@ -33,8 +31,8 @@ def _matmul(a: Any, b: Any) -> Any:
         # of it on another worker would not be multiplied by.
         b = b.copy(order="K")
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
-        return np.matmul(_flat(a), b).reshape(*a.shape[:-1], b.shape[1])
-    return np.matmul(a, b)
+        return (_flat(a) @ b).reshape(*a.shape[:-1], b.shape[1])
+    return a @ b
 
 
 def _matmul_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:

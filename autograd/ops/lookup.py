@@ -13,6 +13,7 @@ from .activations import dropout, softmax
 from .along import beside
 from .arithmetic import add
 from .compare import where
+from .define import space_of
 from .indexing import getitem
 from .linear import matmul
 from .shape import permute, reshape, transpose, unsqueeze
@@ -56,7 +57,7 @@ def scaled_dot_product_attention(
             raise AutogradError(
                 "scaled_dot_product_attention: explicit attn_mask should not be set when is_causal=True"
             )
-        attn_mask = beside(np.tril(np.ones((query.shape[-2], key.shape[-2]), bool)), products)
+        attn_mask = beside(np.tril(space_of(products).ones((query.shape[-2], key.shape[-2]), bool)), products)
     if attn_mask is not None:
         products = where(attn_mask, products, -math.inf) if attn_mask.dtype.kind == "b" else add(products, attn_mask)
     return matmul(dropout(softmax(products, -1), dropout_p), value)

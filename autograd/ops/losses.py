@@ -13,7 +13,7 @@ from ..dispatch import call
 from .activations import log_softmax
 from .arithmetic import sub
 from .compare import where
-from .define import define
+from .define import define, space_of
 from .gathering import gather
 from .reduce import mean, sum
 from .unary import abs, square
@@ -121,7 +121,7 @@ def cross_entropy(
 def _one_hot(target: Any, classes: int) -> Any:
     if target.size and (target.min() < 0 or target.max() >= classes):
         raise AutogradError("Class values must be non-negative and smaller than num_classes.")
-    return (target[..., None] == np.arange(classes)).astype(np.int64)
+    return (target[..., None] == space_of(target).arange(classes)).astype(np.int64)
 
 
 def _one_hot_infer(params: tuple[Any, ...], target: Any) -> Any:

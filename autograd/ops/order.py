@@ -13,7 +13,7 @@ from ..dispatch import call
 from ..tensor import Tensor
 from .arithmetic import sub
 from .compare import isnan, where
-from .define import axis_of, define, xp
+from .define import axis_of, define, space_of, xp
 from .extremes import ValuesIndices, amax, amin, argsort, sort
 from .gathering import gather
 from .layouts import to_dtype
@@ -148,7 +148,7 @@ def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, interpolation:
         )
     if isinstance(q, float | int) and not 0 <= q <= 1:
         raise AutogradError(f"quantile() q must be in the range [0, 1] but got {q}")
-    wanted: Any = q if isinstance(q, Tensor) else Tensor.made(np.asarray(q, input.dtype))
+    wanted: Any = q if isinstance(q, Tensor) else Tensor.made(space_of(input).asarray(q, input.dtype))
     if wanted.ndim > 1:
         raise AutogradError(f"quantile() q must be a scalar or 1D tensor, got {wanted.ndim} dimensions")
     ndim, axis = input.ndim, 0 if dim is None else axis_of(dim, input.ndim)
@@ -181,7 +181,7 @@ def _searchsorted(a: Any, v: Any, right: bool) -> Any:
     side: Any = "right" if right else "left"
     if a.ndim == 1:
         return xp.searchsorted(a, v, side)
-    out = np.empty(v.shape, np.int64)
+    out = space_of(v).empty(v.shape, np.int64)
     for index in np.ndindex(a.shape[:-1]):
         out[index] = np.searchsorted(a[index], v[index], side)
     return out
@@ -206,7 +206,11 @@ def searchsorted(sorted_sequence: Any, input: Any, *, right: bool = False) -> An
     Args:
         right: behind equal elements, not before them.
     """
-    values = input if hasattr(input, "shape") else Tensor.made(np.asarray(input, sorted_sequence.dtype))
+    values = (
+        input
+        if hasattr(input, "shape")
+        else Tensor.made(space_of(sorted_sequence).asarray(input, sorted_sequence.dtype))
+    )
     _searchsorted_infer((), sorted_sequence, values)
     return call(_SEARCHSORTED, (sorted_sequence, values), (right,))
 

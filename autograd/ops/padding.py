@@ -10,7 +10,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..tensor import Tensor
-from .define import xp
+from .define import space_of, xp
 from .gathering import index_select
 from .indexing import put_region, zeros_around
 
@@ -47,7 +47,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
                 f"Padding size should be less than the corresponding input dimension: {mode} padding ({low}, {high}) "
                 f"at dimension {axis} of input {list(input.shape)}"
             )
-        places = xp.arange(-low, extent + high)
+        places = space_of(input).arange(-low, extent + high)
         if mode == "reflect":
             places = xp.abs(places)
             places = xp.where(places >= extent, 2 * (extent - 1) - places, places)
@@ -76,5 +76,5 @@ def _constant(input: Any, pad: Sequence[int], value: float | None) -> Any:
     place = tuple([(low, low + extent, 1) for (low, _), extent in zip(widths, input.shape, strict=True)])
     if not value:
         return zeros_around(input, place, shape)
-    border = np.full(shape, value, input.dtype)
+    border = space_of(input).full(shape, value, input.dtype)
     return put_region(Tensor.made(border) if isinstance(input, Tensor) else border, input, place)

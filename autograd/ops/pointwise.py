@@ -86,7 +86,9 @@ def _copysign_backward(ctx: Any, g: Any) -> Any:
 
 def _xlogy(a: Any, b: Any) -> Any:
     none = (a == 0) & ~np.isnan(b)
-    return np.where(none, np.zeros((), b.dtype if hasattr(b, "dtype") else a.dtype), a * np.log(np.where(none, 1, b)))
+    zero: Any = (b.dtype if hasattr(b, "dtype") else a.dtype).type(0)
+    where_none: Any = np.where
+    return where_none(none, zero, a * np.log(np.where(none, 1, b)))
 
 
 def _xlogy_backward(ctx: Any, g: Any) -> Any:

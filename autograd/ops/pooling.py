@@ -12,7 +12,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from .along import averages, beside, mapped, parts
-from .define import Shape
+from .define import Shape, space_of
 from .extremes import max
 from .joining import stack
 from .padding import pad
@@ -78,11 +78,11 @@ class _Grid:
     def _reach(self, i: int) -> int:
         return (self.counts[i] - 1) * self.steps[i] + self.spreads[i] * (self.kernel[i] - 1) + 1
 
-    def sizes(self, include_pad: bool) -> Any:
-        """Return how many elements count in each window."""
-        out: Any = np.ones(())
+    def sizes(self, include_pad: bool, xp: Any) -> Any:
+        """Return how many elements count in each window, made with a namespace."""
+        out: Any = xp.ones(())
         for n, k, step, b, count in zip(self.extents, self.kernel, self.steps, self.border, self.counts, strict=True):
-            start = np.arange(count) * step - b
+            start = xp.arange(count) * step - b
             stop = np.minimum(start + k, n + b)
             if not include_pad:
                 start, stop = np.maximum(start, 0), np.minimum(stop, n)
@@ -96,7 +96,7 @@ class _Grid:
         for i in reversed(range(len(self.kernel))):
             offset, rest = rest % self.kernel[i], rest // self.kernel[i]
             shape = [-1 if axis == i else 1 for axis in range(len(self.kernel))]
-            first = (np.arange(self.counts[i]) * self.steps[i] - self.border[i]).reshape(shape)
+            first = (space_of(chosen).arange(self.counts[i]) * self.steps[i] - self.border[i]).reshape(shape)
             flat = flat + (offset * self.spreads[i] + beside(first, chosen)) * strides[i]
         return flat
 
@@ -169,7 +169,8 @@ def _avg_pool(
 ) -> Any:
     input, batched = _batched(f"avg_pool{dims}d", input, dims)
     grid = _Grid(input, kernel, stride, padding, 1, ceil, dims)
-    sizes = np.asarray(grid.sizes(include) if divisor is None else divisor, input.dtype)
+    xp = space_of(input)
+    sizes = xp.asarray(grid.sizes(include, xp) if divisor is None else divisor, input.dtype)
     out = sum(grid.taken(input, None), -1) / beside(sizes, input)
     return out if batched else out[0]
 
@@ -243,7 +244,7 @@ def _wanted(size: Any, input: Any, dims: int) -> list[int]:
 
 def _adaptive_avg(dims: int, input: Any, size: Any) -> Any:
     for axis, count in enumerate(_wanted(size, input, dims), input.ndim - dims):
-        input = mapped(input, averages(input.shape[axis], count), axis)
+        input = mapped(input, averages(input.shape[axis], count, space_of(input)), axis)
     return input
 
 

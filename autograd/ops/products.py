@@ -11,7 +11,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ..tensor import Tensor
 from .arithmetic import add, mul, sub
 from .casting import governed
-from .define import axis_of, broadcast_shape, conj
+from .define import axis_of, broadcast_shape, conj, space_of
 from .gathering import index_select
 from .linear import bmm, dot, matmul, mv, outer
 from .reduce import norm, sum
@@ -140,7 +140,7 @@ def cross_along(input: Any, other: Any, *, dim: int = -1) -> Any:
 
 
 def _turn(beside: Any, by: int) -> Any:
-    places = (np.arange(3) + by) % 3
+    places = (space_of(beside).arange(3) + by) % 3
     return Tensor.made(places) if isinstance(beside, Tensor) else places
 
 

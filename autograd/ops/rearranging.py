@@ -12,7 +12,7 @@ from raygrad.errors import AutogradError
 
 from .. import dtypes
 from ..tensor import Tensor
-from .define import axis_of, conj, sizes_of
+from .define import axis_of, conj, sizes_of, space_of
 from .diagonals import diag, on_diagonal
 from .gathering import index_select
 from .indexing import zeros_around
@@ -213,7 +213,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     if input.ndim != 1:
         raise AutogradError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
+    places = space_of(input).asarray(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
     return reshape(index_select(input, 0, _constant(places.reshape(-1), input)), places.shape)
 
 

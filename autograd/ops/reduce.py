@@ -14,14 +14,14 @@ from .. import dtypes
 from ..dispatch import call
 from ..layout import dense
 from .compare import keep
-from .define import Shape, axes_of, axis_of, conj, define, quiet, real_of, xp
+from .define import Shape, axes_of, axis_of, conj, define, quiet, real_of, reduction, xp
 from .layouts import to_dtype
 from .shape import expand, flip, movedim, reshape
 from .unary import exp, zeros_as
 
 PUBLIC = "cumsum logsumexp mean norm prod std sum var".split()
 
-_add, _multiply, _maximum = xp.add.reduce, xp.multiply.reduce, xp.maximum.reduce
+_add, _multiply, _maximum = reduction(np.add, "sum"), reduction(np.multiply, "prod"), reduction(np.maximum, "max")
 
 Dims = int | Sequence[int] | None
 
@@ -257,7 +257,10 @@ def _logsumexp_backward(ctx: Any, g: Any) -> Any:
 def _cumsum(a: Any, axis: int) -> Any:
     if not a.ndim:
         return a.astype(_counting(a.dtype))
-    return np.add.accumulate(dense(a), axis, _counting(a.dtype))
+    a = dense(a)
+    if type(a) is not np.ndarray:
+        return a.cumsum(axis, _counting(a.dtype))
+    return np.add.accumulate(a, axis, _counting(a.dtype))
 
 
 def _cumsum_infer(params: tuple[Any, ...], a: Any) -> Any:

@@ -11,8 +11,9 @@ from raygrad.errors import AutogradError
 from .. import dtypes
 from ..dispatch import call
 from ..layout import dense
+from ..tensor import Tensor
 from .compare import keep
-from .define import axis_of, conj, define, infer_same, like_operand, quiet, xp
+from .define import accumulation, axis_of, conj, define, infer_same, like_operand, quiet, space_of, xp
 from .extremes import ValuesIndices
 from .gathering import scatter_zeros
 from .joining import cat, narrow
@@ -32,7 +33,10 @@ def _counting(dtype: Any) -> Any:
 def _cumprod(a: Any, axis: int) -> Any:
     if not a.ndim:
         return a.astype(_counting(a.dtype))
-    return xp.multiply.accumulate(dense(a), axis, _counting(a.dtype))
+    a = dense(a)
+    if type(a) is not np.ndarray:
+        return a.cumprod(axis, _counting(a.dtype))
+    return xp.multiply.accumulate(a, axis, _counting(a.dtype))
 
 
 def _cumprod_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -45,14 +49,14 @@ def _cumprod_backward(ctx: Any, g: Any) -> Any:
     (axis,) = ctx.params
     if not g.ndim:
         return g
-    if type(a) is np.ndarray and a.all():
+    if not isinstance(a, Tensor) and a.all():
         return _from_behind(g * conj(out), axis) / conj(a)
     extent = ctx.inputs[0][0][axis]
     last = movedim(a, axis, -1)
-    ones = np.eye(extent, dtype=bool)
+    ones = space_of(a).eye(extent, dtype=bool)
     rows = expand(unsqueeze(last, -2), (*last.shape[:-1], extent, extent))
     without = cumprod(keep(rows, ~like_operand(ones, a)) + to_dtype(like_operand(ones, a), a.dtype), -1)
-    kept = keep(without, like_operand(np.triu(np.ones((extent, extent), bool)), a))
+    kept = keep(without, like_operand(np.triu(space_of(a).ones((extent, extent), bool)), a))
     return movedim(sum(unsqueeze(movedim(g, axis, -1), -2) * conj(kept), -1), -1, axis)
 
 
@@ -94,16 +98,19 @@ def cumulative_prod(input: Any, *, axis: int | None = None, dtype: Any = None, i
 # ---- running extremes ------------------------------------------------------------------------------------------------
 
 
+_greatest, _log_of_sums = accumulation(np.maximum), accumulation(np.logaddexp)
+
+
 def _running(accumulate: Any) -> Any:
     def running(a: Any, axis: int) -> Any:
         if not a.ndim:
-            return a.copy(), np.zeros((), np.int64)
+            return a.copy(), space_of(a).zeros((), np.int64)
         best = accumulate(a, axis)
         shape = [1] * a.ndim
         shape[axis] = -1
-        here = xp.arange(a.shape[axis]).reshape(shape)
+        here = space_of(a).arange(a.shape[axis]).reshape(shape)
         same = (a == best) | ((a != a) & (best != best))  # of equal ones the last; NaN stays, once there
-        return best, xp.maximum.accumulate(xp.where(same, here, 0), axis)
+        return best, _greatest(xp.where(same, here, 0), axis)
 
     return running
 
@@ -120,7 +127,7 @@ def _running_backward(ctx: Any, grads: Any) -> Any:
 
 _CUMMAX, _CUMMIN = (
     define(name, ("a",), _running(kernel), _running_infer, _running_backward, saves="output1", outputs=2)
-    for name, kernel in (("cummax", xp.maximum.accumulate), ("cummin", xp.minimum.accumulate))
+    for name, kernel in (("cummax", _greatest), ("cummin", accumulation(np.minimum)))
 )
 
 
@@ -148,9 +155,9 @@ def _signed(h: Any, x: Any, o: Any, axis: int, ahead: bool) -> Any:
     for part in (xp.maximum(h, 0), xp.maximum(-h, 0)):
         logs = xp.log(part) + (-o if ahead else x)
         if ahead:
-            logs = xp.flip(xp.logaddexp.accumulate(xp.flip(logs, axis), axis), axis) + x
+            logs = xp.flip(_log_of_sums(xp.flip(logs, axis), axis), axis) + x
         else:
-            logs = xp.logaddexp.accumulate(logs, axis) - o
+            logs = _log_of_sums(logs, axis) - o
         powers = xp.exp(logs)
         total = powers if total is None else total - powers
     return total
@@ -186,7 +193,7 @@ _BEHIND = define("powers_behind", _SUMS, quiet(_behind), _infer_sums, _behind_ba
 
 
 def _logcumsumexp(a: Any, axis: int) -> Any:
-    return xp.logaddexp.accumulate(a, axis) if a.ndim else a.copy()
+    return _log_of_sums(a, axis) if a.ndim else a.copy()
 
 
 def _logcumsumexp_infer(params: tuple[Any, ...], a: Any) -> Any:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, MissingKernel
 
 from ..dispatch import call
 from ..tensor import Tensor
 from .arithmetic import clamp_min
 from .compare import keep, where
-from .define import axis_of, broadcast_shape, define, quiet, xp
+from .define import axis_of, broadcast_shape, define, quiet, space_of
 from .diagonals import put_diagonal
 from .gathering import check_grid, checked_gathered, gather, grid_of, scatter, scatter_add
 from .indexing import INDEX_PUT, put_region, rows_of, take_apart
@@ -115,13 +115,20 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
 
 # ---- several elements into one ---------------------------------------------------------------------------------------
 
-_INTO: dict[str, Any] = {"prod": xp.multiply.at, "amax": xp.maximum.at, "amin": xp.minimum.at}
+_INTO = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
 
 
 def _scatter_reduce(a: Any, index: Any, source: Any, axis: int, kind: str) -> Any:
     checked_gathered(index, a.shape, axis)
     out = a.copy(order="K")
-    _INTO[kind](out, grid_of(index, axis), source[tuple([slice(0, extent) for extent in index.shape])])
+    if kind == "prod" and type(a) is not np.ndarray:
+        raise MissingKernel(
+            "'scatter_reduce' with reduce='prod' has no kernel for this device: move its operands to the host first "
+            "(tensor.cpu()), and its result back"
+        )
+    getattr(space_of(out), _INTO[kind]).at(
+        out, grid_of(index, axis), source[tuple([slice(0, extent) for extent in index.shape])]
+    )
     return out
 
 
@@ -181,7 +188,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     total = scatter_add(base, axis, index, source)
     if reduce == "sum":
         return total
-    one: Any = np.ones(index.shape, input.dtype)
+    one: Any = space_of(index).ones(index.shape, input.dtype)
     one = Tensor.made(one) if isinstance(index, Tensor) else one
     own = zeros_as(input) + 1
     own = own if include_self else scatter(own, axis, index, 0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ..devices.serving import is_elsewhere
 from ..dispatch import call
 from .define import Shape, axes_of, axis_of, broadcast_shape, define, infer_same
 
@@ -245,6 +246,8 @@ def _expand(a: Any, shape: Shape) -> Any:
     """Return a view with zero strides along what is expanded, read-only if any is; NumPy's own function for it is
     slow."""
     if type(a) is not np.ndarray:
+        if is_elsewhere(a):
+            return np.broadcast_to(a, shape)
         a = np.asarray(a)
     if math.prod(shape) == a.size and a.flags.writeable:
         return a.reshape(shape)

@@ -12,11 +12,12 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ..devices.serving import settled
 from ..dispatch import call
 from ..layout import dense
 from ..tensor import Tensor
 from .casting import governed
-from .define import broadcast_shape, conj, define, quiet, real_of
+from .define import broadcast_shape, conj, contiguous, define, quiet, real_of, space_of
 from .factorizations import eigvalsh, expect_matrices, svdvals, told, turned
 from .linear import matmul
 from .products import chain_matmul
@@ -62,7 +63,7 @@ inverse = inv
 
 def _pinv(a: Any, rtol: float | None) -> Any:
     limit = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
-    return np.ascontiguousarray(_linalg.pinv(dense(a), limit))
+    return contiguous(_linalg.pinv(dense(a), limit))
 
 
 def _pinv_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -101,7 +102,7 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 
 def _solve(a: Any, b: Any) -> Any:
-    return _linalg.solve(dense(a), np.ascontiguousarray(b))
+    return _linalg.solve(dense(a), contiguous(b))
 
 
 def _solve_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
@@ -169,7 +170,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None) -> Any:
 
 
 def _det(a: Any) -> Any:
-    return np.asarray(_linalg.det(dense(a)))
+    return settled(_linalg.det(dense(a)))
 
 
 def _det_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -184,13 +185,13 @@ def _cofactors(a: Any) -> Any:
     """Return the derivatives of determinants: from the inverse, or where a matrix is singular from the singular
     factors."""
     a = dense(a)
-    found = np.asarray(_linalg.det(a))
+    found = settled(_linalg.det(a))
     if found.all():
-        return np.ascontiguousarray(np.conj(found[..., None, None] * np.swapaxes(_linalg.inv(a), -1, -2)))
+        return contiguous(np.conj(found[..., None, None] * np.swapaxes(_linalg.inv(a), -1, -2)))
     u, s, vh = _linalg.svd(a)
     others = np.stack([np.prod(np.delete(s, i, -1), -1) for i in range(s.shape[-1])], -1)
-    sign = np.asarray(_linalg.det(u) * _linalg.det(vh))
-    return np.conj(sign)[..., None, None] * np.matmul(u * others[..., None, :], vh)
+    sign = settled(_linalg.det(u) * _linalg.det(vh))
+    return np.conj(sign)[..., None, None] * ((u * others[..., None, :]) @ vh)
 
 
 def _cofactors_backward(ctx: Any, h: Any) -> Any:
@@ -226,7 +227,7 @@ class SignAndLog(NamedTuple):
 
 def _slogdet(a: Any) -> Any:
     sign, logs = _linalg.slogdet(dense(a))
-    return np.asarray(sign), np.asarray(logs)
+    return settled(sign), settled(logs)
 
 
 def _slogdet_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -271,7 +272,7 @@ def matrix_power(A: Any, n: int) -> Any:
     if n < 0:
         return matrix_power(governed(inv)(A), -n)
     if n == 0:
-        one: Any = np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape)
+        one: Any = np.broadcast_to(space_of(A).eye(A.shape[-1], dtype=A.dtype), A.shape)
         return A * 0 + (Tensor.made(one) if isinstance(A, Tensor) else one)
     power, out, product = A, None, governed(matmul)
     while n:

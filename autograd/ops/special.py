@@ -62,7 +62,7 @@ def _polygamma(a: Any, n: int) -> Any:
     s = n + 1
     x = a.astype(np.float64)
     total = xp.zeros_like(x)
-    steps = int(max(_FAR - np.nanmin(np.where(np.isfinite(x), x, _FAR)), 0.0)) + 1 if x.size else 0
+    steps = int(max(_FAR - float(np.nanmin(np.where(np.isfinite(x), x, _FAR))), 0.0)) + 1 if x.size else 0
     for _ in range(steps):
         near = x < _FAR
         total = xp.where(near, total + x**-s, total)
@@ -84,6 +84,7 @@ _LGAMMA = define(
     infer_same,
     lambda ctx, g: g * digamma(ctx.saved_tensors[0]),
     promotes="float",
+    host_only=True,
 )
 _POLYGAMMA = define(
     "polygamma",

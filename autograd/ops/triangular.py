@@ -9,7 +9,7 @@ import numpy as np
 from raygrad.errors import LinAlgError, ShapeError
 
 from ..dispatch import call
-from .define import broadcast_shape, conj, define, xp
+from .define import broadcast_shape, conj, contiguous, define, space_of, xp
 from .diagonals import tril, triu
 from .linear import matmul
 from .shape import transpose
@@ -18,9 +18,9 @@ from .shape import transpose
 def _solve(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     triangle: Any = (np.triu if upper else np.tril)(a, (1 if upper else -1) if unit else 0)
     if unit:
-        triangle = triangle + np.eye(a.shape[-1], dtype=a.dtype)
+        triangle = triangle + space_of(a).eye(a.shape[-1], dtype=a.dtype)
     try:
-        return xp.linalg.solve(triangle, np.ascontiguousarray(b))
+        return xp.linalg.solve(triangle, contiguous(b))
     except np.linalg.LinAlgError as error:
         raise LinAlgError(f"linalg.solve_triangular: {error}") from None
 

@@ -17,7 +17,7 @@ from ..dispatch import call, call_few
 from ..registry import Op
 from .compare import keep
 from .complexes import infer_real, real
-from .define import conj, define, infer_elementwise, infer_same, quiet, xp
+from .define import conj, define, infer_elementwise, infer_same, quiet, space_of, xp
 
 PUBLIC = """
     abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log10 log1p log2 neg
@@ -78,7 +78,7 @@ def _sign(a: Any) -> Any:
 
 
 def _zeros(a: Any) -> Any:
-    return np.zeros(a.shape, a.dtype)
+    return space_of(a).zeros(a.shape, a.dtype)
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call
-from .define import Shape, axis_of, define
+from .define import Shape, axis_of, define, space_of
 
 
 def extent_of(size: int, window: int, step: int, spread: int) -> int:
@@ -31,11 +31,13 @@ def strided(a: Any, axes: Shape, sizes: Shape, steps: Shape, spreads: Shape) -> 
         strides.append(strides[axis] * spread)
         shape[axis] = extent_of(a.shape[axis], size, step, spread)
         strides[axis] *= step
+    if type(a) is not np.ndarray:
+        return space_of(a).lib.stride_tricks.as_strided(a, shape, strides)
     return np.lib.stride_tricks.as_strided(a, shape, strides, writeable=False)
 
 
 def _windows(a: Any, axes: Shape, sizes: Shape, steps: Shape, spreads: Shape) -> Any:
-    return np.array(strided(a, axes, sizes, steps, spreads), order="C")
+    return strided(a, axes, sizes, steps, spreads).copy(order="C")
 
 
 def _windows_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -48,7 +50,7 @@ def _windows_infer(params: tuple[Any, ...], a: Any) -> Any:
 
 def _together(g: Any, axes: Shape, sizes: Shape, steps: Shape, spreads: Shape, shape: Shape) -> Any:
     """Add each element of each window to where it was taken from."""
-    out = np.zeros(shape, g.dtype)
+    out = space_of(g).zeros(shape, g.dtype)
     outer = len(shape)
     for place in np.ndindex(sizes):
         region: list[Any] = [slice(None)] * outer

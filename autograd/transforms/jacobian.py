@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
-
 from raygrad.errors import NoSingleValue
 
 from .. import ops
 from ..batched import Level, opened
 from ..creation import drawn_alike
+from ..devices.serving import make, target
 from ..tensor import Tensor
 from ..trees import Structure, flatten, unflatten
 from ..vmap import vmap
@@ -137,7 +136,8 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 def _basis_of(tensor: Tensor) -> Tensor:
     size = tensor._data.size
-    return Tensor.made(np.eye(size, dtype=tensor.dtype).reshape(size, *tensor.shape))
+    shape = (size, *tensor.shape)
+    return Tensor.made(make(target(tensor.device), lambda xp: xp.eye(size, dtype=tensor.dtype).reshape(shape)))
 
 
 def along_basis(

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _SUBMODULES = tuple(
-    "amp autograd client errors fft func functional interop linalg nn optim proto scheduler workers".split()
+    "amp autograd client cuda errors fft func functional interop linalg nn optim proto scheduler workers".split()
 )
 
 _HOMES = {
     "Session": "raygrad.client.session",
-    "device": "raygrad.client.place",
+    "device": "raygrad.autograd.devices",
     "place": "raygrad.client.place",
     "emit": "raygrad.workers.emit",
     "Tensor": "raygrad.autograd.tensor",
@@ -48,7 +48,7 @@ _HOMES = {
     ),
 }
 
-__all__ = [*_HOMES, *"amp autograd errors fft func functional interop linalg nn optim".split()]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, *"amp autograd cuda errors fft func functional interop linalg nn optim".split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
@@ -56,6 +56,7 @@ _OPS = "raygrad.autograd.ops"
 if TYPE_CHECKING:
     from raygrad import amp as amp
     from raygrad import autograd as autograd
+    from raygrad import cuda as cuda
     from raygrad import errors as errors
     from raygrad import fft as fft
     from raygrad import func as func
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.creation import tensor as tensor
     from raygrad.autograd.creation import zeros as zeros
     from raygrad.autograd.creation import zeros_like as zeros_like
+    from raygrad.autograd.devices import device as device
     from raygrad.autograd.dtypes import float32 as float32
     from raygrad.autograd.dtypes import float64 as float64
     from raygrad.autograd.dtypes import int64 as int64
@@ -99,7 +101,6 @@ if TYPE_CHECKING:
     from raygrad.autograd.modes import set_grad_enabled as set_grad_enabled
     from raygrad.autograd.tensor import Tensor as Tensor
     from raygrad.autograd.vmap import vmap as vmap
-    from raygrad.client.place import device as device
     from raygrad.client.place import place as place
     from raygrad.client.session import Session as Session
     from raygrad.workers.emit import emit as emit

@@ -26,6 +26,8 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
       SessionError (RuntimeError)       a session used after close, two sessions mixed, a value of another session
         NotShippable (TypeError)        code or a constant that cannot travel to a worker
       BackendUnavailable (ImportError)  an extra is not installed; the message names it
+      DeviceError (RuntimeError, ValueError)  a name of no device, or a device that is not here
+      OutOfDeviceMemory (RuntimeError, MemoryError)  a device has no memory left for a result
 """
 
 from __future__ import annotations
@@ -164,3 +166,11 @@ class NotShippable(SessionError, TypeError):
 
 class BackendUnavailable(RaygradError, ImportError):
     """An optional dependency is missing; the message names the extra to install."""
+
+
+class DeviceError(RaygradError, RuntimeError, ValueError):
+    """A name that is no device's, or a device that is not here; the message names what is."""
+
+
+class OutOfDeviceMemory(RaygradError, RuntimeError, MemoryError):
+    """A device has no memory left for what was to be made on it."""

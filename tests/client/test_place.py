@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 from raygrad.errors import PlanError, SessionError
 
 
@@ -108,12 +109,34 @@ def test_a_device_is_asked_of_the_workers() -> None:
         assert (rg.tensor([1.0]) * 2.0).numpy().tolist() == [2.0]
 
 
-def test_a_device_needs_a_name_and_a_session() -> None:
-    with pytest.raises(SessionError, match="needs a session"), rg.device("cpu"):
-        pass
+def test_a_device_needs_a_name_and_pins_only_while_its_block_is_open() -> None:
+    with rg.device("cpu"):  # eagerly it is where factories make tensors
+        assert rg.zeros(1).device == rg.device("cpu")
+    with rg.Session(workers=2) as session:
+        with rg.place(worker=1), rg.device("cpu"):
+            inner = rg.tensor([1.0]) * 2.0
+        outer = rg.tensor([1.0]) * 3.0
+        assert (inner + outer).numpy().tolist() == [5.0]
+        assert session._recorder.pin == -1
     for name in ("", "cuda:", "cuda:x", "a b"):
         with rg.Session(workers=1), pytest.raises(ValueError, match="is named like"), rg.device(name):
             pass
+
+
+def test_a_tensor_of_a_device_is_refused_in_a_session() -> None:
+    class Twice(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2.0
+
+    with use_stand_in(1):
+        x = rg.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+        with rg.Session(workers=1):
+            y = rg.tensor([1.0, 2.0])
+            for use in (lambda: x * 2.0, lambda: y + x, lambda: Twice.apply(x), lambda: x.cpu(), lambda: y.to("cuda")):
+                with pytest.raises(SessionError, match="cuda:0"):
+                    use()
+            assert (y * 2.0).tolist() == [2.0, 4.0]
 
 
 def test_what_is_asked_for_is_explained_before_a_run_and_other_machines_are_taken_to_have_it() -> None:

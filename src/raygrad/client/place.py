@@ -1,4 +1,4 @@
-"""Pins: asking for a worker or a device while recording."""
+"""Pins: asking for a worker while recording. A device is asked for with `rg.device`, which eager code has too."""
 
 from __future__ import annotations
 
@@ -25,30 +25,6 @@ def place(*, worker: int) -> Generator[None, None, None]:
     recorder = session._recorder
     before = recorder.pin
     recorder.pin = Pin(worker, before.device) if isinstance(before, Pin) else worker
-    try:
-        yield
-    finally:
-        recorder.pin = before
-
-
-@contextmanager
-def device(name: str) -> Generator[None, None, None]:
-    """Run what is recorded meanwhile on workers that offer a device: a kind ("cpu", "cuda") or one of it ("cuda:0").
-
-    Raises:
-        SessionError: no session is ambient.
-        ValueError: it is no name of a device.
-        PlanError: (when submitted) no worker offers it: names the node, and what there is.
-    """
-    kind, colon, index = name.partition(":")
-    if not kind.isidentifier() or (colon and not index.isdecimal()):
-        raise ValueError(f"a device is named like 'cpu', 'cuda' or 'cuda:0', not '{name}'")
-    session = ambient()
-    if session is None:
-        raise SessionError("rg.device needs a session: use it inside `with rg.Session(...)`")
-    recorder = session._recorder
-    before = recorder.pin
-    recorder.pin = Pin(before.worker if isinstance(before, Pin) else before, name)
     try:
         yield
     finally:

@@ -19,6 +19,8 @@ from raygrad.autograd.anomaly import story_of
 from raygrad.autograd.autocast import moment
 from raygrad.autograd.batched import Batched, refused
 from raygrad.autograd.derive import Meta
+from raygrad.autograd.devices import Device
+from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import Node, OpNode
@@ -116,6 +118,15 @@ class SessionRecorder(Recorder):
             found = self._plain[meta] = self.entry(spec_of_array(tuple(meta[0]), np.dtype(meta[1]).name))
         return found
 
+    def pinned(self, device: Device) -> Callable[[], None]:
+        before = self.pin
+        self.pin = Pin(before.worker if isinstance(before, Pin) else before, str(device))
+
+        def back() -> None:
+            self.pin = before
+
+        return back
+
     def leaf(self, tensor: Tensor) -> Pending:
         if self.trace is not None:
             self.trace.saw(tensor)
@@ -128,6 +139,8 @@ class SessionRecorder(Recorder):
             return data
         if type(data) is Batched:
             raise refused("a session")
+        if is_elsewhere(data):
+            raise _on_a_device(data)
         counter = tensor.counter()
         cached = tensor._snapshot
         if cached is not None and cached[0] is self and cached[1] == counter[0]:
@@ -169,6 +182,8 @@ class SessionRecorder(Recorder):
             return self.source(self.constant_array(data.copy(order="K") if data.flags.writeable else data))
         if type(data) is Batched:
             raise refused("a session")
+        if is_elsewhere(data):
+            raise _on_a_device(data)
         return Constant(data)
 
     def _refuse_mixing(self, value: Pending) -> None:
@@ -532,6 +547,15 @@ def _is_light(record: NodeRecord) -> bool:
         elif source is not None:
             entries.append(source[0].outputs[source[1]])
     return all(entry.bytes <= INLINE_RESULT_BYTES for entry in entries)
+
+
+def _on_a_device(array: Any) -> SessionError:
+    """Return the error for a tensor of a device that is used in a session."""
+    device = device_of(array)
+    return SessionError(
+        f"a tensor on {device} (shape {array.shape}) is used in a session: sessions take values of the host only as "
+        "yet; move it there first (tensor.cpu()), or work on it outside of the session"
+    )
 
 
 def _hashable(obj: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from raygrad.autograd import ops
+from raygrad.autograd.creation import zeros
 from raygrad.autograd.tensor import Tensor
 
 from .optimizer import Group, Optimizer, ParameterState, check_rate, zeros_like
@@ -70,7 +71,7 @@ class Adam(Optimizer):
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]
         if "step" not in kept:
-            self.keep(kept, "step", Tensor.made(np.zeros((), np.float64)))
+            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
             self.keep(kept, "exp_avg", zeros_like(param))
             self.keep(kept, "exp_avg_sq", zeros_like(param))
             if group["amsgrad"]:

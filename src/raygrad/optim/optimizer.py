@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
+from raygrad.autograd import creation
+from raygrad.autograd.devices.serving import writable
 from raygrad.autograd.inplace import in_place
 from raygrad.autograd.modes import enable_grad, no_grad, state
 from raygrad.autograd.recording import Pending, Recorder
@@ -148,7 +148,7 @@ class Optimizer(ABC):
         Memory that cannot be written, as that of a value that came out of a session, is left as it is.
         """
         data = tensor._data
-        if type(data) is Pending or data.flags.writeable or self._recorder() is not None:
+        if type(data) is Pending or writable(data) or self._recorder() is not None:
             in_place(tensor, lambda _: value)
         else:
             tensor.data = value if value.dtype == tensor.dtype else value.to(tensor.dtype)
@@ -220,7 +220,7 @@ class Optimizer(ABC):
 
 def zeros_like(param: Tensor) -> Tensor:
     """Return zeros of a parameter's shape and dtype."""
-    return Tensor.made(np.zeros(param.shape, param.dtype))
+    return creation.zeros_like(param)
 
 
 def check_rate(what: str, value: float) -> None:

@@ -221,15 +221,15 @@ def watched() -> Generator[set[str]]:
     """Compare each kernel's result with the shape rule, while inside; yield the names of the ops that ran."""
     ran: set[str] = set()
     found = catalogue()
-    kernels = {name: (op.sole, op.simple) for name, op in found.items()}
+    kernels = {name: (op.sole, op.bare, op.simple) for name, op in found.items()}
     for op in found.values():
         compared = _comparing(op, op.sole, ran)
-        op.sole, op.simple = compared, None if op.simple is None else compared
+        op.sole, op.bare, op.simple = compared, compared, None if op.simple is None else compared
     try:
         yield ran
     finally:
-        for name, (sole, simple) in kernels.items():
-            found[name].sole, found[name].simple = sole, simple
+        for name, (sole, bare, simple) in kernels.items():
+            found[name].sole, found[name].bare, found[name].simple = sole, bare, simple
 
 
 def _comparing(op: Op, kernel: Any, ran: set[str]) -> Any:

@@ -1,0 +1,19 @@
+"""Where arrays live: the devices, and the libraries that keep arrays on them.
+
+- *Device*: a value that names a place: a kind ("cpu", "cuda") and, for some, a number.
+- *Backend*: what serves a kind: its arrays, how they are made and moved, its memory.
+- *Stand-in*: a backend for "cuda" without a GPU: NumPy behind CuPy's restrictions, which counts what is moved.
+- *Beside*: the namespace in which an array of an operand's device is made; kernels name no library.
+"""
+
+from .backend import Backend as Backend
+from .backend import Memory as Memory
+from .device import Device as Device
+from .device import device as device
+from .serving import backend_of as backend_of
+from .serving import device_of as device_of
+from .serving import space_of as space_of
+from .stand_in import StandIn as StandIn
+from .stand_in import use_stand_in as use_stand_in
+
+__all__ = ["Backend", "Device", "Memory", "StandIn", "backend_of", "device", "device_of", "space_of", "use_stand_in"]

@@ -1,0 +1,115 @@
+"""What a library of arrays has to give so that tensors can live on its devices.
+
+Rules of this file: the interface, and what every implementation shares. Arrays are opaque here: they have `shape`,
+`dtype`, `strides`, `flags`, `transpose` and NumPy's protocols (`__array_ufunc__`, `__array_function__`), as those of
+NumPy and CuPy do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, NamedTuple
+
+from .device import Device
+
+
+class Memory(NamedTuple):
+    """The memory of one device, in bytes.
+
+    Attributes:
+        allocated: what living arrays hold.
+        peak: the most that they held since the start, or since `reset_peak`.
+        free: what can still be allocated.
+        total: what there is, or may be used.
+    """
+
+    allocated: int
+    peak: int
+    free: int
+    total: int
+
+
+class Backend(ABC):
+    """Arrays of one kind of device.
+
+    Attributes:
+        kind: the kind that it serves.
+        array: the type of its arrays.
+        xp: its namespace, named as NumPy's: what it makes lies on the current device.
+        exhausted: what its allocator raises when there is no memory left.
+    """
+
+    kind: ClassVar[str]
+    array: type[Any]
+    xp: Any
+    exhausted: type[Exception]
+
+    @abstractmethod
+    def count(self) -> int:
+        """Return how many devices there are."""
+
+    @abstractmethod
+    def current(self) -> int:
+        """Return the number of this thread's current device."""
+
+    @abstractmethod
+    def on(self, index: int) -> AbstractContextManager[Any]:
+        """Return a block in which a device is the current one."""
+
+    @abstractmethod
+    def index_of(self, array: Any) -> int:
+        """Return the number of the device that holds an array."""
+
+    @abstractmethod
+    def device_of(self, array: Any) -> Device:
+        """Return the device that holds an array."""
+
+    @abstractmethod
+    def from_host(self, array: Any, index: int) -> Any:
+        """Return a copy of a NumPy array on a device, in its own axis order."""
+
+    @abstractmethod
+    def to_host(self, array: Any) -> Any:
+        """Return a copy of an array as a NumPy array, in its own axis order."""
+
+    @abstractmethod
+    def copy_to(self, array: Any, index: int) -> Any:
+        """Return a copy of an array on another device of this kind."""
+
+    @abstractmethod
+    def memory(self, index: int) -> Memory:
+        """Return what is known of a device's memory."""
+
+    @abstractmethod
+    def reset_peak(self, index: int) -> None:
+        """Start the measurement of the peak anew."""
+
+    @abstractmethod
+    def limit(self, index: int, size: int | None) -> None:
+        """Let arrays on a device hold at most so many bytes; None for no limit but the device's own."""
+
+    @abstractmethod
+    def synchronize(self, index: int) -> None:
+        """Wait until all work given to a device is done."""
+
+    @abstractmethod
+    def empty_cache(self) -> None:
+        """Give memory back that no array holds."""
+
+    @abstractmethod
+    def writable(self, array: Any) -> bool:
+        """Tell whether an array may be written to."""
+
+
+def in_own_order(array: Any, move: Callable[[Any], Any]) -> Any:
+    """Return what `move` makes of an array in C order, in the array's own axis order (H1)."""
+    if array.flags.c_contiguous:
+        return move(array)
+    axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    back = [0] * array.ndim
+    for place, axis in enumerate(axes):
+        back[axis] = place
+    ordered = array.transpose(axes)
+    return move(ordered if ordered.flags.c_contiguous else ordered.copy(order="C")).transpose(back)

@@ -1,0 +1,72 @@
+"""The host: NumPy's arrays.
+
+Rules of this file: it says of NumPy what the interface asks; nothing that eager ops on the host go through.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
+
+import numpy as np
+
+from raygrad.errors import DeviceError
+
+from .backend import Backend, Memory
+from .device import Device
+
+CPU = Device("cpu")
+
+
+class Cpu(Backend):
+    """The host. Its memory is the machine's; how much arrays hold of it NumPy does not count."""
+
+    kind: ClassVar[str] = "cpu"
+    array = np.ndarray
+    xp: Any = np
+    exhausted = MemoryError
+
+    def count(self) -> int:
+        return 1
+
+    def current(self) -> int:
+        return 0
+
+    def on(self, index: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def index_of(self, array: Any) -> int:
+        return 0
+
+    def device_of(self, array: Any) -> Device:
+        return CPU
+
+    def from_host(self, array: Any, index: int) -> Any:
+        return array.copy(order="K")
+
+    def to_host(self, array: Any) -> Any:
+        return array.copy(order="K")
+
+    def copy_to(self, array: Any, index: int) -> Any:
+        return array.copy(order="K")
+
+    def memory(self, index: int) -> Memory:
+        raise DeviceError("NumPy does not count the memory of arrays on the host; use tracemalloc")
+
+    def reset_peak(self, index: int) -> None:
+        raise DeviceError("NumPy does not count the memory of arrays on the host; use tracemalloc")
+
+    def limit(self, index: int, size: int | None) -> None:
+        raise DeviceError(
+            f"the memory of process {os.getpid()} is the operating system's to limit: use resource.setrlimit"
+        )
+
+    def synchronize(self, index: int) -> None:
+        """What NumPy was told to do is done when it returns."""
+
+    def empty_cache(self) -> None:
+        """NumPy keeps none."""
+
+    def writable(self, array: Any) -> bool:
+        return array.flags.writeable

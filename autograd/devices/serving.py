@@ -1,0 +1,237 @@
+"""Which backend serves a kind of device, which one an array is of, and where a factory's `device=` leads.
+
+Rules of this file: the decision for "cuda" is made once, when first asked for: the stand-in if that was switched on,
+else CuPy; never a silent fall back to the host. Arrays of NumPy are told from all others by their type alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, DeviceError
+
+from ..modes import state
+from .backend import Backend
+from .cpu import CPU as CPU
+from .cpu import Cpu
+from .device import Device
+
+STAND_IN = "RAYGRAD_STAND_IN"
+"""The environment variable that switches the stand-in on: how many devices it has, as "2"."""
+
+HOST = Cpu()
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+_type: Any = type
+"""Which the type checker does not see through: data may be anything."""
+
+
+class _Served:
+    """What serves "cuda" (None: not yet asked for), and every backend by the type of its arrays."""
+
+    cuda: Backend | None = None
+    by_array: dict[type, Backend] = {_ARRAY: HOST}  # noqa: RUF012 (one table for the process)
+
+
+def serve(backend: Backend | None) -> Backend | None:
+    """Let a backend serve "cuda" from now on; return what did before. Its arrays are known ever after."""
+    before = _Served.cuda
+    _Served.cuda = backend
+    if backend is not None:
+        _Served.by_array[backend.array] = backend
+    return before
+
+
+def serving(kind: str, asked: Device | None = None) -> Backend:
+    """Return the backend of a kind of device; `asked` is the device that an error names.
+
+    Raises:
+        RuntimeError: "cuda", and there is neither CuPy nor a GPU, nor was the stand-in switched on.
+    """
+    if kind == "cpu":
+        return HOST
+    if _Served.cuda is None:
+        serve(_found(asked or Device(kind)))
+    assert _Served.cuda is not None
+    return _Served.cuda
+
+
+def available() -> Backend | None:
+    """Return the backend of "cuda", None if there is none."""
+    try:
+        return serving("cuda")
+    except DeviceError:
+        return None
+
+
+def _found(device: Device) -> Backend:
+    asked = os.environ.get(STAND_IN)
+    if asked:
+        from .stand_in import StandIn
+
+        if not asked.isdecimal() or not int(asked):
+            raise DeviceError(f"{STAND_IN} is the number of simulated devices, as 2; got {asked!r}")
+        return StandIn(int(asked))
+    from .cuda import Cuda
+
+    try:
+        return Cuda()
+    except ImportError as error:
+        raise DeviceError(
+            f"device '{device}' needs CuPy, which is not installed: pip install raygrad[cuda12] or raygrad[cuda13], "
+            "by the version of CUDA that nvidia-smi shows; without a GPU, "
+            "raygrad.autograd.devices.use_stand_in() simulates one"
+        ) from error
+    except RuntimeError as error:
+        raise DeviceError(
+            f"device '{device}' is not available: CuPy found no usable GPU ({error}); check that nvidia-smi shows one "
+            "and that raygrad[cuda12] or raygrad[cuda13] fits its driver"
+        ) from error
+
+
+# ---- of arrays -------------------------------------------------------------------------------------------------------
+
+
+def backend_of(array: Any) -> Backend | None:
+    """Return the backend that an array is of; None for what is no array."""
+    return _Served.by_array.get(_type(array))
+
+
+def device_of(array: Any) -> Device:
+    """Return the device that holds an array; what is none of a backend's arrays lives on the host."""
+    backend = _Served.by_array.get(_type(array))
+    return CPU if backend is None else backend.device_of(array)
+
+
+def space_of(operand: Any) -> Any:
+    """Return the namespace that makes arrays where an operand is: a kernel's array, a tensor of a rule, or a number.
+
+    On a device it makes them on the current one, which that of the operands is while a kernel or a rule runs.
+    """
+    kind = _type(operand)
+    if kind is _ARRAY:
+        return np
+    backend = _Served.by_array.get(kind)
+    if backend is None:
+        backend = _Served.by_array.get(_type(getattr(operand, "_data", None)), HOST)
+    return backend.xp
+
+
+def is_elsewhere(data: Any) -> bool:
+    """Tell whether data is an array of another library than NumPy."""
+    kind = _type(data)
+    return kind is not _ARRAY and kind in _Served.by_array
+
+
+def writable(array: Any) -> bool:
+    """Tell whether an array may be written to."""
+    if _type(array) is _ARRAY:
+        return array.flags.writeable
+    backend = backend_of(array)
+    return array.flags.writeable if backend is None else backend.writable(array)
+
+
+def same_memory(array: Any, other: Any) -> bool:
+    """Tell whether two arrays are of one piece of memory, by what they are views of."""
+    first = array if array.base is None else array.base
+    return first is (other if other.base is None else other.base)
+
+
+# ---- where something is to be made -----------------------------------------------------------------------------------
+
+
+def as_device(device: Any) -> Device:
+    """Return a device that is there, with its number; "cuda" is the current one.
+
+    Raises:
+        RuntimeError: it is no name of a device, or there is no such device here.
+    """
+    wanted = device if type(device) is Device else Device(device)
+    if wanted.type == "cpu":
+        return CPU
+    backend = serving(wanted.type, wanted)
+    if wanted.index is None:
+        return Device(wanted.type, backend.current())
+    if wanted.index >= backend.count():
+        raise DeviceError(
+            f"device '{wanted}' is not here: invalid device ordinal; there are {backend.count()}, "
+            f"{wanted.type}:0 to {wanted.type}:{backend.count() - 1}"
+        )
+    return wanted
+
+
+def target(device: Any) -> Device | None:
+    """Return where a factory that was given `device` makes its tensor: None is the host.
+
+    Raises:
+        RuntimeError: there is no such device here.
+    """
+    if device is None:
+        device = state.here.device
+        if device is None:
+            return None
+    place = as_device(device)
+    return None if place.type == "cpu" else place
+
+
+def make(place: Device | None, maker: Callable[[Any], Any]) -> Any:
+    """Return what `maker` makes with the namespace of a device."""
+    if place is None:
+        return maker(np)
+    backend = serving(place.type)
+    with backend.on(place.index or 0):
+        return maker(backend.xp)
+
+
+def send(array: Any, place: Device | None) -> Any:
+    """Return an array on a device: itself if it is there, else a copy. The one way by which data moves."""
+    if place is None and _type(array) is _ARRAY:
+        return array
+    here, there = device_of(array), place or CPU
+    if here == there:
+        return array
+    if there.type == "cpu":
+        return serving_array(array).to_host(array)
+    backend = serving(there.type)
+    if here.type == "cpu":
+        return backend.from_host(array, there.index or 0)
+    if serving_array(array) is not backend:
+        raise AutogradError(f"a tensor on {here} is of a library that serves {there.type} no more; make it anew")
+    return backend.copy_to(array, there.index or 0)
+
+
+def to_host(array: Any) -> Any:
+    """Return an array on the host: itself if it is there, else a copy."""
+    return array if _type(array) is _ARRAY else send(array, None)
+
+
+def serving_array(array: Any) -> Backend:
+    """Return the backend of an array."""
+    backend = backend_of(array)
+    if backend is None:
+        raise DeviceError(f"no backend knows arrays of type {_type(array).__name__}")
+    return backend
+
+
+def guard(array: Any) -> Any:
+    """Return a block in which the device of an array is the current one."""
+    backend = serving_array(array)
+    return backend.on(backend.index_of(array))
+
+
+def is_away(data: Any) -> bool:
+    """Tell whether data is an array of a device that is not the current one: work on it needs a `guard`."""
+    kind = _type(data)
+    if kind is _ARRAY:
+        return False
+    backend = _Served.by_array.get(kind)
+    return backend is not None and backend.index_of(data) != backend.current()
+
+
+def settled(value: Any) -> Any:
+    """Return what a kernel or a rule made as an array: NumPy's scalars as arrays of the host, arrays as they are."""
+    return value if _type(value) in _Served.by_array else np.asarray(value)

@@ -1,0 +1,122 @@
+"""Ops on arrays of other devices than the host: which operands may meet, and which kernel serves them.
+
+Rules of this file: what the one path of every op (`dispatch`) does where an operand is not NumPy's. Nothing moves
+unseen: operands meet on one device or not at all, but for zero-dimensional tensors of the host, which PyTorch lets
+meet those of a device; that is a transfer, and a node of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from raygrad.errors import AutogradError, DeviceError, MissingKernel, OutOfDeviceMemory
+
+from .derive import quiet
+from .devices import Backend, Device
+from .devices.serving import CPU, backend_of, device_of, guard, is_away, is_elsewhere, make, serving_array, target
+from .registry import Op
+from .tensor import Tensor
+
+
+def meeting(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    """Return the operands of an op on one device.
+
+    Raises:
+        RuntimeError: tensors of two devices are among them.
+    """
+    if op.name == "to_device":
+        return operands
+    devices: list[Device] = []
+    scalars = False
+    for operand in operands:
+        if not isinstance(operand, Tensor):
+            continue
+        device = device_of(operand._data)
+        if device is CPU and not operand._data.ndim:
+            scalars = True
+        elif device not in devices:
+            devices.append(device)
+    if len(devices) > 1:
+        named = " and ".join(str(device) for device in sorted(devices, key=lambda one: one.type == "cpu")[:2])
+        raise AutogradError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {named}! ({op.name}; "
+            f"move one of them: tensor.to('{devices[0]}'))"
+        )
+    if not scalars or not devices:
+        return operands
+    from .ops import to_device
+
+    return [
+        to_device(operand, devices[0]) if isinstance(operand, Tensor) and device_of(operand._data) is CPU else operand
+        for operand in operands
+    ]
+
+
+def run(op: Op, datas: Sequence[Any], params: tuple[Any, ...], dtype: Any) -> Any:
+    """Run the kernel of an op for the device of its operands.
+
+    Raises:
+        MissingKernel: there is none for this device.
+        OutOfDeviceMemory: the device has no memory left, also after what was kept there is given back.
+    """
+    held = next(data for data in datas if is_elsewhere(data))
+    backend = serving_array(held)
+    kernel = kernel_for(op, backend, dtype)
+    with guard(held) if is_away(held) else nullcontext():
+        try:
+            out = _quietly(kernel, *datas, *params)
+        except backend.exhausted:
+            backend.empty_cache()
+            try:
+                out = _quietly(kernel, *datas, *params)
+            except backend.exhausted as error:
+                raise OutOfDeviceMemory(
+                    f"{backend.device_of(held)} is out of memory in {op.name} of "
+                    f"{', '.join(str(list(d.shape)) for d in datas if hasattr(d, 'shape'))}: {error}; free tensors, "
+                    "work in smaller parts, or keep what backward needs on the host "
+                    "(raygrad.autograd.graph.save_on_cpu)"
+                ) from error
+    for one in (out,) if op.outputs == 1 else out:
+        if backend_of(one) is None:
+            raise DeviceError(f"the kernel of '{op.name}' for {backend.kind} returned {type(one).__name__}, no array")
+    return out
+
+
+@quiet
+def _quietly(kernel: Any, *args: Any) -> Any:
+    return kernel(*args)
+
+
+def kernel_for(op: Op, backend: Backend, dtype: Any) -> Any:
+    """Return the kernel of an op for a kind of device.
+
+    Raises:
+        MissingKernel: there is none; names op, device and what to do.
+    """
+    device = backend.kind
+    if not op.has_kernel(device, dtype):
+        raise missing(op, device)
+    return op.builtin_kernel(device, dtype) if op.builtin else op.kernel(device, dtype)
+
+
+def missing(op: Op, device: str) -> MissingKernel:
+    """Return the error for an op that has no kernel for a kind of device."""
+    return MissingKernel(
+        f"'{op.name}' has no kernel for device {device}: move its operands to the host first (tensor.cpu()), and its "
+        f"result back, or register one (raygrad.autograd.register_kernel('{op.name}', device='{device}', ...))"
+    )
+
+
+def zeros_on(device: Device, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    """Return zeros on a device, of no graph."""
+    return Tensor.made(make(target(device), lambda xp: xp.zeros(shape, dtype)))
+
+
+def copied(array: Any) -> Any:
+    """Return a copy of an array on its device, in its own axis order."""
+    if is_away(array):
+        with guard(array):
+            return array.copy(order="K")
+    return array.copy(order="K")

@@ -1,0 +1,74 @@
+"""GPUs by CuPy: skipped without one."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.autograd.devices.cuda import Cuda
+from raygrad.autograd.devices.serving import serve
+
+
+@pytest.fixture
+def cuda():
+    pytest.importorskip("cupy")
+    try:
+        backend = Cuda()
+    except RuntimeError as error:
+        pytest.skip(f"no GPU: {error}")
+    before = serve(backend)
+    yield backend
+    serve(before)
+
+
+def test_without_cupy_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError):
+        Cuda()
+
+
+@pytest.mark.gpu
+def test_arrays_go_there_and_back_in_their_own_order(cuda: Cuda):
+    for array in (np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.zeros(0)):
+        there = cuda.from_host(array, 0)
+        assert type(there) is cuda.array
+        assert cuda.device_of(there) == rg.device("cuda:0")
+        assert there.strides == array.strides
+        np.testing.assert_array_equal(cuda.to_host(there), array)
+        np.testing.assert_array_equal(cuda.to_host(cuda.copy_to(there, cuda.count() - 1)), array)
+
+
+@pytest.mark.gpu
+def test_memory_is_that_of_the_pool(cuda: Cuda):
+    before = cuda.memory(0).allocated
+    held = cuda.from_host(np.zeros(1 << 16), 0)
+    found = cuda.memory(0)
+    assert found.allocated - before >= held.nbytes
+    assert found.peak >= found.allocated
+    assert 0 < found.free <= found.total
+    cuda.limit(0, found.allocated + 1024)
+    try:
+        with pytest.raises(cuda.exhausted):
+            cuda.from_host(np.zeros(1 << 20), 0)
+    finally:
+        cuda.limit(0, None)
+    cuda.synchronize(0)
+    cuda.empty_cache()
+    cuda.reset_peak(0)
+    assert cuda.current() == 0
+
+
+@pytest.mark.gpu
+def test_a_program_runs_there(cuda: Cuda):
+    x = rg.randn(64, 32, device="cuda", requires_grad=True)
+    w = rg.randn(32, 8, device="cuda", requires_grad=True)
+    (x @ w).softmax(-1).log().mean().backward()
+    assert x.grad is not None
+    assert x.grad.is_cuda
+    host = [t.detach().cpu().requires_grad_() for t in (x, w)]
+    (host[0] @ host[1]).softmax(-1).log().mean().backward()
+    assert host[0].grad is not None
+    np.testing.assert_allclose(x.grad.cpu().numpy(), host[0].grad.numpy(), rtol=1e-4, atol=1e-6)

@@ -1,0 +1,88 @@
+"""Who serves a device, and how data gets there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.autograd.devices import backend_of, device_of, space_of, use_stand_in
+from raygrad.autograd.devices.serving import (
+    as_device,
+    available,
+    guard,
+    is_away,
+    is_elsewhere,
+    make,
+    send,
+    serving,
+    serving_array,
+    settled,
+    target,
+    to_host,
+    writable,
+)
+
+CPU = rg.device("cpu")
+
+
+def test_without_a_gpu_the_error_names_the_fix():
+    if available() is not None:
+        pytest.skip("there is one")
+    with pytest.raises(RuntimeError, match=r"'cuda:1' needs CuPy.*raygrad\[cuda12\] or raygrad\[cuda13\]"):
+        rg.zeros(1, device="cuda:1")
+
+
+def test_a_device_that_is_not_there_is_refused():
+    with use_stand_in(2), pytest.raises(RuntimeError, match=r"invalid device ordinal; there are 2, cuda:0 to cuda:1"):
+        rg.zeros(1, device="cuda:2")
+
+
+def test_the_current_device_is_the_one_without_a_number():
+    with use_stand_in(2) as devices:
+        assert as_device("cuda") == rg.device("cuda:0")
+        with devices.on(1):
+            assert as_device("cuda") == rg.device("cuda:1")
+            assert rg.zeros(1, device="cuda").device == rg.device("cuda:1")
+        assert as_device("cpu:0") == CPU
+        assert target(None) is None
+        assert target("cpu") is None
+        assert target("cuda") == rg.device("cuda:0")
+
+
+def test_arrays_are_known_by_their_type():
+    with use_stand_in(2) as devices:
+        here, there = np.zeros(2), devices.from_host(np.zeros(2), 1)
+        assert (device_of(here), device_of(there)) == (CPU, rg.device("cuda:1"))
+        assert (backend_of(there), serving_array(there), serving("cuda")) == (devices, devices, devices)
+        assert backend_of(3) is None
+        assert (is_elsewhere(here), is_elsewhere(there), is_elsewhere(3)) == (False, True, False)
+        assert (is_away(here), is_away(there), is_away(3)) == (False, True, False)
+        with guard(there):
+            assert not is_away(there)
+            assert device_of(space_of(there).zeros(1)) == rg.device("cuda:1")
+        assert space_of(here) is space_of(3) is np
+        assert space_of(rg.Tensor.made(there)) is devices.xp
+        assert space_of(rg.zeros(1)) is np
+        assert (writable(here), writable(there), writable(np.broadcast_to(here, (2, 2)))) == (True, True, False)
+        assert settled(there) is there
+        assert type(settled(np.float64(1))) is np.ndarray
+        with pytest.raises(RuntimeError, match="no backend knows arrays of type int"):
+            serving_array(3)
+
+
+def test_data_moves_only_where_it_is_not():
+    with use_stand_in(2) as devices:
+        here = np.arange(3.0)
+        first, second = rg.device("cuda:0"), rg.device("cuda:1")
+        assert send(here, None) is send(here, CPU) is here
+        there = send(here, first)
+        assert send(there, first) is there
+        assert device_of(send(there, second)) == second
+        assert to_host(there).tolist() == [0, 1, 2]
+        assert to_host(here) is here
+        assert device_of(make(second, lambda xp: xp.zeros(1))) == second
+        assert type(make(None, lambda xp: xp.zeros(1))) is np.ndarray
+        with use_stand_in(1), pytest.raises(ValueError, match="switched off"):
+            send(there, second)
+        assert devices.transfers.between == 1
