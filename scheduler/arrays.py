@@ -179,4 +179,4 @@ def offsets(lengths: Indices) -> Indices:
 
 def tuples(flat: Sequence[Any], ends: Sequence[int]) -> list[tuple[Any, ...]]:
     """Return the runs of a flat sequence, each as a tuple."""
-    return [tuple(flat[begin:end]) for begin, end in pairwise(ends)]
+    return [tuple(flat[begin:end]) if begin < end else () for begin, end in pairwise(ends)]

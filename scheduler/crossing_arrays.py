@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from raygrad.proto.graph import (
 
 from .arrays import Arrays, Flags, offsets, rows, tuples
 from .crossing import Crossing, cotangents
-from .dag import Indices, merged
+from .dag import Indices
 from .plan import Export, InStore, OnWorker, Place, Segment
 from .segment import Block
 
@@ -56,6 +57,41 @@ def blocks_of(blocks: Sequence[Block], nodes: int) -> Blocks:
     return Blocks(order=order, ends=offsets(sizes), home=home, worker=worker)
 
 
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Flow:
+    """What segments import, as arrays: sorted by segment, in the order of `Segment.imports`."""
+
+    reader: Indices
+    """The segment that imports."""
+    source: Indices
+    """The segment that made it."""
+    size: Indices
+    """Bytes of the object."""
+
+
+class Crossed(NamedTuple):
+    """Segments, and what passes between them."""
+
+    crossing: Crossing
+    between: int
+    """Of its `crossing_bytes`, those of values that segments make."""
+    flow: Flow
+
+
+class Parts(NamedTuple):
+    """What follows from the values that some blocks make, by segment."""
+
+    exports: list[tuple[Export, ...]]
+    imports: list[tuple[tuple[int, int], ...]]
+    pins: list[tuple[int, ...]]
+    unpins: list[tuple[tuple[int, bool], ...]]
+    after: list[tuple[int, ...]]
+    bytes_in: list[int]
+    bytes_out: list[int]
+    kept: dict[int, Place]
+    flow: Flow
+
+
 class Crosser:
     """What blocks read of each other, whoever runs them; `run` says how it gets there."""
 
@@ -71,10 +107,9 @@ class Crosser:
         away = ~outside
         away[away] = blocks.home[maker[away]] != segment[away]
         self.crossing = distinct(value[away], segment[away], self.count)  # (value, reader), sorted
-        self.residual = self._residuals(present[away])
-        self._edges: tuple[list[int], list[int], list[float]] | None = None
+        self.residual = self.residuals(present[away])
 
-    def _residuals(self, places: Indices) -> Flags:
+    def residuals(self, places: Indices) -> Flags:
         """Return, per value, whether it crosses to a vjp as a residual; `places` are those of `read` that cross."""
         arrays = self.arrays
         found = np.zeros(len(arrays.spec), np.bool_)
@@ -88,68 +123,105 @@ class Crosser:
         found[arrays.read[places[(place < bounds[which, 0]) | (place >= bounds[which, 1])]]] = True
         return found
 
-    def on(self, blocks: Blocks) -> Crosser:
-        """Return the same for blocks that differ in their workers only."""
+    def changed(
+        self, blocks: Blocks, external: tuple[Indices, Indices], crossing: tuple[Indices, Indices], residual: Flags
+    ) -> Crosser:
+        """Return the same for as many other blocks, of which it is known what they read of each other."""
         other = copy(self)
-        other.blocks = blocks
+        other.blocks, other.external, other.crossing, other.residual = blocks, external, crossing, residual
         return other
 
-    def run(self, worker: Indices, residency: Sequence[int]) -> Crossing:
-        """Return the segments for blocks on these workers."""
-        return _Run(self, worker, np.array(residency, np.int64)).crossing()
+    def run(self, residency: Sequence[int]) -> Crossed:
+        """Return the segments."""
+        parts = _Run(self, None).parts()
+        columns = self.columns()
+        segments = map(
+            Segment,
+            self.blocks.worker.tolist(),
+            tuples(self.blocks.order.tolist(), self.blocks.ends.tolist()),
+            self.externals(),
+            parts.imports,
+            parts.exports,
+            parts.pins,
+            parts.unpins,
+            parts.after,
+            *columns[:4],
+            parts.bytes_in,
+            parts.bytes_out,
+            columns[4],
+        )
+        between = self.bytes_of(*self.crossing)
+        size = between + self.external_bytes(residency)
+        return Crossed(Crossing(tuple(segments), parts.kept, size), between, parts.flow)
 
-    def predict(self, worker: Indices, residency: Sequence[int], call_seconds: float) -> float:
-        """Return when the last block ends, on these workers, if each worker runs its own in the order of the plan."""
-        source, before, transfer = self._between()
-        homes: list[int] = worker.tolist()
-        work = np.bincount(self.blocks.home, self.arrays.seconds, self.count).tolist()
-        ready = np.zeros(self.count)
+    def parts(self, homes: Flags) -> Parts:
+        """Return what follows from the values that these blocks make."""
+        return _Run(self, homes).parts()
+
+    def externals(self) -> list[tuple[int, ...]]:
+        """Return, per block, the externals that it reads."""
         segment, external = self.external
-        home = np.append(np.array(residency, np.int64), -1)[external]
-        pulled = (home >= 0) & (home != worker[segment])
-        np.maximum.at(ready, segment[pulled], self.arrays.transfer[external[pulled]])
-        free = [0.0] * (max(homes, default=0) + 1)
-        ended: list[float] = []
-        for block, start in enumerate(ready.tolist()):
-            home = homes[block]
-            if free[home] > start:
-                start = free[home]
-            first, last = before[block], before[block + 1]
-            for one, moved in zip(source[first:last], transfer[first:last], strict=True):
-                if homes[one] != home and ended[one] + moved > start:
-                    start = ended[one] + moved
-            end = free[home] = start + call_seconds + work[block]
-            ended.append(end)
-        return max(ended, default=0.0)
+        return tuples(external.tolist(), np.searchsorted(segment, np.arange(self.count + 1)).tolist())
 
-    def _between(self) -> tuple[list[int], list[int], list[float]]:
-        """Return which blocks read of which, as in a `Dag`."""
-        if self._edges is None:
-            value, reader = self.crossing
-            source = self.blocks.home[self.arrays.maker[value]]
-            dag = merged(np.zeros(self.count), source, reader, self.arrays.transfer[value])
-            self._edges = dag.source.tolist(), dag.before.tolist(), dag.transfer.tolist()
-        return self._edges
+    def columns(self) -> tuple[list[int], list[int], list[int], list[int], list[float]]:
+        """Return, per block, how many nodes it has: forward, vjps, hooks, sums; and their seconds."""
+        arrays, blocks, count = self.arrays, self.blocks, self.count
+        counts = np.bincount(blocks.home * len(arrays.roles) + arrays.role, minlength=count * len(arrays.roles))
+        counts = counts.reshape(count, len(arrays.roles))
+
+        def nodes_of(wanted: frozenset[str], *, vjp: bool = False) -> list[int]:
+            columns = [bool(transforms) == vjp and (vjp or role in wanted) for role, transforms in arrays.roles]
+            return counts[:, columns].sum(axis=1).tolist()
+
+        return (
+            nodes_of(frozenset({ROLE_OP, ROLE_FUNCTION})),
+            nodes_of(frozenset(), vjp=True),
+            nodes_of(frozenset({ROLE_HOOK})),
+            nodes_of(frozenset({ROLE_SUM})),
+            np.bincount(blocks.home[blocks.order], arrays.seconds[blocks.order], count).tolist(),
+        )
+
+    def bytes_of(self, value: Indices, reader: Indices) -> int:
+        """Sum the bytes of values that one worker makes and another reads, once per reading worker."""
+        worker = self.blocks.worker
+        moved = worker[reader] != worker[self.blocks.home[self.arrays.maker[value]]]
+        value, _ = distinct(value[moved], worker[reader[moved]], int(worker.max(initial=0)) + 1)
+        return int(self.arrays.size[value].sum())
+
+    def external_bytes(self, residency: Sequence[int]) -> int:
+        """Sum the same of what workers hold from the beginning."""
+        worker = self.blocks.worker
+        segment, external = self.external
+        held = np.append(np.array(residency, np.int64), -1)[external]
+        pulled = (held >= 0) & (held != worker[segment])
+        value, _ = distinct(external[pulled], worker[segment[pulled]], int(worker.max(initial=0)) + 1)
+        return int(self.arrays.size[value].sum())
 
 
 class _Run:
-    """One use of `Crosser.run`."""
+    """One use of `Crosser.run` or `Crosser.parts`."""
 
-    def __init__(self, crosser: Crosser, worker: Indices, residency: Indices) -> None:
+    def __init__(self, crosser: Crosser, homes: Flags | None) -> None:
         self.arrays, self.blocks, self.count = crosser.arrays, crosser.blocks, crosser.count
-        self.external, self.reads, self.residual = crosser.external, crosser.crossing, crosser.residual
-        self.worker = worker
-        self.residency = residency
+        self.residual = crosser.residual
+        self.worker = crosser.blocks.worker
+        self.homes = homes
+        self.reads = crosser.crossing
+        if homes is not None:
+            value, reader = self.reads
+            some = homes[self.blocks.home[self.arrays.maker[value]]]
+            self.reads = value[some], reader[some]
         self.bytes_in = np.zeros(self.count, np.int64)
         self.bytes_out = np.zeros(self.count, np.int64)
         self.kept: dict[int, Place] = {}
 
-    def crossing(self) -> Crossing:
+    def parts(self) -> Parts:
         arrays, blocks = self.arrays, self.blocks
         values = len(arrays.spec)
         in_store, on_worker = np.zeros(values, np.bool_), np.zeros(values, np.bool_)
         for value, where in arrays.graph.keep:
-            if arrays.maker[value] >= 0:
+            maker = arrays.maker[value]
+            if maker >= 0 and (self.homes is None or self.homes[blocks.home[maker]]):
                 (in_store if where == KEEP_IN_STORE else on_worker)[value] = True
         crossing, reader = self.reads
         decide = in_store.copy()
@@ -162,19 +234,31 @@ class _Run:
         kind = np.array([spec.kind == KIND_CONTEXT for spec in arrays.graph.specs], np.bool_)
         saved = in_store[value] | self.residual[value] | kind[arrays.spec[value]]
         out = saved | remote
-        exports, imports = self._exports(value[out], home[out], saved[out], in_store[value[out]], ends[:-1][out])
+        exports, imports, flow = self._exports(value[out], home[out], saved[out], in_store[value[out]], ends[:-1][out])
         pins, unpins, after = self._pins(value[~out], on_worker)
         pinned = np.flatnonzero(on_worker & ~in_store)
         homes = blocks.home[arrays.maker[pinned]]
         for one, segment, worker in zip(pinned.tolist(), homes.tolist(), self.worker[homes].tolist(), strict=True):
             self.kept[one] = OnWorker(worker, segment)
-        pins = (np.append(pins[0], homes), np.append(pins[1], pinned))
-        return Crossing(self._segments(exports, imports, pins, unpins, after), self.kept, self._crossing_bytes())
+        segment, held = np.append(pins[0], homes), np.append(pins[1], pinned)
+        sort = np.lexsort((held, segment))
+        first = np.searchsorted(segment[sort], np.arange(self.count + 1)).tolist()
+        return Parts(
+            exports,
+            imports,
+            tuples(held[sort].tolist(), first),
+            unpins,
+            after,
+            self.bytes_in.tolist(),
+            self.bytes_out.tolist(),
+            self.kept,
+            flow,
+        )
 
     def _exports(
         self, value: Indices, home: Indices, saved: Flags, kept: Flags, begin: Indices
-    ) -> tuple[list[tuple[Export, ...]], list[tuple[tuple[int, int], ...]]]:
-        """Return the objects of each segment, and those that it imports.
+    ) -> tuple[list[tuple[Export, ...]], list[tuple[tuple[int, int], ...]], Flow]:
+        """Return the objects of each segment, and those that it imports; these as arrays, too.
 
         Values are ascending; `begin` is where the readers of each begin among those of all.
         """
@@ -193,7 +277,7 @@ class _Run:
         number = np.arange(objects) - ends[source]
         members = np.argsort(group, kind="stable")
         held = tuples(value[members].tolist(), offsets(np.bincount(group, minlength=objects)).tolist())
-        entry, of = _spread(begin[leader], length[leader])
+        entry, of = spread_out(begin[leader], length[leader])
         readers = tuples(reader[entry].tolist(), offsets(length[leader]).tolist())
         made = list(map(Export, held, readers, saved[leader].tolist(), kept[leader].tolist()))
         for one in np.flatnonzero(kept[leader]).tolist():
@@ -205,9 +289,10 @@ class _Run:
         np.add.at(self.bytes_in, reader[entry], size[of])
         sort = np.lexsort((of, reader[entry]))
         of = of[sort]
-        found = list(zip(source[of].tolist(), number[of].tolist(), strict=True))
-        reads = np.searchsorted(reader[entry][sort], np.arange(self.count + 1))
-        return tuples(made, ends.tolist()), tuples(found, reads.tolist())
+        flow = Flow(reader=reader[entry][sort], source=source[of], size=size[of])
+        found = list(zip(flow.source.tolist(), number[of].tolist(), strict=True))
+        reads = np.searchsorted(flow.reader, np.arange(self.count + 1))
+        return tuples(made, ends.tolist()), tuples(found, reads.tolist()), flow
 
     def _pins(
         self, value: Indices, on_worker: Flags
@@ -234,96 +319,6 @@ class _Run:
         maker = self.blocks.home[self.arrays.maker[value]]
         return (maker[free], value[free]), unpins, after
 
-    def _crossing_bytes(self) -> int:
-        """Sum the bytes that one worker makes or holds and another reads, once per reading worker."""
-        arrays, worker = self.arrays, self.worker
-        workers = int(worker.max(initial=0)) + 1
-        crossing, reader = self.reads
-        moved = worker[reader] != worker[self.blocks.home[arrays.maker[crossing]]]
-        value, _ = distinct(crossing[moved], worker[reader[moved]], workers)
-        segment, external = self.external
-        held = self.residency[external]
-        pulled = (held >= 0) & (held != worker[segment])
-        outside, _ = distinct(external[pulled], worker[segment[pulled]], workers)
-        return int(arrays.size[value].sum() + arrays.size[outside].sum())
-
-    def _segments(
-        self,
-        exports: list[tuple[Export, ...]],
-        imports: list[tuple[tuple[int, int], ...]],
-        pins: tuple[Indices, Indices],
-        unpins: list[tuple[tuple[int, bool], ...]],
-        after: list[tuple[int, ...]],
-    ) -> tuple[Segment, ...]:
-        arrays, blocks, count = self.arrays, self.blocks, self.count
-        counts = np.bincount(blocks.home * len(arrays.roles) + arrays.role, minlength=count * len(arrays.roles))
-        counts = counts.reshape(count, len(arrays.roles))
-
-        def nodes_of(wanted: frozenset[str], *, vjp: bool = False) -> list[int]:
-            columns = [bool(transforms) == vjp and (vjp or role in wanted) for role, transforms in arrays.roles]
-            return counts[:, columns].sum(axis=1).tolist()
-
-        sort = np.lexsort((pins[1], pins[0]))
-        first = np.searchsorted(pins[0][sort], np.arange(count + 1)).tolist()
-        seconds = np.bincount(blocks.home[blocks.order], arrays.seconds[blocks.order], count).tolist()
-        segment, external = self.external
-        columns = zip(
-            self.worker.tolist(),
-            tuples(blocks.order.tolist(), blocks.ends.tolist()),
-            tuples(external.tolist(), np.searchsorted(segment, np.arange(count + 1)).tolist()),
-            imports,
-            exports,
-            tuples(pins[1][sort].tolist(), first),
-            unpins,
-            after,
-            nodes_of(frozenset({ROLE_OP, ROLE_FUNCTION})),
-            nodes_of(frozenset(), vjp=True),
-            nodes_of(frozenset({ROLE_HOOK})),
-            nodes_of(frozenset({ROLE_SUM})),
-            self.bytes_in.tolist(),
-            self.bytes_out.tolist(),
-            seconds,
-            strict=True,
-        )
-        return tuple(
-            [
-                Segment(
-                    worker=worker,
-                    nodes=nodes,
-                    externals=externals,
-                    imports=imported,
-                    exports=exported,
-                    pins=pinned,
-                    unpins=unpinned,
-                    after=waited,
-                    forward_nodes=forward,
-                    vjp_nodes=vjps,
-                    hook_nodes=hooks,
-                    sum_nodes=sums,
-                    bytes_in=came,
-                    bytes_out=went,
-                    predicted_seconds=took,
-                )
-                for (
-                    worker,
-                    nodes,
-                    externals,
-                    imported,
-                    exported,
-                    pinned,
-                    unpinned,
-                    waited,
-                    forward,
-                    vjps,
-                    hooks,
-                    sums,
-                    came,
-                    went,
-                    took,
-                ) in columns
-            ]
-        )
-
 
 def distinct(one: Indices, other: Indices, others: int) -> tuple[Indices, Indices]:
     """Return each pair once, sorted; `other` is below `others`."""
@@ -332,7 +327,7 @@ def distinct(one: Indices, other: Indices, others: int) -> tuple[Indices, Indice
     return key // max(others, 1), key % max(others, 1)
 
 
-def _spread(begin: Indices, length: Indices) -> tuple[Indices, Indices]:
+def spread_out(begin: Indices, length: Indices) -> tuple[Indices, Indices]:
     """Return the places `begin[i]`, `begin[i] + 1`, ... of every run, and the run that each belongs to."""
     run = np.repeat(np.arange(len(length)), length)
     return begin[run] + np.arange(len(run)) - offsets(length)[run], run

@@ -6,7 +6,7 @@ Rules of this file: nothing is chosen here. What cannot be met is told by `place
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 import numpy as np
@@ -87,6 +87,18 @@ def demands_of(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> De
         forced=bool((forced >= 0).any()),
         allowed=allowed,
     )
+
+
+def demanded_of(before: Demanded, arrays: Arrays, cluster: Cluster) -> Demanded | None:
+    """Return the same for other workers, where no node is bound to one by its index; None if all has to be looked at
+    anew: kinds of device that matter now did not, or some demand is met by none."""
+    kinds = {spec.device.partition(":")[0] for spec in arrays.graph.specs if spec.kind == KIND_ARRAY}
+    if not before.names and any(not kinds <= worker.kinds for worker in cluster.workers):
+        return None
+    allowed = [able_workers(cluster, before.names, need) for need in before.kinds.tolist()]
+    if any(some is not None and not some for some in allowed):
+        return None
+    return replace(before, allowed=allowed)
 
 
 def able_workers(cluster: Cluster, names: Sequence[str], kinds: int) -> list[int] | None:

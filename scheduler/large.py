@@ -2,8 +2,9 @@
 
 Rules of this file: says how the steps follow each other; each of them is in a file of its own. A large graph is made
 smaller (`placing.coarse`), that is placed (`placing`) and cut (`packing`); `crossing_arrays` decides what crosses.
-When few workers have come or gone, blocks stay as they are and where they are, but for those of workers that are gone,
-and some that a new worker takes over. Their order remains one in which they can be submitted, whoever runs them.
+When few workers have come or gone, the difference alone is planned: blocks stay as they are and where they are, but for
+those of workers that are gone, and some that a new worker takes over (`moving`); segments that they have nothing to do
+with are taken over (`recrossing`). The order of blocks remains one in which they can be submitted, whoever runs them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -21,17 +21,18 @@ from raygrad.proto.graph import Graph
 
 from .arrays import Arrays, arrays_of, offsets
 from .costs import Costs
-from .crossing_arrays import Blocks, Crosser, blocks_of, distinct
-from .dag import Dag, Floats, Indices, Platform, Schedule, merged
-from .demanding import Demanded, able_workers, demands_of
+from .crossing_arrays import Blocks, Crossed, Crosser, blocks_of
+from .dag import Dag, Indices, Platform, Schedule, merged
+from .demanding import Demanded, demanded_of, demands_of
+from .moving import Known, Moves, relieve, shares_of, spread_lost
 from .order import arrange, hold
 from .packing import Packed, pack
 from .placing.coarse import MOST, NODES, Coarse, coarsen
 from .placing.scheduling import schedule
 from .placing.spreading import Demands, by_rank, depth_first, spread
 from .plan import Cluster, Plan
-from .predict import loads_of, predict
-from .priced import Priced
+from .predict_arrays import Times, times_of
+from .recrossing import recross
 
 LARGE = 20_000
 """Nodes from which on a graph is planned as one of clusters."""
@@ -41,6 +42,8 @@ KEPT = 4
 """Plans that can be made again for other workers: at 10^6 nodes each takes some 200 MB."""
 CHANGES = 8
 """Changes after which a plan is made afresh: each leaves a plan that is a little worse."""
+WORTH = 40
+"""Nodes per cluster from which on placing the clusters again takes less than a tenth of what planning took."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -48,16 +51,17 @@ class Large:
     """A plan with what it takes to make it again for other workers."""
 
     plan: Plan
+    residency: tuple[int, ...]
     cluster: Cluster
-    priced: Priced
     demanded: Demanded
+    coarse: Coarse
     crosser: Crosser
+    crossed: Crossed
+    times: Times
     share: Indices
     """Per block, the name of those that go to one worker with it."""
     kinds: Indices
     """Per block, the kinds of device that it needs."""
-    work: Floats
-    """Per block, its seconds."""
     changes: int = 0
     """How often it was made again."""
 
@@ -81,24 +85,45 @@ def make_large(
     arrays = arrays_of(graph, costs)
     demanded = demands_of(arrays, residency, cluster)
     coarse = coarsen(_dag(arrays), demanded.demand, demanded.bound, len(cluster.workers), nodes, most)
+    origin = (key, residency, cluster, costs, seed)
+    return _placed(arrays, demanded, coarse, residency, costs, cluster, seed, origin)
+
+
+def _placed(
+    arrays: Arrays,
+    demanded: Demanded,
+    coarse: Coarse,
+    residency: tuple[int, ...],
+    costs: Costs,
+    cluster: Cluster,
+    seed: int,
+    origin: tuple[object, ...],
+) -> Large:
+    """Return the plan of a graph that was made smaller; its hash stands for its origin."""
     blocks = _blocks(coarse, _best(arrays, coarse, demanded, residency, costs, len(cluster.workers), seed))
-    priced = arrays.priced()
     if _limited(cluster):
         workers = blocks.worker[blocks.home].tolist()
-        blocks = blocks_of(arrange(priced, blocks.as_lists(), workers, residency, costs, cluster), len(arrays))
+        blocks = blocks_of(arrange(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster), len(arrays))
     crosser = Crosser(arrays, blocks)
-    plan_hash = blake2b(repr((key, residency, cluster, costs, seed)).encode(), digest_size=16).digest()
+    crossed = crosser.run(residency)
+    if _limited(cluster):
+        crossing = crossed.crossing
+        crossed = crossed._replace(crossing=crossing._replace(segments=hold(crossing.segments, cluster)))
+    times = times_of(crossed.crossing.segments, crosser, crossed.flow, residency, costs, cluster)
     kinds = np.zeros(len(blocks.worker), np.int64)
-    np.bitwise_or.at(kinds, blocks.home, demanded.kinds[demanded.demand])
+    if demanded.names:
+        np.bitwise_or.at(kinds, blocks.home, demanded.kinds[demanded.demand])
     return Large(
-        plan=_plan(crosser, blocks.worker, priced, residency, costs, cluster, plan_hash),
+        plan=_plan(crosser, crossed, times, cluster, origin),
+        residency=residency,
         cluster=cluster,
-        priced=priced,
         demanded=demanded,
+        coarse=coarse,
         crosser=crosser,
-        share=_shares(blocks, demanded.bound),
+        crossed=crossed,
+        times=times,
+        share=shares_of(blocks, demanded.bound),
         kinds=kinds,
-        work=np.bincount(blocks.home, arrays.seconds, len(kinds)).astype(np.float64),
     )
 
 
@@ -182,43 +207,17 @@ def _held(
     return held
 
 
-def _shares(blocks: Blocks, bound: Indices) -> Indices:
-    """Return, per block, the first of those that must be where it is."""
-    share = list(range(len(blocks.worker)))
-
-    def first(one: int) -> int:
-        while share[one] != one:
-            share[one] = share[share[one]]
-            one = share[one]
-        return one
-
-    ties = distinct(blocks.home, blocks.home[bound], len(share))
-    for one, other in zip(*(some.tolist() for some in ties), strict=True):
-        one, other = first(one), first(other)
-        share[max(one, other)] = min(one, other)
-    return np.array([first(one) for one in range(len(share))], np.int64)
-
-
-def _plan(
-    crosser: Crosser,
-    worker: Indices,
-    priced: Priced,
-    residency: tuple[int, ...],
-    costs: Costs,
-    cluster: Cluster,
-    plan_hash: bytes,
-) -> Plan:
-    crossing = crosser.run(worker, residency)
-    segments = hold(crossing.segments, cluster) if _limited(cluster) else crossing.segments
+def _plan(crosser: Crosser, crossed: Crossed, times: Times, cluster: Cluster, origin: tuple[object, ...]) -> Plan:
+    crossing = crossed.crossing
     return Plan(
-        hash=plan_hash,
+        hash=blake2b(repr(origin).encode(), digest_size=16).digest(),
         workers=tuple(one.name for one in cluster.workers),
-        segments=segments,
-        node_worker=tuple(worker[crosser.blocks.home].tolist()),
+        segments=crossing.segments,
+        node_worker=tuple(crosser.blocks.worker[crosser.blocks.home].tolist()),
         kept=crossing.kept,
         open_ended=crosser.arrays.graph.open_ended,
         crossing_bytes=crossing.crossing_bytes,
-        predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
+        predicted_seconds=times.seconds,
     )
 
 
@@ -226,11 +225,19 @@ def _plan(
 
 
 def remake(
-    large: Large, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int, key: bytes
+    large: Large,
+    residency: tuple[int, ...],
+    costs: Costs,
+    cluster: Cluster,
+    seed: int,
+    key: bytes,
+    again: int | None = None,
 ) -> Large | None:
     """Return the plan for a cluster of which few workers differ; None if it has to be made afresh.
 
-    Workers are the same if they are equal. Pure; the hash names the plan that it came from besides.
+    Workers are the same if they are equal. A graph that was made much smaller, to `again` clusters at most, has them
+    placed again: that is soon done. Else blocks stay where they are, but for those that have to move. Pure; the hash
+    names the plan that it came from besides.
     """
     now = {worker: index for index, worker in enumerate(cluster.workers)}
     to = np.array([now.get(worker, -1) for worker in large.cluster.workers], np.int64)
@@ -240,91 +247,63 @@ def remake(
         return None
     if len(now) < max(len(cluster.workers), 1) or 10 * differ > len(cluster.workers) + 9:
         return None
-    worker = to[large.crosser.blocks.worker]
-    if not _settle(large, worker, cluster):
+    demanded = demanded_of(large.demanded, large.crosser.arrays, cluster)
+    if demanded is None:
         return None
-    blocks = large.crosser.blocks
-    if come:
-        helped = _relieve(large, worker, come, cluster)
-        call = costs.call_seconds
-        if large.crosser.predict(helped, residency, call) <= large.crosser.predict(worker, residency, call):
-            worker = helped
     origin = (key, residency, cluster, costs, seed, large.plan.hash)
-    plan_hash = blake2b(repr(origin).encode(), digest_size=16).digest()
+    arrays, coarse = large.crosser.arrays, large.coarse
+    if len(coarse.dag) <= (min(NODES, len(arrays) // WORTH) if again is None else again):
+        return _placed(arrays, demanded, coarse, residency, costs, cluster, seed, origin)
+    return _differing(large, demanded, to, come, residency, costs, cluster, origin)
+
+
+def _differing(
+    large: Large,
+    demanded: Demanded,
+    to: Indices,
+    come: list[int],
+    residency: tuple[int, ...],
+    costs: Costs,
+    cluster: Cluster,
+    origin: tuple[object, ...],
+) -> Large | None:
+    """Return the plan in which as little as possible is elsewhere; `to` has the new number of each worker."""
+
+    def moved(large: Large, moves: Moves) -> Large:
+        crosser, crossed = recross(large.crosser, large.crossed, moves.blocks, moves.nodes, residency)
+        times = times_of(crossed.crossing.segments, crosser, crossed.flow, residency, costs, cluster)
+        return replace(large, crosser=crosser, crossed=crossed, times=times, kinds=moves.kinds)
+
+    def known(large: Large) -> Known:
+        return Known(
+            arrays=large.crosser.arrays,
+            blocks=large.crosser.blocks,
+            crossing=large.crosser.crossing,
+            demanded=demanded,
+            share=large.share,
+            kinds=large.kinds,
+            times=large.times,
+            costs=costs,
+            cluster=cluster,
+        )
+
+    if (to != np.arange(len(to))).any() or residency != large.residency:
+        moves = spread_lost(known(large), to[large.crosser.blocks.worker])
+        if moves is None:
+            return None
+        large = moved(large, moves)
+    if come:
+        helped = moved(large, relieve(known(large), large.crosser.blocks.worker, come))
+        if helped.times.seconds < large.times.seconds:
+            large = helped
     return replace(
         large,
-        plan=_plan(large.crosser, worker, large.priced, residency, costs, cluster, plan_hash),
+        plan=_plan(large.crosser, large.crossed, large.times, cluster, origin),
+        residency=residency,
         cluster=cluster,
-        crosser=large.crosser.on(replace(blocks, worker=worker)),
+        demanded=demanded,
         changes=large.changes + 1,
     )
-
-
-def _settle(large: Large, worker: Indices, cluster: Cluster) -> bool:
-    """Give what has no worker to those that have the least work, the longest first; False if none can run it."""
-    lost = np.flatnonzero(worker < 0)
-    if not len(lost):
-        return True
-    load = np.bincount(worker[worker >= 0], large.work[worker >= 0], len(cluster.workers))
-    shares, which = np.unique(large.share[lost], return_inverse=True)
-    work = np.bincount(which, large.work[lost])
-    kinds = np.zeros(len(shares), np.int64)
-    np.bitwise_or.at(kinds, which, large.kinds[lost])
-    found = np.empty(len(shares), np.int64)
-    heaps: dict[int, list[tuple[float, int]]] = {}
-    for one in np.lexsort((shares, -work)).tolist():
-        need = int(kinds[one])
-        heap = heaps.get(need)
-        if heap is None:
-            able = able_workers(cluster, large.demanded.names, need)
-            if able is not None and not able:
-                return False
-            heap = heaps[need] = [(float(load[index]), index) for index in able or range(len(cluster.workers))]
-            heapify(heap)
-        while heap[0][0] != load[heap[0][1]]:
-            _, index = heappop(heap)
-            heappush(heap, (float(load[index]), index))
-        index = heap[0][1]
-        load[index] += work[one]
-        found[one] = index
-    worker[lost] = found[which]
-    return True
-
-
-def _relieve(large: Large, worker: Indices, come: list[int], cluster: Cluster) -> Indices:
-    """Return the workers of blocks when new ones have taken over a fair share, from those that have the most work."""
-    worker = worker.copy()
-    count = len(cluster.workers)
-    load = np.bincount(worker, large.work, count)
-    fair = float(load.sum()) / count
-    shares, which = np.unique(large.share, return_inverse=True)
-    work = np.bincount(which, large.work)
-    kinds = np.zeros(len(shares), np.int64)
-    np.bitwise_or.at(kinds, which, large.kinds)
-    owner = np.empty(len(shares), np.int64)
-    owner[which] = worker
-    sort = np.lexsort((np.arange(len(shares)), -work, owner))
-    ends = np.searchsorted(owner[sort], np.arange(count + 1)).tolist()
-    sort = sort.tolist()
-    for new in come:
-        able = {need for need in np.unique(kinds).tolist() if _offers(cluster, new, large.demanded.names, need)}
-        heap = [(-float(load[index]), index) for index in range(count) if index not in come]
-        heapify(heap)
-        while heap and load[new] < fair:
-            _, index = heappop(heap)
-            for place in range(ends[index], ends[index + 1]):
-                one = sort[place]
-                if owner[one] == index and int(kinds[one]) in able and load[new] + work[one] <= 1.02 * fair:
-                    owner[one] = new
-                    load[new] += work[one]
-                    load[index] -= work[one]
-                    break
-    return owner[which]
-
-
-def _offers(cluster: Cluster, worker: int, names: tuple[str, ...], kinds: int) -> bool:
-    able = able_workers(cluster, names, kinds)
-    return able is None or worker in able
 
 
 class LargePlanner:

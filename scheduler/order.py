@@ -15,7 +15,6 @@ its order whatever happens (`hold`): else it would run ahead while it waits, int
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from heapq import heappop, heappush
 
 from raygrad.errors import PlanError
@@ -96,7 +95,7 @@ def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
         if cluster.workers[segment.worker].memory is not None:
             before = previous.get(segment.worker, -1)
             if before >= 0 and before not in segment.after:
-                segment = replace(segment, after=tuple(sorted((*segment.after, before))))
+                segment = segment._replace(after=tuple(sorted((*segment.after, before))))
             previous[segment.worker] = index
         held.append(segment)
     return tuple(held)

@@ -109,8 +109,7 @@ class Export(NamedTuple):
     """All of its values are kept in the store beyond the run (else none is)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(NamedTuple):
     """One block of nodes that one worker runs by one call."""
 
     worker: int

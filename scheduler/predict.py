@@ -71,9 +71,8 @@ def timetable(
             home = segments[source].worker
             came = slots[source].end
             if home == worker:
-                came += costs.follow_seconds
                 if costs.follow_seconds:  # where a worker hands things to itself through the store
-                    came += sizes[source][export] / costs.bandwidth
+                    came += costs.follow_seconds + sizes[source][export] / costs.bandwidth
             else:
                 came += costs.link_seconds(hosts[home], hosts[worker], sizes[source][export])
             if came > start:

@@ -60,7 +60,7 @@ def predicted_anew(
     else:
         loads = Loads(counted.work(costs), sizes_of(graph, costs))
     segments = tuple(
-        [replace(one, predicted_seconds=work) for one, work in zip(plan.segments, loads.work, strict=True)]
+        [one._replace(predicted_seconds=work) for one, work in zip(plan.segments, loads.work, strict=True)]
     )
     seconds = predict(segments, loads, residency, costs, cluster)
     span = measured.span_of(plan)

@@ -22,12 +22,12 @@ def test_segments_are_those_that_a_walk_over_the_values_finds(graphs, data):
     priced = price(graph, Costs())
     blocks = cut(priced, link(priced), workers, residency, Costs(call_seconds=0.0)).blocks
     arrays = arrays_of(graph, Costs())
-    crosser = Crosser(arrays, made := blocks_of(blocks, count))
-    assert crosser.run(made.worker, residency) == cross(priced, blocks, residency)
+    crosser = Crosser(arrays, blocks_of(blocks, count))
+    assert crosser.run(residency).crossing == cross(priced, blocks, residency)
     moved = [
         Block((block.worker + 1) % 3 if number % 2 else block.worker, block.nodes)
         for number, block in enumerate(blocks)
     ]
     assert blocks_of(blocks, count).as_lists() == blocks
-    crosser = Crosser(arrays, blocks_of(blocks, count))
-    assert crosser.run(blocks_of(moved, count).worker, residency) == cross(priced, moved, residency)
+    crosser = Crosser(arrays, blocks_of(moved, count))
+    assert crosser.run(residency).crossing == cross(priced, moved, residency)
