@@ -86,9 +86,12 @@ KIND_OBJECT = "object"
 KIND_UNKNOWN = "unknown"
 
 KEEP_ON_WORKER = 0
-"""A kept value stays where it was made and is fetched when read (H14)."""
+"""A kept value stays where it was made and is fetched when read (H14); a small one comes with the record."""
 KEEP_IN_STORE = 1
 """A kept value is returned to the object store: a later vjp reads it (saved tensors, contexts)."""
+KEEP_FOR_RUNS = 2
+"""A kept value stays where it was made, and is fetched when read, however small: later runs read it, the client hardly
+ever (parameters and the state of optimisers in a compiled step)."""
 
 ROLES: Final = frozenset({ROLE_OP, ROLE_FUNCTION, ROLE_HOOK, ROLE_SUM, ROLE_EMIT})
 KINDS: Final = frozenset({KIND_ARRAY, KIND_CONTEXT, KIND_CONST, KIND_OBJECT, KIND_UNKNOWN})
@@ -294,7 +297,7 @@ def _node_of(raw: Any, index: int, specs: int) -> Node:
 
 def _pairs(raw: Any) -> tuple[tuple[int, int], ...]:
     pairs = [fields(pair, 2, "kept value") for pair in sequence(raw, "kept values")]
-    return tuple([(integer(i, "kept value", 0), integer(how, "KEEP_*", 0, KEEP_IN_STORE + 1)) for i, how in pairs])
+    return tuple([(integer(i, "kept value", 0), integer(how, "KEEP_*", 0, KEEP_FOR_RUNS + 1)) for i, how in pairs])
 
 
 def _demands(raw: Any, nodes: int) -> tuple[Demand, ...]:

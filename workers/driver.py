@@ -521,7 +521,7 @@ class Driver:
                     call=call,
                     program=run.planned.programs[command.segment],
                     arguments=tuple(arguments),
-                    after=tuple(after),
+                    after=tuple(dict.fromkeys(after)),
                     predicted_seconds=segment.predicted_seconds,
                 )
             )

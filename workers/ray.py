@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
 import os
 import socket
 import threading
@@ -23,7 +24,8 @@ from typing import Any, Final
 import numpy as np
 
 from raygrad.errors import BackendUnavailable, ExecutionError, WaitTimeout, WorkerLost
-from raygrad.proto.program import Item, Pinned
+from raygrad.proto.graph import KIND_ARRAY
+from raygrad.proto.program import Item, Pinned, Program
 from raygrad.proto.values import Packed, pack_values
 from raygrad.scheduler.plan import Cluster, WorkerSpec
 
@@ -62,6 +64,13 @@ RECORD_DEADLINE: Final = 10.0
 
 PUT_BYTES: Final = 64 * 1024
 """A read-only array of this size or more that a call brings is put into the store once, while it lives (H17)."""
+
+TOKEN_BYTES: Final = 4096
+"""A call whose results take more than this returns a token besides: calls that wait for it are sent that, and not its
+record."""
+
+ITEM_BYTES: Final = 16
+"""Of an array's element, at most."""
 
 
 # ---- Ray itself -----------------------------------------------------------------------------------------------------
@@ -220,6 +229,8 @@ class _Worker:
     programs: dict[bytes, Any] = field(default_factory=dict[bytes, Any])
     """By key, the reference of the load that may still be under way, or None."""
     code: set[str] = field(default_factory=set[str])
+    with_token: dict[bytes, bool] = field(default_factory=dict[bytes, bool])
+    """By key of a program, whether its records are too large to be sent to whoever waits for them."""
     runs: dict[int, Any] = field(default_factory=dict[int, Any])
     """By number of returned objects, the actor's method."""
 
@@ -310,7 +321,9 @@ class RayExecutor(Executor):
             if load is not None:
                 tokens.append(load)
             exports = len(work.program.exports)
-            with_token = bool(work.program.results)  # results make a record large, and a token is sent to the worker
+            with_token = worker.with_token.get(call.program)
+            if with_token is None:
+                with_token = worker.with_token[call.program] = _is_large(work.program)
             returns = 1 + with_token + exports
             run = worker.runs.get(returns)
             if run is None:
@@ -564,6 +577,20 @@ def _start_workers(
                 "workers, or named in runtime_env"
             ) from error
     return workers
+
+
+def _is_large(program: Program) -> bool:
+    """Tell whether the results in a program's records may be large."""
+    if program.open_base >= 0:
+        return True
+    spec_of = {slot: spec for step in program.steps for slot, spec in zip(step.outputs, step.node.outputs, strict=True)}
+    size = 0
+    for slot, _ in program.results:
+        spec = program.specs[spec_of[slot]]
+        if spec.kind != KIND_ARRAY:
+            return True
+        size += math.prod(spec.shape) * ITEM_BYTES
+    return size > TOKEN_BYTES
 
 
 def _as_ours(error: Exception) -> ExecutionError:

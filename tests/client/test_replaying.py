@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+import numpy as np
 import pytest
 
 import raygrad as rg
@@ -31,6 +32,38 @@ def test_graph_of_a_replay_keeps_only_results_and_cells(session: Any) -> None:
     graph = recordings[0].replay._graph
     assert len(graph.keep) == 2  # the loss, and the gradient
     assert step.replayed >= 1
+
+
+def test_records_of_replays_bring_results_and_no_large_parameters_gradients_and_state(session: Any) -> None:
+    weight = rg.tensor(np.arange(2000.0), requires_grad=True)
+    bias = rg.tensor([1.0], requires_grad=True)
+    optimizer = rg.optim.SGD([weight, bias], lr=0.5, momentum=0.9)
+
+    def run(x: Any) -> Any:
+        optimizer.zero_grad()
+        scaled = x * weight + bias
+        scaled.sum().backward()
+        optimizer.step()
+        return scaled
+
+    step = session.compile(run)
+    x = rg.ones(2000, dtype=rg.float64)
+    for _ in range(4):
+        step(x)
+    assert step.replayed >= 1
+    scaled = step(x)
+    (record,) = session.run().wait().records
+    brought = [value.size for _, value in record.results]
+    assert sorted(brought) == [1, 1, 1, 2000]  # the bias, its gradient and momentum; what was returned
+    expected, before, momentum = np.arange(2000.0), np.zeros(2000), 0.0
+    for _ in range(5):
+        before = expected.copy()
+        momentum = 0.9 * momentum + 1.0
+        expected -= 0.5 * momentum
+    np.testing.assert_allclose(weight.detach().numpy(), expected)
+    assert weight.grad is not None
+    assert weight.grad.numpy().tolist() == [1.0] * 2000
+    assert scaled.numpy()[1] - scaled.numpy()[0] == pytest.approx(before[1] - before[0])
 
 
 def test_values_that_the_first_call_left_elsewhere_are_its_own(session: Any) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from raygrad.errors import ProtocolError
 from raygrad.proto.graph import (
+    KEEP_FOR_RUNS,
     KEEP_IN_STORE,
     KEEP_ON_WORKER,
     ROLE_FUNCTION,
@@ -39,7 +40,7 @@ SMALL = Graph(
         Node(ROLE_FUNCTION, "@f00d", (VJP,), (3, UNDEFINED, 4), (0,), (2, 1, 2, (0,), (), 0), pin=1, near=3),
         Node(ROLE_HOOK, "@cafe", (), (6,), (0,), ("tensor", 1, 0)),
     ),
-    keep=((3, KEEP_IN_STORE), (7, KEEP_ON_WORKER)),
+    keep=((3, KEEP_IN_STORE), (6, KEEP_FOR_RUNS), (7, KEEP_ON_WORKER)),
 )
 
 
@@ -130,7 +131,7 @@ def _with_node(**changes: Any) -> Graph:
         (SMALL._replace(nodes=7), "nodes is not a sequence"),
         (SMALL._replace(externals=(3,)), "specs of the externals"),
         (SMALL._replace(keep=((8, KEEP_ON_WORKER),)), "value 8 is to be kept and does not exist"),
-        (SMALL._replace(keep=((3, 2),)), "KEEP_"),
+        (SMALL._replace(keep=((3, 3),)), "KEEP_"),
         (SMALL._replace(keep=((3,),)), "kept value"),
         (SMALL._replace(open_ended=1), "open-ended flag"),
         (SMALL._replace(open_ended=True), "ends with a user Function"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, Node, Spec
+from raygrad.proto.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, Node, Spec
 from raygrad.scheduler.commands import Command
 from raygrad.scheduler.events import Event
 from raygrad.scheduler.invariants import check
@@ -61,6 +61,9 @@ class Builder:
     def keep_on_worker(self, *values: int) -> None:
         self.keep += [(value, KEEP_ON_WORKER) for value in values]
 
+    def keep_for_runs(self, *values: int) -> None:
+        self.keep += [(value, KEEP_FOR_RUNS) for value in values]
+
     def keep_in_store(self, *values: int) -> None:
         self.keep += [(value, KEEP_IN_STORE) for value in values]
 
@@ -96,7 +99,7 @@ def random_graphs(draw: Any, *, pins: int = 0, least: int = 0, externals: int | 
         else:
             arrays.append(build.op("o", *draw(st.lists(some, max_size=3)), pin=pin))
     for value in range(build.values):
-        for keep in draw(st.sampled_from([(), (), (), (KEEP_ON_WORKER,), (KEEP_IN_STORE,), (0, 1)])):
+        for keep in draw(st.sampled_from([(), (), (), (KEEP_ON_WORKER,), (KEEP_IN_STORE,), (KEEP_FOR_RUNS,), (0, 1)])):
             build.keep.append((value, keep))
     open_ended = draw(st.booleans())
     if open_ended:

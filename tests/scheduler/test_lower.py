@@ -166,6 +166,17 @@ def test_a_slot_is_freed_by_its_last_reader_and_a_dead_output_has_none(builder):
     assert context >= 0
 
 
+def test_what_is_kept_for_later_runs_is_pinned_and_is_no_result(builder):
+    build = builder()
+    read, kept = build.op("sin", 0), build.op("cos", 0)
+    build.keep_on_worker(read)
+    build.keep_for_runs(kept)
+    (program,) = planned(build.graph(), [0, 0])[1]
+    sin, cos = program.steps
+    assert program.pins == ((sin.outputs[0], read), (cos.outputs[0], kept))
+    assert program.results == ((sin.outputs[0], read),)
+
+
 def test_an_undefined_input_stays_undefined(builder):
     build = builder()
     build.sum(-1, 0)

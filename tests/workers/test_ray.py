@@ -204,6 +204,31 @@ def test_calls_of_one_worker_that_depend_by_pins_keep_their_order(session: Any, 
     assert session.driver.read(second, out).tolist() == [1.3 * 1.3] * 4
 
 
+def test_calls_that_follow_each_other_wait_for_one_reference_and_for_no_large_record(session: Any, graphs: Any):
+    waited: list[int] = []
+    start = session.executor.start
+
+    def spy(work: Any) -> None:
+        waited.append(len(work.after))
+        start(work)
+
+    session.executor.start = spy
+    for size, with_token in ((4, False), (4000, True)):
+        g = graphs(shape=(size,))
+        values = [g.mul(0, 0, pin=0) for _ in range(5)]
+        g.keep(*values)
+        first = session.submit(g.graph(), np.full(size, 2.0))
+        h = graphs(5, shape=(size,))
+        total = h.mul(0, 1, pin=0)
+        for value in (2, 3, 4):
+            total = h.mul(total, value, pin=0)
+        h.keep(total)
+        second = session.submit(h.graph(), *[Kept(first, value) for value in values])
+        assert session.driver.read(second, total).tolist() == [4.0**5] * size
+        assert list(session.executor._workers[0].with_token.values())[-2] is with_token
+    assert waited == [0, 1, 0, 1]
+
+
 def test_a_plan_is_shipped_once(session: Any, graphs: Any):
     g = graphs()
     out = g.call(session.learn(Pid), 0, pin=0)

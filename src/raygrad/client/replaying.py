@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from .recorder import SessionRecorder
 
 _NOTHING: Any = object()
+
+RIDES_BYTES: Final = 1024
+"""What a call leaves in cells (parameters, gradients, state) comes with the record up to this size: what is larger
+would be sent home in each round of a loop, and hardly ever read."""
 
 _stamps = itertools.count(-2, -1)
 """Marks records that a replay needs; submissions count upwards."""
@@ -127,17 +131,19 @@ class Replay:
 
     def _build(self) -> None:
         records, live = self._records, [record.live for record in self._records]
-        wanted: dict[int, int] = {}
-        for what in (*self._results, *(cell.value for cell in self._cells), *(cell.first for cell in self._cells)):
-            output = what.value if type(what) is _Fresh else what
-            if type(output) is _Output:
-                maker = self._makers[output.maker]
-                wanted[id(maker)] = wanted.get(id(maker), 0) | 1 << output.index
+        returned = self._wanted(self._results)
+        wanted = self._wanted([one for cell in self._cells for one in (cell.value, cell.first)])
+        unread: dict[int, int] = {}
+        for maker in self._makers:
+            for index, entry in enumerate(maker.outputs):
+                if entry.bytes > RIDES_BYTES and not returned.get(id(maker), 0) >> index & 1:
+                    unread[id(maker)] = unread.get(id(maker), 0) | 1 << index
+            wanted[id(maker)] = wanted.get(id(maker), 0) | returned.get(id(maker), 0)
         try:
             for record in records:
                 record.live = wanted.get(id(record), 0)
             needed = needed_records(records, next(_stamps))
-            built = build(-1, needed, needed[0].recorder.demands if needed else {})
+            built = build(-1, needed, needed[0].recorder.demands if needed else {}, unread=unread)
         finally:
             for record, before in zip(records, live, strict=True):
                 record.live = before
@@ -149,6 +155,16 @@ class Replay:
         self._sources = [self._source(source) for source in built.sources]
         self._bases = [maker.base for maker in self._makers]
         self._records = []
+
+    def _wanted(self, named: Sequence[Any]) -> dict[int, int]:
+        """Return, by id of a record, a bit per output that is among the values named."""
+        wanted: dict[int, int] = {}
+        for what in named:
+            output = what.value if type(what) is _Fresh else what
+            if type(output) is _Output:
+                maker = self._makers[output.maker]
+                wanted[id(maker)] = wanted.get(id(maker), 0) | 1 << output.index
+        return wanted
 
     def _source(self, source: Any) -> Any:
         """Return where an external comes from: a root, a draw, an array of user code, or `Given`."""

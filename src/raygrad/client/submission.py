@@ -14,7 +14,16 @@ from typing import Any, NamedTuple, cast
 
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.views import Stale
-from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, ROLE_OP, UNDEFINED, Graph, Node, structural_hash
+from raygrad.proto.graph import (
+    KEEP_FOR_RUNS,
+    KEEP_IN_STORE,
+    KEEP_ON_WORKER,
+    ROLE_OP,
+    UNDEFINED,
+    Graph,
+    Node,
+    structural_hash,
+)
 from raygrad.workers.driver import Given, Kept, Submission
 
 from .cells import Write
@@ -80,10 +89,12 @@ def build(
     asked: Mapping[str, Asked] = MappingProxyType({}),
     *,
     open_ended: bool = False,
+    unread: Mapping[int, int] = MappingProxyType({}),
 ) -> Built:
     """Return the submission of `records` as run `run`. The records learn where their values will be.
 
-    `asked` has what user Functions ask of workers, by name.
+    `asked` has what user Functions ask of workers, by name; `unread`, by id of a record, a bit per output that is kept
+    for later runs and hardly ever read here.
     """
     specs: list[Any] = []
     externals: dict[Any, int] = {}
@@ -164,7 +175,8 @@ def build(
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
                     stored = not record.pinned if entry is CONTEXT else record.saved >> index & 1
-                    keep.append((record.base + index, KEEP_IN_STORE if stored else KEEP_ON_WORKER))
+                    on_worker = KEEP_FOR_RUNS if unread.get(id(record), 0) >> index & 1 else KEEP_ON_WORKER
+                    keep.append((record.base + index, KEEP_IN_STORE if stored else on_worker))
     demands = demands_of(records, asked) if demanding else ()
     graph = Graph(tuple(specs), tuple(external_specs), tuple(nodes), tuple(keep), open_ended, demands)
     encoded = graph.encode()
