@@ -62,11 +62,14 @@ def test_tensors_over_the_same_memory_are_sent_once_while_it_does_not_change(ses
     array = np.ones((40, 40))
     recorder = session._recorder
     one, other = rg.from_numpy(array), rg.from_numpy(array)
-    first = recorder.leaf(one)
-    assert recorder.leaf(other) is first
-    assert recorder.leaf(rg.from_numpy(array.reshape(1600))) is not first
+    first = recorder.leaf(one).record.constant
+    assert recorder.leaf(one) is not recorder.leaf(other)
+    assert recorder.leaf(other).record.constant is first
+    assert recorder.source(array) is first
+    assert recorder.leaf(rg.from_numpy(array.reshape(1600))).record.constant is not first
     array[0, 0] = 2.0
-    assert recorder.leaf(rg.from_numpy(array)) is not first
+    assert recorder.leaf(rg.from_numpy(array)).record.constant is not first
+    assert recorder.source(array) is not first
     assert (other * 1.0).detach().numpy()[0, 0] == 2.0
     gone = recorder.leaf(rg.from_numpy(np.ones((50, 50))))
     held = len(recorder._copies)

@@ -14,7 +14,7 @@ import numpy as np
 
 from raygrad.autograd.recording import Pending
 
-from .records import LeafRecord
+from .records import Constant, LeafRecord
 
 LOOKED_FOR_BYTES = 4_096
 """Arrays from which on it is looked whether another tensor's copy of the same memory serves."""
@@ -23,28 +23,28 @@ LOOKED_FOR_BYTES = 4_096
 class Copies:
     """The copies of one session that live."""
 
-    def __init__(self, make: Callable[[np.ndarray[Any, Any]], Pending]) -> None:
+    def __init__(self, make: Callable[[np.ndarray[Any, Any]], Constant]) -> None:
         self._make = make
-        self._known: dict[Any, weakref.ref[Pending]] = {}
+        self._known: dict[Any, weakref.ref[Constant]] = {}
         """By address, shape and dtype."""
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, array: np.ndarray[Any, Any]) -> Pending:
-        """Return the pending value of an array as it is now: also that of another tensor over the same memory, while
-        that lives and the memory has not changed."""
+    def of(self, array: np.ndarray[Any, Any]) -> Constant:
+        """Return what nodes read that read an array as it is now: also what others read of the same memory, while that
+        lives and the memory has not changed."""
         if array.nbytes < LOOKED_FOR_BYTES or not array.flags.c_contiguous:
             return self._make(array.copy(order="K"))
         key = (array.__array_interface__["data"][0], array.shape, array.dtype.str)
         held = self._known.get(key)
         earlier = None if held is None else held()
-        if earlier is not None and is_still(value_of_leaf(earlier), array):
+        if earlier is not None and is_still(earlier.value, array):
             return earlier
         made = self._make(array.copy())
         known = self._known
 
-        def forget(gone: weakref.ref[Pending]) -> None:
+        def forget(gone: weakref.ref[Constant]) -> None:
             if known.get(key) is gone:
                 del known[key]
 

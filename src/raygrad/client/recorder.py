@@ -84,7 +84,7 @@ class SessionRecorder(Recorder):
         self._specs: dict[Spec, SpecEntry] = {}
         self._plain: dict[Meta, SpecEntry] = {}
         self._memo: dict[Any, Template] = {}
-        self._copies = Copies(self.constant_array)
+        self._copies = Copies(self._constant)
         self._sums: dict[tuple[str, SpecEntry], int] = {}
         """Kinds of records of sums."""
         self._shipped: dict[Any, Shipped] = {}
@@ -149,7 +149,7 @@ class SessionRecorder(Recorder):
         if is_owned_elsewhere(data):
             pending = self.constant_array(data)
         elif tensor._shares_memory and self.trace is None:
-            pending = self._copies.of(data)
+            pending = LeafRecord(self, self._copies.of(data)).output()
         else:
             pending = self.constant_array(data.copy(order="K"))
         tensor._snapshot = (self, counter[0], pending)
@@ -157,11 +157,12 @@ class SessionRecorder(Recorder):
 
     def constant_array(self, array: np.ndarray[Any, Any]) -> Pending:
         """Return the pending value that stands for an array which nobody will write to any more."""
+        return LeafRecord(self, self._constant(array)).output()
+
+    def _constant(self, array: np.ndarray[Any, Any]) -> Constant:
         if array.flags.writeable:
             array.flags.writeable = False
-        return LeafRecord(
-            self, array, self.entry(spec_of_array(array.shape, array.dtype.name, layout_of(array)))
-        ).output()
+        return Constant(array, self.entry(spec_of_array(array.shape, array.dtype.name, layout_of(array))))
 
     def source(self, data: Data | None) -> Any:
         """Return how a record names a value that it reads: a constant, or (record, output, holder).
@@ -179,7 +180,9 @@ class SessionRecorder(Recorder):
                 return record, data.index, data if record.run >= 0 else None
             return record.constant
         if is_array(data):
-            return self.source(self.constant_array(data.copy(order="K") if data.flags.writeable else data))
+            if data.flags.writeable and self.trace is None:
+                return self._copies.of(data)
+            return self._constant(data.copy(order="K") if data.flags.writeable else data)
         if type(data) is Batched:
             raise refused("a session")
         if is_elsewhere(data):

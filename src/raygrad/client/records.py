@@ -52,7 +52,7 @@ CONTEXT = SpecEntry(Spec(KIND_CONTEXT))
 class Constant:
     """A Python object that a node reads: supplied when the graph runs, not hashed (H9)."""
 
-    __slots__ = ("spec", "value")
+    __slots__ = ("__weakref__", "spec", "value")
 
     def __init__(self, value: Any, spec: SpecEntry = CONST) -> None:
         self.value = value
@@ -247,9 +247,9 @@ class LeafRecord(Record):
 
     __slots__ = ("constant", "live", "recorder")
 
-    def __init__(self, recorder: SessionRecorder, array: np.ndarray[Any, Any], spec: SpecEntry) -> None:
+    def __init__(self, recorder: SessionRecorder, constant: Constant) -> None:
         self.recorder: Any = recorder
-        self.constant = Constant(array, spec)
+        self.constant = constant
 
     def output(self) -> Pending:
         """Return the pending value that stands for the array."""

@@ -359,7 +359,10 @@ def _is_same(value: Pending, tensor: Tensor | None, recorder: SessionRecorder, k
     other = known.get(id(tensor))
     if other is None:
         other = recorder.leaf(tensor)
-    return other.record is value.record and other.index == value.index
+    one, two = value.record, other.record
+    if type(one) is LeafRecord and type(two) is LeafRecord:
+        return one.constant is two.constant
+    return one is two and value.index == other.index
 
 
 def _external(value: Pending) -> External:
