@@ -139,6 +139,19 @@ def _compile_op_vjp(step: Step, specs: Sequence[Spec]) -> Execute:
     found: Any = rule
     static: Any = op_params
 
+    if len(grad_slots) == 1 and len(wanted) == 1 and UNDEFINED not in (*saved_slots, *grad_slots):
+        (grad_slot,), ((position, target),) = grad_slots, wanted
+
+        def sole(slots: Slots) -> None:
+            grad = slots[grad_slot]
+            if grad is None:
+                slots[target] = None
+                return
+            context = OpContext([slots[s] for s in saved_slots], static, wants, inputs, outputs)
+            slots[target] = vjp_arrays(op, found, context, (grad,))[position]
+
+        return sole
+
     def vjp(slots: Slots) -> None:
         grads = [None if s == UNDEFINED else slots[s] for s in grad_slots]
         for grad in grads:
