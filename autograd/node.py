@@ -244,10 +244,11 @@ class OpNode(Node):
         if saved is not None and self.rule is not None:
             for entry in self.versions:
                 if entry is not None and entry[0][0] != entry[1]:
-                    self._check_versions()
-            again = recorder.vjp_again(self, saved, grads)
-            if again is not None:
-                return again
+                    break  # what is saved may be something else once that was looked into
+            else:
+                again = recorder.vjp_again(self, saved, grads)
+                if again is not None:
+                    return again
         return self._run(grads, False, recorder)
 
     def _ready(self, grads: Sequence[Data | None]) -> bool:

@@ -38,6 +38,9 @@ class OnDevice:
         with _on_its_device(node, grads):
             return cast("Any", super())._run_on_arrays(grads)
 
+    def _run_recorded(self, grads: list[Data | None], recorder: Recorder) -> Any:
+        return self._run(grads, False, recorder)
+
 
 class DeviceOpNode(OnDevice, OpNode):
     """The node of an op on a device."""

@@ -139,3 +139,23 @@ def test_inference_tensors_are_not_saved(session: rg.Session) -> None:
     assert (x * vector(1, 2, requires_grad=False)).requires_grad
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
         _ = x * w
+
+
+def exchanged() -> Any:
+    x = vector(1, 2)
+    y = x * 1.0
+    z = y.sin()
+    y.data = vector(3, 4).detach()
+    z.sum().backward()
+    assert x.grad is not None
+    return x.grad.tolist()
+
+
+def test_cx_14_derivative_goes_by_what_data_were_exchanged_for(session: rg.Session) -> None:
+    with_session = [exchanged() for _ in range(3)]
+    before, state.recorder = state.recorder, None
+    try:
+        eagerly = exchanged()
+    finally:
+        state.recorder = before
+    assert with_session == [eagerly] * 3
