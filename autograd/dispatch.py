@@ -21,6 +21,7 @@ from .elsewhere import meeting, missing, run
 from .exchange import remember_converted
 from .handles import pack_op
 from .inference import marked, refuse_saving
+from .inheriting import inherit
 from .modes import Modes, state
 from .node import NO_EDGE, OpNode, next_sequence
 from .placed import DeviceOpNode
@@ -155,14 +156,14 @@ def _made(
     # what is set here is read soon: an attribute of the instance is found in a third of the time of a default
     result._data = out
     result._counter = None
-    if op.view:
-        _share(result, op, operands, params)
     if needed and here.grad and ((dtype := out.dtype) is _FLOAT64 or dtype.kind in "fc"):
         result._requires_grad = True
         result.output_nr = 0
         result.grad_fn = _node(op, operands, params, datas, (result,), None)
     else:
         result._requires_grad = False
+    if op.view:
+        _share(result, op, operands, params)
     return result
 
 
@@ -231,11 +232,11 @@ def _several(
 ) -> Any:
     """Return the outputs as tensors, with their node: a tuple, or the one."""
     results = tuple([Tensor.made(out) for out in outs])
+    if needed and state.here.grad:
+        _attach(op, operands, params, datas, results)
     if op.view:
         for result in results:
             _share(result, op, operands, params)
-    if needed and state.here.grad:
-        _attach(op, operands, params, datas, results)
     return results[0] if op.outputs == 1 else results
 
 
@@ -331,9 +332,11 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     result.share_counter(base)
     result._base = base._base if base._base is not None else base
     result._shares_memory = base._shares_memory
-    if not state.here.grad and type(out) is not Pending:
+    if not state.here.grad:
         result._made_by = NO_GRAD
     remember(result, op, operands, params, sure)
+    if result.grad_fn is None:
+        inherit(result)
 
 
 def _attach(

@@ -14,10 +14,14 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .batched import Batched
 from .derive import Meta
 from .devices import Device
 from .devices.serving import make, target
 from .graph import GradientEdge
+from .inheriting import owns_grad
+from .layout import is_array
+from .levels import hand_on
 from .modes import state
 from .node import Edge
 from .recording import Pending, Recorder, settled
@@ -143,10 +147,14 @@ def grad(
             task.run(seeds, edges, into_leaves=False)
             task.recorder.submit()
     found: dict[Edge, Tensor | None] = {}
+    given = {id(value) for _, value in seeds}
     for index, edge in enumerate(edges):
         if edge in found:
             continue
-        result = found[edge] = _known(task.captured.get(edge))
+        result = _known(task.captured.get(edge))
+        if result is not None and result._base is not None and id(result) not in given:
+            result = _of_its_own(result)
+        found[edge] = result
         if result is not None:
             continue
         if not (materialize_grads or allow_unused):
@@ -194,6 +202,16 @@ def _known(captured: Any) -> Tensor | None:
         return None
     result: Tensor = captured if isinstance(captured, Tensor) else Tensor.made(captured)
     return None if settled(result._data) is None else result
+
+
+def _of_its_own(gradient: Tensor) -> Tensor:
+    """Return a gradient that a derivative made as a view as a tensor that is none, and shares no memory (BW-16)."""
+    data = gradient._data
+    if type(data) is Batched:
+        return gradient
+    own = Tensor.made(data.copy(order="K") if is_array(data) else data, gradient.grad_fn, gradient.output_nr)
+    own._requires_grad = owns_grad(gradient)
+    return hand_on(gradient, own)
 
 
 def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
@@ -273,7 +291,7 @@ def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tup
     for index, (root, grad) in enumerate(zip(roots, grads, strict=True)):
         if isinstance(root, Tensor):
             check_fresh(root)
-            if not root._requires_grad:
+            if not owns_grad(root):
                 raise AutogradError(f"element {index} of tensors does not require grad and does not have a grad_fn")
         shape, dtype = _meta_of(root)
         if grad is None:

@@ -350,7 +350,7 @@ def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
     base, value = next((t, v) for t, v in values if t._base is None)
     if base is not values[0][0]:
         of_part(value)
-    _rebase(base, value)
+    rebase(base, value)
 
 
 def of_part(result: Tensor) -> Tensor:
@@ -363,7 +363,7 @@ def of_part(result: Tensor) -> Tensor:
     return result
 
 
-def _rebase(tensor: Tensor, result: Tensor) -> None:
+def rebase(tensor: Tensor, result: Tensor) -> None:
     """Put the tensor in the place of the result in the graph."""
     before, node = tensor.grad_fn, result.grad_fn
     assert node is not None
@@ -376,6 +376,10 @@ def _rebase(tensor: Tensor, result: Tensor) -> None:
     tensor._requires_grad = True
     tensor.grad_fn = node
     tensor.output_nr = result.output_nr
+    if tensor._base is None and tensor._views is not None:
+        from .inheriting import pass_on
+
+        pass_on(tensor)
 
 
 def _warn_of_hooks(view: Tensor) -> None:
@@ -400,6 +404,7 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
         if recipe is None or parent is None:
             continue
         maker = made_by(view)
+        ends = maker in RETURNED or (maker is not None and view._requires_grad)
         related = flows and view._base is root and maker is None
         if recorder is None and not related:
             continue
@@ -414,9 +419,8 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
         finally:
             state.here.grad = before
         if recorder is not None:
-            returned = maker in RETURNED and view._counter is changed._counter
-            data = stale(view, renewed._data) if returned else renewed._data
-            _rebind(recorder, changed, view, data)
+            ended = ends and view._counter is changed._counter
+            _rebind(recorder, changed, view, stale(view, renewed._data) if ended else renewed._data)
         if related and renewed._requires_grad:
             _warn_of_hooks(view)
-            _rebase(view, renewed)
+            rebase(view, renewed)

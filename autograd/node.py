@@ -93,7 +93,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[Edge, ...]:
         """One (node, output number) per tensor input; (None, 0) where no gradient is wanted."""
-        return tuple(edge for edge in self._edges if edge is not None)
+        return tuple([_shown(edge) for edge in self._edges if edge is not None])
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -445,6 +445,8 @@ class AccumulateGrad(Node):
     """The accumulator of one leaf: adds what arrives into its `.grad` (ND-04), then tells who asked to know (HK-17)."""
 
     _sequence = ACCUMULATOR_RANK
+    reached = True
+    """Whether it takes gradient at all."""
 
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
@@ -474,6 +476,12 @@ class AccumulateGrad(Node):
     def __call__(self, *grads: Tensor | None) -> Any:
         """Add a gradient to the leaf's `.grad`, as at the end of a pass."""
         return call_node(self, grads)
+
+
+def _shown(edge: Edge) -> Edge:
+    """Return an edge as users see it: that of a view without a place in the graph is none."""
+    node = edge[0]
+    return NO_EDGE if isinstance(node, AccumulateGrad) and not node.reached else edge
 
 
 def is_inner(edge: Edge | None) -> bool:

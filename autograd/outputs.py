@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError
 from .context import OUTPUT, refer
 from .devices.serving import CPU
 from .devices.sums import write_into
+from .inheriting import inherit, owns_grad
 from .inplace import changed_by_function
 from .modes import state
 from .tensor import Tensor
@@ -181,13 +182,15 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
             watch(twin.counter(), twin)
     if flows:
         _place(twin, node, number)
+    elif base is not None:
+        inherit(twin)
     return twin
 
 
 def is_captured(node: FunctionNode, output: Tensor) -> bool:
     """Tell whether an output that requires grad was there before forward ran: nothing that forward makes does, unless
     it records by itself (FN-11)."""
-    if not output._requires_grad:
+    if not owns_grad(output):
         return False
     return output.grad_fn is None or (bool(node._edges) and output.grad_fn._sequence < node._sequence)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .inheriting import InheritingView
 from .tensor import Tensor
 from .views import Stale, node_of
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .node import Node
 
 
-class StaleView(Tensor):
+class StaleView(InheritingView):
     """A view that a change made stale: asked for its node, it says why it has none.
 
     Whether it still is stale its data tell, which a session sets back when what changed them has failed.

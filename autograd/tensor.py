@@ -78,6 +78,8 @@ class Tensor(Exports, TensorMethods):
     """How it was made, if it shares another tensor's memory."""
     _shadow: weakref.ref[Tensor] | None = None
     """What its aliases without history hang on."""
+    _since: int | None = None
+    """Of a view that no node made, the version of its memory at that time."""
     _made_by: str | None = None
     """Of a view whose history must not be rewritten, what made it: see `views.FUNCTION`."""
     _frozen: bool = False
@@ -191,6 +193,10 @@ class Tensor(Exports, TensorMethods):
         if self._views is not None and self._requires_grad and not value:
             orphan_views(self)
         self._requires_grad = bool(value)
+        if value and self._views is not None:
+            from .inheriting import pass_on
+
+            pass_on(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` and return the tensor.

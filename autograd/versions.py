@@ -33,6 +33,7 @@ def bump(counter: list[int]) -> None:
     counter[0] += 1
     counter[1] = CLOCK[0]
     if len(counter) > 2:
+        from .inheriting import memory_changed
         from .orphans import cut_off
         from .views import RETURNED, make_stale
 
@@ -40,6 +41,7 @@ def bump(counter: list[int]) -> None:
         views = [view for view in (entry() for entry in watching) if view is not None]
         make_stale([view for view in views if view._made_by in RETURNED])
         cut_off([view for view in views if view._made_by not in RETURNED])
+        memory_changed(views)
 
 
 def watch(counter: list[Any], view: Tensor) -> None:

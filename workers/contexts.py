@@ -17,6 +17,7 @@ from raygrad.autograd.context import HOLDING, OWN, PACKED, Refused
 from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
 from raygrad.autograd.hooked import unpack_of
 from raygrad.autograd.hooks import HookDict
+from raygrad.autograd.inheriting import owns_grad
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.node import FREED
 from raygrad.autograd.packed import changes_on
@@ -314,7 +315,7 @@ def _unpack_hooks(packed: Any) -> HookDict | None:
 
 def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:
     if isinstance(value, Tensor):
-        return ("tensor", value.read(), value._requires_grad)
+        return ("tensor", value.read(), owns_grad(value))
     if is_array(value) and value.dtype.kind in "biufc":
         return ("array", value, value.flags.writeable)
     if type(value) in _PLAIN:

@@ -43,7 +43,10 @@ def _fact(name: str) -> Callable[[Program, Outcome], bool]:
     return lambda program, outcome: name in outcome.facts
 
 
-_VIEW = _torch_says("Can't detach views in-place")
+def _both(fact: str, words: str) -> Callable[[Program, Outcome], bool]:
+    says = _torch_says(words)
+    return lambda program, outcome: fact in outcome.facts and says(program, outcome)
+
 
 EXCLUSIONS = (
     Exclusion(
@@ -60,18 +63,6 @@ EXCLUSIONS = (
         id="BW-18",
         why="a gradient that depends on a saved intermediate refuses to be differentiated again",
         applies=lambda program, outcome: {"create_graph", "intermediate"} <= outcome.facts,
-    ),
-    Exclusion(
-        id="MD-01",
-        why="a view made with recording off, or before its base was made to require grad, requires none; torch's says "
-        "that it does, and gets none",
-        applies=_fact("a leaf that is a view requires grad"),
-    ),
-    Exclusion(
-        id="OU-15",
-        why="only what a custom Function returned may not be changed later; so may views, and gradients, made with "
-        "recording off",
-        applies=_torch_says("modified inplace with grad mode enabled. Given that this use case is ambiguous"),
     ),
     Exclusion(
         id="HK-11",
@@ -102,18 +93,30 @@ EXCLUSIONS = (
     ),
     Exclusion(
         id="BW-16",
-        why="a gradient is no view of another tensor, and may be detached in place; some of torch's are",
-        applies=lambda program, outcome: "a gradient detached" in outcome.facts and _VIEW(program, outcome),
+        why="a gradient is a tensor of its own, and may be detached in place; torch's is a view where the derivative "
+        "of an op is one (of sum, reshape, stack)",
+        applies=_both("a gradient that is a view detached", "Can't detach views in-place"),
+    ),
+    Exclusion(
+        id="BW-16",
+        why="such a gradient may be changed in place with recording on; torch's is a view that was made with it off",
+        applies=_both("the memory of a gradient that is a view changed", "A view was created in no_grad mode"),
+    ),
+    Exclusion(
+        id="BW-16",
+        why="such a gradient does not begin to require grad with the tensor that torch's is a view of",
+        applies=_fact("a gradient that is a view requires grad"),
     ),
     Exclusion(
         id="BW-08",
-        why="a gradient that is complex is made real for a real operand; torch's where() and others assert instead",
-        applies=_torch_says("input_is_complex == grad_is_complex"),
+        why="the gradient of a real operand of where() beside a complex one is made real; torch fails an assertion",
+        applies=_both("where() of real and complex numbers", "input_is_complex == grad_is_complex"),
     ),
     Exclusion(
         id="HK-10",
-        why="retain_grad follows a tensor also where its node has several outputs; torch fails an assertion of its own",
-        applies=_torch_says("INTERNAL ASSERT FAILED"),
+        why="retain_grad follows the second and later outputs of a node through changes in place; torch fails an "
+        "assertion",
+        applies=_both("a later output that retains its gradient changed", "INTERNAL ASSERT FAILED"),
     ),
     Exclusion(
         id="EN-30",

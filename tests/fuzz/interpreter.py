@@ -173,6 +173,8 @@ class Machine:
         self.passed: set[int] = set()
         """The non-leaves that a Function was given, by identity."""
         self.gradients: set[int] = set()
+        self.lent: set[int] = set()
+        """The memory of gradients that are views."""
         self.viewed: set[int] = set()
         """The memory of views that Functions made."""
         self.parts: set[int] = set()
@@ -202,14 +204,16 @@ class Machine:
                 self.parts.update(len(self.tensors) + i for i in again)
                 self.first_versions += [tensor._version for tensor in new]
                 self.tensors += new
-            self._note_views()
+            self._note_gradients()
 
-    def _note_views(self) -> None:
-        """Note views that torch says require grad, although nothing flows through them."""
+    def _note_gradients(self) -> None:
+        """Note the memory of torch's gradients that are views, and those that require grad as views do."""
         if self.T.__name__ == "torch":
-            for tensor in self.tensors:
-                if tensor.requires_grad and tensor._base is not None and _is_leaf(tensor):
-                    self.facts.add("a leaf that is a view requires grad")
+            for gradient in [self.tensors[number] for number in self.gradients]:
+                if gradient._base is not None:
+                    self.lent.add(_memory(gradient))
+                    if gradient.requires_grad and _is_leaf(gradient):
+                        self.facts.add("a gradient that is a view requires grad")
 
     def __getitem__(self, number: Any) -> Any:
         """Return the tensor of that number, or the number that ("number", x) is."""
@@ -243,6 +247,8 @@ class Machine:
         return getattr(self.T, name)([self[t] for t in ts], dim)
 
     def do_where(self, t: int, limit: float, u: Any, v: Any) -> Any:
+        if len({str(self[i].dtype).startswith(("torch.c", "c")) for i in (u, v)}) == 2:
+            self.facts.add("where() of real and complex numbers")
         return self.T.where(self[t] > limit, self[u], self[v])
 
     def do_getitem(self, t: int, index: Any) -> Any:
@@ -297,8 +303,8 @@ class Machine:
     def do_detach_(self, t: int) -> None:
         if id(self[t]) in self.passed:
             self.facts.add("an argument of a Function detached")
-        if t % len(self.tensors) in self.gradients:
-            self.facts.add("a gradient detached")
+        if t % len(self.tensors) in self.gradients and self[t]._base is not None:
+            self.facts.add("a gradient that is a view detached")
         self[t].detach_()
 
     def do_data(self, t: int, u: int) -> None:
@@ -313,6 +319,11 @@ class Machine:
         self.facts.add("changed")
         if _memory(tensor) in self.hooked:
             self.facts.add("a hooked view changed")
+        if _memory(tensor) in self.lent:
+            self.facts.add("the memory of a gradient that is a view changed")
+        whole = tensor if tensor._base is None else tensor._base
+        if whole.retains_grad and whole.output_nr:
+            self.facts.add("a later output that retains its gradient changed")
         if _memory(tensor) in self.viewed:
             self.facts.add("what a Function made a view of changed")
         if self.T.__name__ == "torch" and tensor.numel():

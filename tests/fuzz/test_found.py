@@ -388,6 +388,51 @@ FOUND: dict[str, Program] = {
             ("unary", "exp", 3),
         ),
     ),
+    "a_view_made_with_recording_off_requires_grad": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("no_grad", (("getitem", 1, (0,)), ("view", "transpose", 0, (0, 1)))),
+            ("binary", "mul", 2, ("number", 2.0)),
+            ("backward", (4,), {}),
+            ("grad", (4,), (2,), {"allow_unused": True}),
+        ),
+    ),
+    "a_view_made_with_recording_off_is_not_changed_with_it_on": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("no_grad", (("getitem", 1, (0,)),)),
+            ("inplace", "mul_", 2, (2.0,)),
+        ),
+    ),
+    "a_view_made_with_recording_off_is_stale_after_a_change": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("no_grad", (("getitem", 1, (0,)), ("inplace", "mul_", 1, (2.0,)))),
+            ("unary", "exp", 2),
+        ),
+    ),
+    "a_view_enters_the_graph_with_a_change_of_a_base_that_requires_grad_now": Program(
+        (Leaf((3,), "float64", False, 17),),
+        (
+            ("getitem", 0, (("slice", 0, 2, None),)),
+            ("requires_grad_", 0, True),
+            ("unary", "exp", 1),
+            ("no_grad", (("inplace", "mul_", 0, (2.0,)),)),
+            ("unary", "exp", 1),
+            ("backward", (2, 3), {}),
+        ),
+    ),
+    "a_gradient_with_a_graph_is_no_view": Program(
+        (Leaf((), "complex128", True, 21), Leaf((2, 3), "float64", True, 49)),
+        (
+            ("binary", "mul", 0, 1),
+            ("grad", (2,), (0,), {"create_graph": True}),
+            ("detach_", 3),
+        ),
+    ),
     "an_operand_is_a_part_of_what_is_changed": Program(
         (TWO,),
         (

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.inference import marked
+from raygrad.autograd.inheriting import inherit
 from raygrad.autograd.inplace import changed_by_function
 from raygrad.autograd.modes import state
 from raygrad.autograd.outputs import warn_of_captured
@@ -103,6 +104,8 @@ def wrap_outputs(
                     remember_view_of(made, source)
                 _is_view(made, made if source is None else source, several)
             results.append(_placed(made, node if flows else None, number))
+            if kind and not flows and made._base is not None:
+                inherit(made)
     if state.inference:
         results = [marked(result) if isinstance(result, Tensor) else result for result in results]
     if node is not None:

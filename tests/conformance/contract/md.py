@@ -47,6 +47,37 @@ def modes_as_managers_and_decorators(T: Any, log: Log) -> Any:
     return [flags, x.grad]
 
 
+@program("MD-01", "OU-15")
+def views_that_are_made_with_recording_off(T: Any, log: Log) -> Any:
+    """A view that is taken for a part of the graph, or changed where that would be recorded."""
+    x = leaf(T, 4)
+    y = x * 2
+    with T.no_grad():
+        of_leaf, of_result, of_constant = x[:2], y[:2], constant(T, 4)[:2]
+        assert float(y[3].sum()) == float(y[3])
+    flags = [[v.requires_grad, v.is_leaf] for v in (of_leaf, of_result, of_constant)]
+    (of_leaf * of_result * y[:2].detach()).sum().backward()
+    none = x.grad is None
+    with raises(RuntimeError, "created in no_grad mode"):
+        of_result.mul_(2)
+    of_constant.mul_(2)
+    y.mul_(2)
+    with raises(RuntimeError, "created in no_grad mode"):
+        _ = of_result * 2
+    with T.no_grad():
+        of_leaf.mul_(2)
+    with raises(RuntimeError, "created in no_grad mode"):
+        _ = of_leaf * 2
+    z = constant(T, 4)
+    part = z[:2]
+    z.requires_grad_()
+    flags.append([part.requires_grad, part.is_leaf])
+    with T.no_grad():
+        z.mul_(2)
+    (part * 2).sum().backward()
+    return [flags, none, x, z.grad]
+
+
 @program("MD-02")
 def a_new_thread_records(T: Any, log: Log) -> Any:
     """A mode that another thread inherits."""
