@@ -29,6 +29,7 @@ from .recording import Pending
 from .registry import Op, get_op
 from .repeating import repeated
 from .saving import in_force
+from .strides import reshapes_to_view
 from .tangents import propagate
 from .tensor import Tensor
 from .views import NO_GRAD, Stale, remember
@@ -327,8 +328,11 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
                 data = data.array
             if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
                 return
-    elif op.name == "reshape":  # it copies what it cannot view; the layout of a pending value is not known here
-        sure = type(data) is _ARRAY and data.flags.c_contiguous
+    elif op.name == "reshape":  # it copies what it cannot view
+        viewed = reshapes_to_view(base, out.shape)
+        if viewed is False:
+            return
+        sure = viewed is True
     result.share_counter(base)
     result._base = base._base if base._base is not None else base
     result._shares_memory = base._shares_memory

@@ -25,12 +25,14 @@ from .node import Node, OpNode
 from .overlap import check_partial
 from .placed import DeviceOpNode, OnDevice
 from .recording import Data, Pending, Recorder, settled
+from .strides import note_strides
 from .versions import bump, note_exchanged
 from .views import (
     RETURNED,
     UNKNOWN,
     again,
     check_rebase,
+    check_sure,
     is_lost,
     made_by,
     memory,
@@ -38,7 +40,6 @@ from .views import (
     owner_of,
     parent_of,
     stale,
-    unsure_message,
     views_of,
     written_back,
 )
@@ -338,6 +339,7 @@ def _back_to_owner(tensor: Tensor, value: Tensor, through_aliases: bool) -> list
 def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> None:
     """Give a tensor its next value, after the memory that it shares with `changed` was changed. Where that is counted
     as a change of the other only, who has saved this one sees the new value (CX-14)."""
+    note_strides(tensor)
     before, counter = held_by(tensor), tensor._counter
     recorder.write(tensor, "_data", data)
     if counter is not None and counter is not changed._counter:
@@ -412,7 +414,7 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
             _rebind(recorder, changed, view, stale(view, lost=True))
             continue
         if not recipe[5]:
-            raise AutogradError(unsure_message(view))
+            check_sure(view)
         state.here.grad = related
         try:
             renewed = again(view, parent)

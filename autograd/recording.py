@@ -179,6 +179,10 @@ class Recorder(ABC):
         """Record a sum of two gradients, either of which may prove undefined (H5, H19)."""
 
     @abstractmethod
+    def strides(self, value: Pending) -> tuple[int, ...] | None:
+        """Return the strides of a value in bytes, None if only its kernel knows them."""
+
+    @abstractmethod
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
         """Wait for a value; None when it proves undefined. A sync point."""
 

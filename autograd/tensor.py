@@ -98,6 +98,8 @@ class Tensor(Exports, TensorMethods):
     """The array may be written through another name: sessions must not remember what they were sent of it."""
     _converted: Sequence[weakref.ref[Any]] | None = None
     """What nodes may have saved of it in another dtype."""
+    _strides: tuple[int, ...] | None = None
+    """In a session, those that it had before it was changed in place; () where they were not known."""
     _order: tuple[int, ...] | None = None
     _snapshot: tuple[Recorder, int, Pending] | None = None
     """What a session was sent of this leaf, and at which version."""

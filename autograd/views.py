@@ -365,7 +365,7 @@ def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
     if op is None:
         return value
     if not sure:
-        raise AutogradError(unsure_message(view))
+        check_sure(view)
     writer = _WRITERS.get(op.name)
     if writer is None:
         raise AutogradError(
@@ -375,11 +375,20 @@ def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
     return writer(parent, value, rest, params)
 
 
-def unsure_message(view: Tensor) -> str:
-    """Return why an in-place change cannot tell what else it changes."""
+def check_sure(view: Tensor) -> None:
+    """Check that a view shares the memory that is being changed in place; waits for its value, if that tells.
+
+    Raises:
+        AutogradError: it may be a copy.
+    """
+    from .strides import reshapes_to_view
+
     assert view._recipe is not None
-    op = view._recipe[0]
-    return (
+    op, parent = view._recipe[:2]
+    if op is not None and op is not UNKNOWN and reshapes_to_view(parent, view.shape, wait=True):
+        view._recipe = (*view._recipe[:5], True)
+        return
+    raise AutogradError(
         f"in a session it is not known whether a result of '{'detach' if op is None else op.name}' (shape "
         f"{list(view.shape)}) shares the memory that is being changed in place: clone it, let it go before the change, "
         "or use the out-of-place operation"

@@ -97,6 +97,9 @@ class OnTensors(Recorder):
         """Add two gradients."""
         return (Tensor.made(left) + Tensor.made(right))._data
 
+    def strides(self, value: Pending) -> tuple[int, ...] | None:
+        return None
+
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
         """Wait for a pending value."""
         return value.record.recorder.read(value)

@@ -152,9 +152,9 @@ IN_SESSION: tuple[Exclusion, ...] = (
     ),
     Exclusion(
         id="H1",
-        why="whether reshape() of a value that is not there yet copies is not known, and an expanded one is not "
-        "written through: what may share memory so is not changed in place",
-        applies=lambda program, outcome: {"reshaped", "changed"} <= outcome.facts,
+        why="whether reshape() copied a value that is not there yet, or one that was changed since it was made, is not "
+        "known where only a kernel knows how it was laid out: what may share memory so is not changed in place",
+        applies=lambda program, outcome: {"reshaped to a copy, or after a change", "changed"} <= outcome.facts,
     ),
 )
 

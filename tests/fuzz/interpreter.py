@@ -177,6 +177,8 @@ class Machine:
         """The memory of gradients that are views."""
         self.viewed: set[int] = set()
         """The memory of views that Functions made."""
+        self.changed: set[int] = set()
+        """The memory of what was changed in place."""
         self.parts: set[int] = set()
         """The numbers of what chunk, split and unbind gave."""
         self.first_versions: list[int] = []
@@ -274,10 +276,12 @@ class Machine:
     # ---- views and changes in place ----------------------------------------------------------------------------------
 
     def do_view(self, name: str, t: int, args: tuple[Any, ...]) -> Any:
-        if name in ("reshape", "flatten", "expand"):
-            self.facts.add("reshaped")
-        member = getattr(self[t], name)
-        return member(*args) if callable(member) else member
+        tensor = self[t]
+        member = getattr(tensor, name)
+        made = member(*args) if callable(member) else member
+        if name in ("reshape", "flatten") and (_memory(made) != _memory(tensor) or _memory(tensor) in self.changed):
+            self.facts.add("reshaped to a copy, or after a change")
+        return made
 
     do_views = do_view
 
@@ -317,6 +321,7 @@ class Machine:
 
     def _note_change(self, tensor: Any) -> None:
         self.facts.add("changed")
+        self.changed.add(_memory(tensor))
         if _memory(tensor) in self.hooked:
             self.facts.add("a hooked view changed")
         if _memory(tensor) in self.lent:

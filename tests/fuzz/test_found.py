@@ -360,6 +360,30 @@ FOUND: dict[str, Program] = {
             ("grad", (3,), (0,), {"create_graph": True}),
         ),
     ),
+    "what_reshape_gave_is_changed": Program(
+        (TWO,),
+        (
+            ("unary", "exp", 0),
+            ("view", "t", 1, ()),
+            ("view", "unsqueeze", 2, (0,)),
+            ("view", "reshape", 1, (6,)),
+            ("view", "reshape", 3, (3, 2)),
+            ("inplace", "mul_", 4, (2.0,)),
+            ("inplace", "add_", 5, (1.0,)),
+            ("backward", (1, 2), {}),
+        ),
+    ),
+    "what_reshape_gave_of_a_product_is_changed": Program(
+        (TWO,),
+        (
+            ("view", "t", 0, ()),
+            ("matmul", 0, 1),
+            ("view", "flatten", 2, ()),
+            ("inplace", "mul_", 2, (2.0,)),
+            ("inplace", "add_", 3, (1.0,)),
+            ("backward", (2,), {}),
+        ),
+    ),
     "a_stale_view_has_no_node": Program(
         (TWO,),
         (

@@ -30,7 +30,7 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import Stale
 from raygrad.errors import SessionError
 from raygrad.proto.graph import KIND_UNKNOWN, ROLE_EMIT, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, Spec
-from raygrad.proto.layout import layout_of
+from raygrad.proto.layout import Layout, layout_of, strides_of
 from raygrad.proto.program import INLINE_RESULT_BYTES
 from raygrad.workers.pickling import pickle_around_tensors
 from raygrad.workers.registrations import with_registrations
@@ -478,6 +478,12 @@ class SessionRecorder(Recorder):
             self.add_record(made)
 
     # ---- sync, submission and cells: the session's ------------------------------------------------------------------
+
+    def strides(self, value: Pending) -> tuple[int, ...] | None:
+        layout: Layout | None = value.spec.spec.layout
+        if value.size <= 1:  # then no stride matters
+            layout = tuple(range(value.ndim)), ()
+        return None if layout is None else strides_of(value.shape, layout[0], layout[1], value.dtype.itemsize)
 
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
         if self.trace is not None:
