@@ -14,6 +14,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import dtypes
+from .batched import Batched
 from .devices.serving import is_elsewhere
 from .modes import state
 from .recording import Pending
@@ -72,6 +73,8 @@ def held_by(tensor: Tensor) -> list[Any]:
 
 def remember_converted(tensor: Tensor, data: Any) -> None:
     """Note that a node may save `data`, which is what a tensor holds, in another dtype."""
+    if type(data) is Batched:  # the values of all examples were converted, and noted there
+        return
     known = [entry for entry in tensor._converted or () if entry() is not None]
     tensor._converted = [*known, weakref.ref(data)]
 
