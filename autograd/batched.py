@@ -48,7 +48,7 @@ class Batched:
         level: whose examples they are.
     """
 
-    __slots__ = ("dim", "level", "value")
+    __slots__ = ("__weakref__", "dim", "level", "value")
 
     def __init__(self, value: Tensor, dim: int, level: Level) -> None:
         self.value = value
