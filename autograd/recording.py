@@ -32,6 +32,16 @@ class Fixed:
     __slots__ = ()
 
 
+class Resident:
+    """Marks an attribute of a context that holds memory of its own, other than arrays and tensors.
+
+    Attributes: nbytes: how much.
+    """
+
+    __slots__ = ()
+    nbytes: int
+
+
 class Record:
     """What a recorder knows of the node that makes some pending values; subclassed by the client."""
 

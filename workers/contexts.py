@@ -21,6 +21,7 @@ from raygrad.autograd.inheriting import owns_grad
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.node import FREED
 from raygrad.autograd.packed import changes_on
+from raygrad.autograd.recording import Resident
 from raygrad.autograd.saving import Packed
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
@@ -351,7 +352,7 @@ def _unpack_meta(meta: Any) -> Any:
 
 
 def _bytes_in(value: Any) -> int:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | Resident):
         return value.nbytes
     if isinstance(value, Tensor):
         return value._data.nbytes

@@ -75,3 +75,9 @@ def test_only_64_bits_are_refused() -> None:
     refuse_wide("node", [np.dtype(np.float32), np.dtype(np.int64)])
     with pytest.raises(RuntimeError, match="complex128"):
         refuse_wide("node", [np.dtype(np.complex128)])
+
+
+def test_h10_what_jax_keeps_is_counted() -> None:
+    node = rg.interop.jax.function(lambda x: jax.numpy.exp(x))
+    y = node(rg.ones(1000, dtype=rg.float64, requires_grad=True))
+    assert y.grad_fn.held.nbytes == 8000

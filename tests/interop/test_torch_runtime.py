@@ -52,6 +52,20 @@ def test_the_programs_autocast_and_grad_mode_do_not_reach_a_node() -> None:
     assert x.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]
 
 
+def test_the_default_dtype_is_that_of_the_call() -> None:
+    node = rg.interop.torch.function(lambda x: x * torch.ones(1))
+    with rg.Session(workers=1):
+        torch.set_default_dtype(torch.float64)
+        try:
+            wide = node(rg.ones(1))
+        finally:
+            torch.set_default_dtype(torch.float32)
+        narrow = node(rg.ones(1))
+        assert (wide.dtype, narrow.dtype) == (rg.float64, rg.float32)
+        assert (wide.numpy().dtype, narrow.numpy().dtype) == (np.dtype(np.float64), np.dtype(np.float32))
+    assert torch.get_default_dtype() is torch.float32
+
+
 def test_arguments_are_not_copied() -> None:
     node = rg.interop.torch.function(lambda x: torch.tensor(x.data_ptr()))
     x = rg.from_numpy(np.zeros(1000))
@@ -109,3 +123,17 @@ def test_what_is_changed_only_later_is_refused() -> None:
     node(rg.tensor([-1.0]))
     with pytest.raises(RuntimeError, match="had not in its first run"):
         node(rg.tensor([1.0]))
+
+
+def test_h10_what_torch_keeps_is_counted_and_its_inputs_are_not() -> None:
+    node = rg.interop.torch.function(lambda x, y: (torch.sin(x) * y).exp().sum())
+    x, y = rg.ones(1000, dtype=rg.float64, requires_grad=True), rg.ones(1000, dtype=rg.float64)
+    node(x, y)  # the first run works on copies, which are then kept as well
+    out = node(x, y)
+    held = out.grad_fn.held
+    assert held.nbytes == 8000  # the result of exp: that of sin is of no use without a gradient by y
+    out.backward()
+    assert held.nbytes == 0
+    dense = rg.interop.torch.function(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()))
+    dense(rg.ones(2, 4))
+    assert dense(rg.ones(2, 4)).grad_fn.held.nbytes == 2 * 4 * 4

@@ -10,6 +10,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.function import run_backward, run_forward
+from raygrad.autograd.recording import Resident
 from raygrad.errors import NotShippable
 from raygrad.workers.contexts import WANTED, Context
 from raygrad.workers.host import WorkerHost
@@ -61,6 +62,21 @@ def test_a_context_that_crossed_gives_the_same_gradient_as_the_live_one() -> Non
     assert results[0] is not None
     assert results[1] is not None
     assert results[0].numpy().tolist() == results[1].numpy().tolist() == [8.0, 12.0]
+
+
+class Store(Resident):
+    nbytes = 5000
+
+
+def test_an_attribute_that_holds_memory_says_how_much() -> None:
+    class Stores(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.store = Store()
+            return x * 1.0
+
+    context, _ = run_forward(Stores, (rg.tensor([1.0], requires_grad=True),), True)
+    assert Context(context).nbytes == 5000
 
 
 def test_saved_inputs_and_outputs_are_references_and_carry_no_bytes() -> None:

@@ -102,7 +102,8 @@ class JaxRuntime(Runtime):
                 [(number, o.shape, o.dtype) for number, o in enumerate(outputs) if np.dtype(o.dtype).kind in "fc"]
             )
             found = [self._array_out(output) for output in outputs]
-            return Ran(found, outcome, Pull(function, tuple(needs), zeros, wide))
+            size = sum([leaf.nbytes for leaf in self._jax.tree_util.tree_leaves(function)])
+            return Ran(found, outcome, Pull(function, tuple(needs), zeros, wide), size)
 
     def vjp(
         self, kept: Any, wanted: Sequence[int], cotangents: Sequence[Array | None], retain: bool

@@ -21,6 +21,7 @@ from raygrad.autograd.batched import innermost
 from raygrad.autograd.creation import as_tensor
 from raygrad.autograd.function import Function
 from raygrad.autograd.modes import state
+from raygrad.autograd.recording import Resident
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.trees import Structure
 from raygrad.errors import AutogradError
@@ -39,6 +40,8 @@ class Ran(NamedTuple):
     arrays: list[Array]
     outcome: Outcome
     kept: Any
+    nbytes: int = 0
+    """Of what is kept."""
 
 
 class Runtime(ABC):
@@ -76,13 +79,19 @@ class Runtime(ABC):
         """
 
 
-class Held:
+class Held(Resident):
     """What a framework keeps of a run; of a context that travels it stays behind."""
 
-    __slots__ = ("kept",)
+    __slots__ = ("_nbytes", "kept")
 
-    def __init__(self, kept: Any = None) -> None:
+    def __init__(self, kept: Any = None, nbytes: int = 0) -> None:
         self.kept = kept
+        self._nbytes = nbytes
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """How much memory it takes."""
+        return 0 if self.kept is None else self._nbytes
 
     def __reduce__(self) -> Any:
         return Held, ()
@@ -151,7 +160,8 @@ class ForeignFunction(Function):
         ran = cls.runtime().run(decoded(code), [_array(tensor) for tensor in tensors], needs)
         outputs = [Tensor.made(array) for array in ran.arrays]
         ctx.set_materialize_grads(False)
-        ctx.code, ctx.needs, ctx.held = code, needs, Held(None if cls.recompute else ran.kept)
+        ctx.code, ctx.needs = code, needs
+        ctx.held = Held() if cls.recompute else Held(ran.kept, ran.nbytes)
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
         if ran.outcome.state:

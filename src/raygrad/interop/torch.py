@@ -147,6 +147,9 @@ class TorchFunction(Foreign):
             own.append(randint(0, SEEDS, ()))
         return own
 
+    def _options(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+        return (str(load("torch").get_default_dtype()).removeprefix("torch."),)
+
     def _keep_state(self, tensors: Sequence[Tensor]) -> None:
         with no_grad():
             for name, value in zip(self._source.state, tensors, strict=True):
@@ -186,7 +189,14 @@ def _source(skeleton: Any, random: bool) -> Source:
         tuple(constants),
         tuple(state),
         random,
+        _is_tied(skeleton),
     )
+
+
+def _is_tied(module: Any) -> bool:
+    """Tell whether a parameter or a buffer of a module has several names."""
+    ways = (module.named_parameters, module.named_buffers)
+    return any(len(list(way())) != len(list(way(remove_duplicate=False))) for way in ways)
 
 
 def _first_names(module: Any) -> dict[str, str]:

@@ -22,6 +22,9 @@ from .backends import load
 from .calls import Call, Kind, Level, Outcome, list_of, taken_apart
 from .node import Array, Ran, Runtime
 
+SIZES_KEPT: Final = 1024
+"""Ways to call, with shapes, whose graphs' sizes are remembered per module."""
+
 
 class Source(NamedTuple):
     """What travels of a module or function, and what the tensors before its arguments are."""
@@ -36,6 +39,8 @@ class Source(NamedTuple):
     state: tuple[str, ...] = ()
     """Buffers of modules in training."""
     random: bool = False
+    tied: bool = False
+    """A parameter or buffer has several names."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,6 +70,7 @@ class TorchRuntime(Runtime):
         self._mine = _Opened()
         self._changed: dict[Call, frozenset[int]] = {}
         """Per way to call, what the code changes in place: such tensors are copied first."""
+        self._sizes: dict[Any, int] = {}
 
     @property
     def source(self) -> Source:
@@ -84,7 +90,8 @@ class TorchRuntime(Runtime):
             TypeError: it returns something that is no dense tensor in memory, or of a dtype that NumPy has not.
         """
         torch = self._torch
-        with switches(torch), torch.set_grad_enabled(bool(needs)):
+        ran_before = self._changes_of(call) is not None
+        with switches(torch, *call.options), torch.set_grad_enabled(bool(needs)):
             tensors = [torch.from_dlpack(array) for array in arrays]
             for position in needs:
                 tensors[position].requires_grad_()
@@ -92,7 +99,10 @@ class TorchRuntime(Runtime):
             held = [*tensors, *(outputs if needs else ())]  # what torch saved must not change with what is handed out
             taken = places_of(held)
             found = [self._array_of(output, taken) for output in outputs]
-            return Ran(found, outcome, Kept(tensors, outputs) if needs else None)
+            if not needs:
+                return Ran(found, outcome, None)
+            size = self._size(call, tensors, outputs) if ran_before else bytes_behind(outputs, tensors)
+            return Ran(found, outcome, Kept(tensors, outputs), size)
 
     def vjp(
         self, kept: Any, wanted: Sequence[int], cotangents: Sequence[Array | None], retain: bool
@@ -120,10 +130,23 @@ class TorchRuntime(Runtime):
     def infer(self, call: Call, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> tuple[list[Any], Outcome]:
         """Return what a run would give, by running on tensors without data."""
         torch = self._torch
-        with switches(torch), torch.device("meta"), torch.no_grad():
+        with switches(torch, *call.options), torch.device("meta"), torch.no_grad():
             tensors = [torch.empty(shape, dtype=getattr(torch, dtype.name)) for shape, dtype in specs]
             outputs, outcome = self._value(call, len(call.levels), tensors, False)
         return [(tuple(output.shape), str(output.dtype).removeprefix("torch.")) for output in outputs], outcome
+
+    def _size(self, call: Call, tensors: Sequence[Any], outputs: Sequence[Any]) -> int:
+        """Return the bytes that torch's graph keeps alive besides the inputs: looked up once per shapes."""
+        try:
+            key = (call, tuple([tensor.shape for tensor in tensors]))
+            found = self._sizes.get(key)
+        except TypeError:  # constants that are not hashable
+            return bytes_behind(outputs, tensors)
+        if found is None:
+            if len(self._sizes) >= SIZES_KEPT:
+                self._sizes.clear()
+            found = self._sizes[key] = bytes_behind(outputs, tensors)
+        return found
 
     # ---- derivatives ------------------------------------------------------------------------------------------------
 
@@ -190,7 +213,8 @@ class TorchRuntime(Runtime):
         with self._chance(seed) if real else unchecked():
             if source.is_module:
                 values = dict(zip(source.names, given, strict=False))
-                result = self._torch.func.functional_call(source.code, values, args, named)
+                call_with = self._torch.func.functional_call
+                result = call_with(source.code, values, args, named, tie_weights=source.tied)
                 for position, name in enumerate(source.names):
                     given[position] = values[name]
             else:
@@ -289,6 +313,8 @@ class TorchRuntime(Runtime):
                 "are dense tensors in the computer's memory: return tensor.to_dense(), or tensor.cpu()"
             )
         plain = tensor.detach().resolve_conj().resolve_neg()
+        if plain._is_zerotensor():  # torch's zeros without memory
+            plain = self._torch.zeros(plain.shape, dtype=plain.dtype)
         try:
             array: Array = plain.numpy()
         except TypeError as error:
@@ -348,7 +374,45 @@ _draws: Final = Draws()
 
 def places_of(tensors: Sequence[Any]) -> set[int]:
     """Return where the memory of tensors begins."""
-    return {tensor.untyped_storage().data_ptr() for tensor in tensors if tensor.numel()}
+    return {
+        tensor.untyped_storage().data_ptr()
+        for tensor in tensors
+        if tensor.numel() and str(tensor.layout) == "torch.strided" and not tensor._is_zerotensor()
+    }
+
+
+def storage_of(saved: Any) -> Any:
+    """Return the memory of a tensor that torch saved; None for anything else."""
+    untyped = getattr(saved, "untyped_storage", None)
+    return None if untyped is None else untyped()
+
+
+def bytes_behind(outputs: Sequence[Any], inputs: Sequence[Any]) -> int:
+    """Return the bytes that the nodes of torch's graph behind `outputs` have saved, those of `inputs` left out."""
+    counted = places_of(inputs)
+    waiting = [output.grad_fn for output in outputs if output.grad_fn is not None]
+    seen = set(waiting)
+    total = 0
+    while waiting:
+        node = waiting.pop()
+        for name in dir(node):
+            if not name.startswith("_saved_"):
+                continue
+            try:
+                value: Any = getattr(node, name)
+                found: Any = value if type(value) in (list, tuple) else (value,)
+                stores = [(store.data_ptr(), store.nbytes()) for store in map(storage_of, found) if store is not None]
+            except RuntimeError:  # changed in place since, which torch itself will refuse; or zeros without memory
+                continue
+            for place, size in stores:
+                if place not in counted:
+                    counted.add(place)
+                    total += size
+        for below, _ in node.next_functions:
+            if below is not None and below not in seen:
+                seen.add(below)
+                waiting.append(below)
+    return total
 
 
 def call_of(call: Call) -> Call:
@@ -372,19 +436,28 @@ _threads: Final = _Threads()
 
 
 @contextmanager
-def switches(torch: Any) -> Generator[None]:
-    """Run torch code as every process does: without the program's autocast, and with as many threads as the session
-    gives its workers (H12)."""
+def switches(torch: Any, default_dtype: str = "") -> Generator[None]:
+    """Run torch code as every process does: without the program's autocast, with the client's default dtype, and with
+    as many threads as the session gives its workers (H12)."""
     limit = limit_in_force()
     before = torch.get_num_threads()
+    floats = torch.get_default_dtype()
+    wanted = getattr(torch, default_dtype) if default_dtype else floats
     outer = _threads.depth == 0 and limit is not None and before != limit
     if outer:
         torch.set_num_threads(limit)
     _threads.depth += 1
     try:
-        with torch.autocast("cpu", enabled=False):
+        if wanted is not floats:
+            torch.set_default_dtype(wanted)
+        if torch.is_autocast_enabled("cpu"):
+            with torch.autocast("cpu", enabled=False):
+                yield
+        else:
             yield
     finally:
         _threads.depth -= 1
+        if wanted is not floats:
+            torch.set_default_dtype(floats)
         if outer:
             torch.set_num_threads(before)
