@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import raygrad as rg
 from raygrad.autograd.trees import LEAF, flatten
 from raygrad.errors import GraphError
 from raygrad.interop.calls import Kind, Outcome, Place, decoded
-from raygrad.interop.node import Foreign, ForeignFunction, Held, Ran, Runtime, made
+from raygrad.interop.node import Foreign, ForeignFunction, Held, Ran, Runtime, _array, made
 
 ONE = Outcome(LEAF, (Place.TENSOR,))
 
@@ -168,3 +168,15 @@ def test_the_tangent_is_the_derivative_applied() -> None:
 def test_vmap_is_refused_with_the_way_around_it() -> None:
     with pytest.raises(RuntimeError, match=r"torch\.func\.vmap"):
         rg.vmap(Cube())(rg.ones(2, 3))
+
+
+def test_an_array_of_another_device_is_refused_with_the_way_to_the_cpu() -> None:
+    class Elsewhere:
+        """An array that is not NumPy's."""
+
+    class There:
+        def read(self) -> Any:
+            return Elsewhere()
+
+    with pytest.raises(RuntimeError, match=r"Elsewhere of another device.*tensor\.cpu\(\)"):
+        _array(cast("rg.Tensor", There()))
