@@ -109,6 +109,12 @@ def missing(op: Op, device: str) -> MissingKernel:
     )
 
 
+def places_of(args: Sequence[Any]) -> list[Device | None] | None:
+    """Return, per argument, the device of a tensor; None if all are on the host."""
+    places = [arg.device if isinstance(arg, Tensor) else None for arg in args]
+    return places if any(place is not None and place is not CPU for place in places) else None
+
+
 def zeros_on(device: Device, shape: tuple[int, ...], dtype: Any) -> Tensor:
     """Return zeros on a device, of no graph."""
     return Tensor.made(make(target(device), lambda xp: xp.zeros(shape, dtype)))

@@ -30,6 +30,7 @@ from .context import Saved as Saved
 from .context import keep, refer
 from .derive import Meta
 from .devices.serving import guard, is_away, is_elsewhere
+from .elsewhere import places_of
 from .function_jvp import propagate
 from .handles import pack_function
 from .inference import marked
@@ -217,7 +218,7 @@ def apply_with_tangents(
         node, raw, given = _forward(cls, here, args, here.grad, None, named, True)
         assert node is not None
         if held is not None:
-            node._input_places = [arg.device if isinstance(arg, Tensor) else None for arg in args]
+            node._input_places = places_of(args)
         result = wrap_outputs(node, raw, given, args, cls._plan.setup is not None)
     if here.forward:
         propagate(node, given, raw, result)

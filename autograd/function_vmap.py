@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError, NoSingleValue
 from .batched import Level, beneath, bottom, refused, split
 from .batching import along, batched
 from .context import FunctionNode, keep
-from .elsewhere import zeros_on
+from .elsewhere import places_of, zeros_on
 from .function_jvp import propagate
 from .jointly import Jointly
 from .levels import carried
@@ -84,6 +84,7 @@ def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool) -> 
     if flows:
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in tensors]
         node._inputs = [None if t is None else (t.shape, t.dtype) for t in tensors]
+        node._input_places = places_of(tensors)
         node._sequence = next_sequence()
         if state.transforms.count("vmap") < len(state.transforms):
             node._suffix = "GeneratedBackward"

@@ -15,7 +15,7 @@ from raygrad.errors import GradcheckError as GradcheckError
 from . import gradcheck_modes as modes
 from .engine import grad
 from .gradcheck_checks import RANDOM_SEED, Check
-from .jacobians import Outputs, Run, as_tensors, differentiable
+from .jacobians import Outputs, Run, as_tensors, beside, differentiable
 from .tensor import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -184,4 +184,4 @@ def _random_gradient(output: Tensor, gaps: bool) -> Tensor:
     if output.dtype.kind == "c":
         values = values + 1j * rng.uniform(-1, 1, shape)
     values = np.asarray(values, output.dtype)
-    return Tensor.made(values[..., 0] if gaps else values).requires_grad_()
+    return beside(values[..., 0] if gaps else values, output).requires_grad_()

@@ -18,6 +18,7 @@ from raygrad.errors import AutogradError, GradcheckError
 
 from . import gradcheck_report as report
 from . import jacobians
+from .devices.serving import to_host
 from .elsewhere import zeros_on
 from .engine import grad
 from .function import Function
@@ -221,7 +222,7 @@ class Check:
 
     def _gradients(self, outputs: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[Array | None]:
         tensors = [self.inputs[i] for i in self.wanted]
-        return [None if g is None else g.read() for g in grad(outputs, tensors, seeds, allow_unused=True)]
+        return [None if g is None else to_host(g.read()) for g in grad(outputs, tensors, seeds, allow_unused=True)]
 
 
 def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -15,6 +15,7 @@ from raygrad.errors import GradcheckError
 
 from . import forward_ad, jacobians
 from . import gradcheck_report as report
+from .devices.serving import to_host
 from .elsewhere import zeros_on
 from .engine import grad
 from .gradcheck_checks import RANDOM_SEED, Check, unit
@@ -46,8 +47,8 @@ def forward(check: Check, outputs: Outputs) -> None:
         if check.fast:
             along = unit(np.random.default_rng(RANDOM_SEED), tensor.shape)
             steps = [np.asarray(along * move, tensor.dtype) for move in jacobians.directions_of(tensor.dtype)]
-        runs = [pushed(check.func, check.inputs, outputs, index, Tensor.made(step)) for step in steps]
-        found = [[np.array(tangent.read()) for tangent in run] for run in runs]
+        runs = [pushed(check.func, check.inputs, outputs, index, jacobians.beside(step, tensor)) for step in steps]
+        found = [[np.array(to_host(tangent.read())) for tangent in run] for run in runs]
         expected = jacobians.differences(check.func, check.inputs, outputs, index, steps, check.eps)
         for place, position in enumerate(outputs.positions):
             for name in jacobians.parts_of(outputs.specs[position][1]):
@@ -75,7 +76,10 @@ def batched(check: Check) -> None:
     tensors = [check.inputs[i] for i in check.wanted]
     for position, output in enumerate(check.outputs()):
         seeds = _random(output.shape, output.dtype)
-        each = [grad(output, tensors, Tensor.made(seed), retain_graph=True, allow_unused=True) for seed in seeds]
+        each = [
+            grad(output, tensors, jacobians.beside(seed, output), retain_graph=True, allow_unused=True)
+            for seed in seeds
+        ]
         what = f"while testing batched gradient computation of output {position}"
 
         def back(seed: Tensor, output: Tensor = output) -> tuple[Tensor, ...]:
@@ -88,7 +92,7 @@ def batched(check: Check) -> None:
             )
 
         try:
-            together = vmap(back)(Tensor.made(seeds))
+            together = vmap(back)(jacobians.beside(seeds, output))
         except RuntimeError as error:
             raise GradcheckError(report.batch_fails(what, error), "batched gradients") from error
         for index, found, *singly in zip(check.wanted, together, *each, strict=True):
@@ -104,10 +108,10 @@ def batched_forward(check: Check, outputs: Outputs) -> None:
         def push(tangent: Tensor, index: int = index) -> tuple[Tensor, ...]:
             return tuple(pushed(check.func, check.inputs, outputs, index, tangent))
 
-        each = [push(Tensor.made(tangent)) for tangent in tangents]
+        each = [push(jacobians.beside(tangent, tensor)) for tangent in tangents]
         what = f"while testing batched forward gradient computation by input {index}"
         try:
-            together = vmap(push)(Tensor.made(tangents))
+            together = vmap(push)(jacobians.beside(tangents, tensor))
         except RuntimeError as error:
             raise GradcheckError(report.batch_fails(what, error), "batched gradients") from error
         for found, *singly in zip(together, *each, strict=True):
@@ -116,8 +120,8 @@ def batched_forward(check: Check, outputs: Outputs) -> None:
 
 def _agree(check: Check, what: str, index: int, found: Tensor | None, singly: Sequence[Tensor | None]) -> None:
     shape, dtype = check.inputs[index].shape, check.inputs[index].dtype
-    one = [np.zeros(shape, dtype) if g is None else np.array(g.read()) for g in singly]
+    one = [np.zeros(shape, dtype) if g is None else np.array(to_host(g.read())) for g in singly]
     expected = np.stack(one)
-    values = np.zeros_like(expected) if found is None else np.array(found.read())
+    values = np.zeros_like(expected) if found is None else np.array(to_host(found.read()))
     if values.shape != expected.shape or not np.allclose(values, expected, check.rtol, check.atol):
         raise GradcheckError(report.batch_differs(what, index, values, expected), "batched gradients")

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
+from .devices.serving import send, to_host
 from .engine import grad
 from .tensor import Tensor
 
@@ -88,6 +89,11 @@ class Outputs:
         return [tensors[position] for position in self.positions]
 
 
+def beside(values: Array, tensor: Tensor) -> Tensor:
+    """Return an array as a tensor where another is."""
+    return Tensor.made(send(values, tensor.device))
+
+
 # ---- differences of values -------------------------------------------------------------------------------------------
 
 
@@ -95,7 +101,7 @@ class Outputs:
 def standing_at(tensor: Tensor, values: Array) -> Generator[None]:
     """Give a tensor other values for a while, for whoever holds it: also for functions that hold it by closure."""
     data, snapshot = tensor._data, tensor._snapshot
-    tensor._data, tensor._snapshot = values, None
+    tensor._data, tensor._snapshot = send(values, tensor.device), None
     try:
         yield
     finally:
@@ -118,14 +124,14 @@ def differences(
 ) -> list[list[Array]]:
     """Return, for each direction, the derivative of each output when an input moves along it: central differences."""
     tensor = inputs[index]
-    values = tensor.read()
+    values = to_host(tensor.read())
     runs: list[list[Tensor]] = []
     for direction in directions:
         for sign in (1, -1):
             moved = np.asarray(values + (sign * eps) * direction, values.dtype)
             with standing_at(tensor, moved):
                 runs.append([Tensor.made(o._data) for o in outputs.picked(func(*inputs))])  # it may be an input itself
-    read = [[np.array(output.read()) for output in run] for run in runs]
+    read = [[np.array(to_host(output.read())) for output in run] for run in runs]
     return [
         [(up - down) / (2 * eps) for up, down in zip(read[i], read[i + 1], strict=True)] for i in range(0, len(read), 2)
     ]
@@ -167,9 +173,9 @@ def seeds_of(output: Tensor, name: str) -> list[Array]:
 
 def products(output: Tensor, wanted: Sequence[Tensor], seeds: Sequence[Array]) -> list[list[Array]]:
     """Return, for each input wanted, what backward gives it for each seed: zeros where it gives nothing."""
-    passes = [grad(output, wanted, Tensor.made(seed), retain_graph=True, allow_unused=True) for seed in seeds]
+    passes = [grad(output, wanted, beside(seed, output), retain_graph=True, allow_unused=True) for seed in seeds]
     return [
-        [np.zeros(tensor.shape, tensor.dtype) if g[i] is None else np.array(g[i].read()) for g in passes]
+        [np.zeros(tensor.shape, tensor.dtype) if g[i] is None else np.array(to_host(g[i].read())) for g in passes]
         for i, tensor in enumerate(wanted)
     ]
 

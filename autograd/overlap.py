@@ -17,6 +17,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .batched import Batched
+from .devices.serving import is_elsewhere, same_memory, start_of
 from .views import memory, owner_of, parent_of
 
 if TYPE_CHECKING:
@@ -150,6 +151,8 @@ def may_share(tensor: Tensor, operand: Any) -> bool:
     mine, its = tensor._data, getattr(operand, "_data", None)
     if type(mine) is _ARRAY and type(its) is _ARRAY:
         return np.may_share_memory(mine, its)
+    if is_elsewhere(mine) or is_elsewhere(its):
+        return type(mine) is type(its) and same_memory(mine, its)
     return its is not None
 
 
@@ -159,7 +162,7 @@ def may_share(tensor: Tensor, operand: Any) -> bool:
 def _places(tensor: Tensor, other: Tensor) -> tuple[Place, Place] | None:
     """Return the places of two tensors, None if they are known to share no memory, or not known at all."""
     data = memory(tensor._data), memory(other._data)
-    if type(data[0]) is _ARRAY and type(data[1]) is _ARRAY:
+    if type(data[0]) is type(data[1]) and (type(data[0]) is _ARRAY or is_elsewhere(data[0])):
         return _in_memory(tensor, data[0]), _in_memory(other, data[1])
     if Batched in (type(data[0]), type(data[1])):
         return _of_batches(tensor, other)
@@ -188,7 +191,7 @@ def _in_memory(tensor: Tensor, array: np.ndarray[Any, Any]) -> Place:
     """Return where an array lies; what NumPy says of dimensions of extent one is another convention."""
     itemsize = array.itemsize
     strides = tuple([stride // itemsize for stride in array.strides])
-    place = Place(array.__array_interface__["data"][0], array.shape, strides, itemsize)
+    place = Place(start_of(array), array.shape, strides, itemsize)
     if 1 in array.shape:
         made = _place(tensor)
         if made is not None and made.shape == array.shape and _agree(made.strides, place):

@@ -251,9 +251,10 @@ class Tensor(Exports, TensorMethods):
         if self._order is None:
             data = self._data
             natural = tuple(range(data.ndim))
-            if isinstance(data, np.ndarray) and not data.flags.c_contiguous and data.flags.f_contiguous:
+            at_hand = type(data) is _ARRAY or isinstance(data, np.ndarray) or is_elsewhere(data)
+            if at_hand and not data.flags.c_contiguous and data.flags.f_contiguous:
                 natural = natural[::-1]
-            elif isinstance(data, np.ndarray) and not data.flags.c_contiguous:
+            elif at_hand and not data.flags.c_contiguous:
                 by_stride = tuple(sorted(natural, key=lambda axis: -abs(data.strides[axis])))
                 if data.transpose(by_stride).flags.c_contiguous:  # else there are gaps, and no order to keep
                     natural = by_stride

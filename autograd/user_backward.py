@@ -154,7 +154,7 @@ def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor
         data = grad._data
         if node._input_places is not None or is_elsewhere(data):
             expected_device = CPU if node._input_places is None else node._input_places[i]
-            if grad.device != expected_device:
+            if expected_device is not None and grad.device != expected_device:
                 raise AutogradError(
                     f"Function {node._title()} returned an invalid gradient at index {i} - expected device "
                     f"{expected_device} but got {grad.device}"

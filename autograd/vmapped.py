@@ -18,6 +18,7 @@ from .backward_vmap import backward_batched
 from .batched import Level, opened, split
 from .batching import along, batched
 from .context import UNSHARED, VALUE, FunctionNode, Saved
+from .elsewhere import places_of
 from .function import Function
 from .modes import state
 from .tensor import Tensor
@@ -193,6 +194,7 @@ def _describe(example: FunctionNode, ctx: Any, batch: Batch, args: tuple[Any, ..
     """Tell the context of one example about its arguments and outputs."""
     example.needs_input_grad = _needs(ctx, batch)
     example._inputs = [(arg.shape, arg.dtype) if isinstance(arg, Tensor) else None for arg in args]
+    example._input_places = places_of(args)
     example._metas = [(out.shape, out.dtype) if isinstance(out, Tensor) else None for out in outputs]
     if ctx._edges:
         example._edges = [None if place is None else ctx._edges[1 + place] for place in batch.places()]

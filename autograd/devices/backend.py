@@ -99,6 +99,10 @@ class Backend(ABC):
         """Give memory back that no array holds."""
 
     @abstractmethod
+    def start_of(self, array: Any) -> int:
+        """Return the address of an array's first element, in the memory of its device."""
+
+    @abstractmethod
     def writable(self, array: Any) -> bool:
         """Tell whether an array may be written to."""
 

@@ -68,5 +68,8 @@ class Cpu(Backend):
     def empty_cache(self) -> None:
         """NumPy keeps none."""
 
+    def start_of(self, array: Any) -> int:
+        return array.__array_interface__["data"][0]
+
     def writable(self, array: Any) -> bool:
         return array.flags.writeable

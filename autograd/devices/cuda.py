@@ -99,5 +99,8 @@ class Cuda(Backend):
         self._cupy.get_default_memory_pool().free_all_blocks()
         self._cupy.get_default_pinned_memory_pool().free_all_blocks()
 
+    def start_of(self, array: Any) -> int:
+        return int(array.data.ptr)
+
     def writable(self, array: Any) -> bool:
         return 0 not in array.strides or array.size <= 1

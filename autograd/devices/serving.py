@@ -135,6 +135,13 @@ def writable(array: Any) -> bool:
     return array.flags.writeable if backend is None else backend.writable(array)
 
 
+def start_of(array: Any) -> int:
+    """Return the address of an array's first element, in the memory of its device."""
+    if _type(array) is _ARRAY:
+        return array.__array_interface__["data"][0]
+    return serving_array(array).start_of(array)
+
+
 def same_memory(array: Any, other: Any) -> bool:
     """Tell whether two arrays are of one piece of memory, by what they are views of."""
     first = array if array.base is None else array.base

@@ -146,6 +146,9 @@ class StandIn(Backend):
     def empty_cache(self) -> None:
         """Nothing is kept that no array holds."""
 
+    def start_of(self, array: Any) -> int:
+        return array._host.__array_interface__["data"][0]
+
     def writable(self, array: Any) -> bool:
         return array._host.flags.writeable
 
@@ -308,7 +311,12 @@ class _Namespace:
         if self._part:
             if name not in (LINALG if self._part == "linalg" else FFT):
                 raise AttributeError(f"module 'cupy.{self._part}' has no attribute '{name}'")
-            return _runner(owner, getattr(getattr(np, self._part), name), f"{self._part}.{name}")
+            function = getattr(getattr(np, self._part), name)
+            return (
+                _maker(owner, function, name)
+                if name.endswith("freq")
+                else _runner(owner, function, f"{self._part}.{name}")
+            )
         if name in ("linalg", "fft"):
             return _Namespace(owner, name)
         if name == "lib":
@@ -374,7 +382,10 @@ def _maker(owner: StandIn, function: Any, name: str) -> Any:
         check_options(name, options)
         if name in ("array", "asarray", "asanyarray"):
             return _converted(owner, function, args, options)
-        return owner._owned(function(*args, **options), owner.current())
+        made = function(*args, **options)
+        if isinstance(made, tuple):
+            return tuple([owner._owned(one, owner.current()) for one in cast("tuple[Any, ...]", made)])
+        return owner._owned(made, owner.current())
 
     return make
 

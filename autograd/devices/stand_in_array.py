@@ -149,7 +149,11 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
             yield self[position]
 
     def __getitem__(self, index: Any) -> StandInArray:
-        return self._owner.wrapped(self._host[_index(index, self)], (self,), self._index)
+        where = _index(index, self)
+        found: Any = self._host[where]
+        if not isinstance(found, np.ndarray):  # of one element NumPy gives a copy, CuPy a view
+            found = self._host[(*(where if type(where) is tuple else (where,)), ...)]
+        return self._owner.wrapped(found, (self,), self._index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._owner.check((self, value))

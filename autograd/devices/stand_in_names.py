@@ -66,7 +66,10 @@ REDUCING = frozenset("add multiply".split())
 """Those that have `reduce` and `accumulate`."""
 
 MAKERS = frozenset(
-    "arange array asarray asanyarray empty eye full identity indices linspace logspace ones tri zeros".split()
+    """
+    arange array asarray asanyarray empty eye full identity indices linspace logspace ones tri tril_indices triu_indices
+    zeros
+    """.split()
 )
 """Functions that make arrays of none."""
 

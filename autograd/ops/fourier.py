@@ -15,6 +15,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from .. import dtypes
+from ..devices.serving import make, target
 from ..dispatch import call
 from ..layout import dense
 from ..tensor import Tensor
@@ -279,17 +280,17 @@ def ifftshift(input: Any, dim: Any = None) -> Any:
     return _shifted(input, dim, -1)
 
 
-def _made(values: Any, dtype: Any, requires_grad: bool) -> Any:
+def _made(name: str, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Any:
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    out = Tensor.made(np.asarray(values, wanted))
+    out = Tensor.made(make(target(device), lambda xp: getattr(xp.fft, name)(n, d).astype(wanted)))
     return out.requires_grad_() if requires_grad else out
 
 
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Return the frequencies of `fft`, for samples `d` apart."""
-    return _made(_fft.fftfreq(n, d), dtype, requires_grad)
+    return _made("fftfreq", n, d, dtype, device, requires_grad)
 
 
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Any:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Return the frequencies of `rfft`, for samples `d` apart."""
-    return _made(_fft.rfftfreq(n, d), dtype, requires_grad)
+    return _made("rfftfreq", n, d, dtype, device, requires_grad)

@@ -71,7 +71,8 @@ def ones_as(tensor: Tensor) -> Tensor:
 
 
 def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None, device: Device) -> Tensor:
-    """Return ones on a device: the implicit gradient of a root; recorded if there is a recorder."""
-    if recorder is not None:
+    """Return ones on a device: the implicit gradient of a root; recorded if there is a recorder, whose values are on
+    the host."""
+    if recorder is not None and device.type == "cpu":
         return Tensor.made(recorder.op(_FULL, (), (tuple(shape), 1, dtype.name))[0])
     return Tensor.made(make(target(device), lambda xp: xp.ones(shape, dtype)))

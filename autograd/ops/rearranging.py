@@ -11,6 +11,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .. import dtypes
+from ..devices.serving import make, target
 from ..tensor import Tensor
 from .define import axis_of, conj, sizes_of, space_of
 from .diagonals import diag, on_diagonal
@@ -258,19 +259,20 @@ def diagflat(input: Any, offset: int = 0) -> Any:
     return diag(reshape(input, (-1,)), offset)
 
 
-def _triangle(of: Any, row: int, col: int, offset: int, dtype: Any) -> Any:
+def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Any:
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-    return Tensor.made(np.stack(of(row, offset, col)).astype(wanted))
+    place = target(device)
+    return Tensor.made(make(place, lambda xp: xp.stack(getattr(xp, name)(row, offset, col)).astype(wanted)))
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Any:
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Any:
     """Return the rows and columns of the elements of a matrix's lower triangle."""
-    return _triangle(np.tril_indices, row, col, offset, dtype)
+    return _triangle("tril_indices", row, col, offset, dtype, device)
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Any:
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Any:
     """Return the rows and columns of the elements of a matrix's upper triangle."""
-    return _triangle(np.triu_indices, row, col, offset, dtype)
+    return _triangle("triu_indices", row, col, offset, dtype, device)
 
 
 def sum_to_size(input: Any, *size: Any) -> Any:

@@ -23,7 +23,7 @@ SESSIONS: dict[str, dict[str, Any]] = {
     "ray1": {"address": "ray", "workers": 1},
     "ray3": {"address": "ray", "workers": 3},
 }
-"""The arguments of the session of each mode that has one; the others are "eager" and "torch"."""
+"""The arguments of the session of each mode that has one; the others are "eager", "standin" and "torch"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

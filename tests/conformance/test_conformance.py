@@ -1,4 +1,4 @@
-"""Each program of the suite in each mode: eagerly, in process, in process strictly, on Ray; and under torch."""
+"""Each program of the suite in each mode: eagerly, on the host and on a simulated GPU; in sessions; and under torch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pytest
 from .contract import SECTIONS as SECTIONS
 from .harness import SESSIONS, Outcome, Watched, assert_close, assert_same, run_here, run_in
 from .programs import PROGRAMS, Program
+from .standin import HOST_ONLY, run_on_stand_in
 
 RAY_MARKS = [pytest.mark.ray, pytest.mark.slow]
 MARKS = {"torch": [pytest.mark.oracle], "ray1": RAY_MARKS, "ray3": RAY_MARKS}
 OBJECT_STORE = 256 * 1024**2
-MODES = [pytest.param(mode, marks=MARKS.get(mode, [])) for mode in ("eager", "torch", *SESSIONS)]
+MODES = [pytest.param(mode, marks=MARKS.get(mode, [])) for mode in ("eager", "standin", "torch", *SESSIONS)]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def mode(request: pytest.FixtureRequest, references: dict[str, Outcome | Excepti
         yield opener
         opener.close()
     else:
-        yield pytest.importorskip("torch").__name__ if request.param == "torch" else "raygrad"
+        yield pytest.importorskip("torch").__name__ if request.param == "torch" else request.param
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=list(PROGRAMS))
@@ -106,12 +107,20 @@ def test_program(mode: str | Opener, program: Program, references: dict[str, Out
         if program.eager_only:
             pytest.skip(f"eagerly only: {program.eager_only}")
         assert_same(mode.run(program), expected)
+    elif mode == "standin":
+        if program.name in HOST_ONLY:
+            pytest.skip(f"on the host only: {HOST_ONLY[program.name]}")
+        assert_same(run_on_stand_in(program), expected)
     elif mode == "torch":
         if not program.torch:
             pytest.skip("for raygrad alone")
         assert_close(expected, run_here(program, mode), program.rtol)
     else:
-        assert_same(run_here(program, mode), expected)
+        assert_same(run_here(program, "raygrad"), expected)
+
+
+def test_what_is_said_of_devices_is_said_of_programs() -> None:
+    assert set(HOST_ONLY) <= set(PROGRAMS)
 
 
 def test_programs_are_given_their_library() -> None:

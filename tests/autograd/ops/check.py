@@ -59,7 +59,7 @@ def leaves(T: Any, arrays: Sequence[np.ndarray]) -> list[Any]:
 
 def array_of(tensor: Any) -> np.ndarray:
     detached = tensor.detach()
-    return detached.numpy() if isinstance(detached, rg.Tensor) else detached.numpy(force=True)
+    return detached.cpu().numpy() if isinstance(detached, rg.Tensor) else detached.numpy(force=True)
 
 
 def outputs_of(result: Any) -> list[Any]:
