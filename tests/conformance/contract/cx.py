@@ -430,8 +430,7 @@ def what_shares_a_version(T: Any, log: Log) -> Any:
 
 @program("CX-14", "CX-09")
 def data_that_were_exchanged(T: Any, log: Log) -> Any:
-    """A tensor whose `.data` is exchanged after it was saved: nodes see what it is now, and its memory is the
-    other's."""
+    """nodes that miss that the `.data` of what they saved was exchanged, or its memory not being the other's."""
     results = []
     cls = saver(T, saved_input)
     for use in (lambda t: t * t, lambda t: cls.apply(t), lambda t: t.exp()):
