@@ -220,12 +220,13 @@ _opened: OrderedDict[str, Runtime] = OrderedDict()
 
 
 def _array(tensor: Tensor) -> Array:
-    array: Any = tensor.read()
-    if not isinstance(array, np.ndarray):
+    found: Any = tensor.read()
+    if not isinstance(found, np.ndarray):
         raise AutogradError(
-            f"code of another framework runs on the CPU here, and an argument is a {type(array).__name__} of another "
+            f"code of another framework runs on the CPU here, and an argument is a {type(found).__name__} of another "
             "device: give it tensor.cpu()"
         )
+    array = cast("Array", found)
     return array if all(array.strides) or not array.size else array.copy(order="C")  # frameworks take no expansions
 
 
