@@ -93,7 +93,7 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         out = kernel(*datas, *params)
     except MISUSE as error:
         raise explained(op, params, datas, error) from None
-    return _made(here, op, operands, params, datas, out if type(out) is _ARRAY else settled(out), needed)
+    return _made(here, op, operands, params, datas, out if type(out) is _ARRAY else np.asarray(out), needed)
 
 
 def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
@@ -126,7 +126,7 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
     except MISUSE as error:
         raise explained(op, (), (data,) if other is _ABSENT else (data, beside), error) from None
     if type(out) is not _ARRAY:
-        out = settled(out)
+        out = np.asarray(out)
     if needed and here.grad:
         if other is _ABSENT:
             return _made(here, op, (operand,), (), (data,), out, True)

@@ -23,6 +23,10 @@ PUBLIC = "cumsum logsumexp mean norm prod std sum var".split()
 
 _add, _multiply, _maximum = reduction(np.add, "sum"), reduction(np.multiply, "prod"), reduction(np.maximum, "max")
 
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+_on_host: Any = np.add.reduce
+"""What `_add` does for arrays of the host: sums and means are too common to ask for it by another call."""
+
 Dims = int | Sequence[int] | None
 
 
@@ -72,9 +76,10 @@ def _counting(dtype: Any) -> Any:
 
 
 def _sum(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    add = _on_host if type(a) is _ARRAY else _add
     if a.dtype.kind in "iub":
-        return _add(a, axes, np.int64, None, keepdim)
-    return _add(dense(a), axes, None, None, keepdim)
+        return add(a, axes, np.int64, None, keepdim)
+    return add(dense(a), axes, None, None, keepdim)
 
 
 def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -84,7 +89,8 @@ def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
 def _mean(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
-    return _add(dense(a), axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes))
+    add = _on_host if type(a) is _ARRAY else _add
+    return add(dense(a), axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes))
 
 
 def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:

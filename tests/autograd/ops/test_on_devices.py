@@ -34,6 +34,7 @@ _INDEX = "indices or values are given as lists or arrays of the host"
 MOVED = {
     "combinations": "the places chosen, which Python's itertools lists",
     "one_hot": "how many classes there are is read from the tensor",
+    "quantile": "the case makes a tensor of the ranks, which are a list",
     **dict.fromkeys(("is_complex", "isclose", "answers"), _READ),
     **dict.fromkeys(("[list]", "[array]", "[empty]", "put "), _INDEX),
 }
