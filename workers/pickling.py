@@ -193,6 +193,8 @@ class CodePickler(_Pickler):
         return len(self.classes) - 1
 
     def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
+        if imports_alike(str(function.__globals__.get("__name__"))):
+            return  # what a library wrapped around the user's code, as `dataclass` does: its captures are its own
         for name, value in slots["__globals__"].items():
             if isinstance(value, MUTABLE):
                 self.mutable.append((function, name))

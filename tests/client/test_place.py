@@ -23,18 +23,25 @@ def test_pinned_nodes_run_on_the_worker_asked_for() -> None:
         assert [segment.worker for segment in session.last_run.plan.segments] == [1, 0]
 
 
-def test_a_worker_that_does_not_exist_is_refused_when_submitted() -> None:
-    with rg.Session(workers=1):
-        with rg.place(worker=5):
-            y = rg.tensor([1.0]) * 2.0
-        with pytest.raises(PlanError, match="5"):
-            y.numpy()
+@pytest.mark.parametrize(("workers", "have"), [(1, "one worker, number 0"), (2, "workers 0 to 1")])
+def test_a_worker_that_does_not_exist_is_refused(workers: int, have: str) -> None:
+    with rg.Session(workers=workers):
+        with pytest.raises(PlanError, match=rf"worker=5\): this session has {have}"), rg.place(worker=5):
+            pass
         assert (rg.tensor([1.0]) * 2.0).numpy().tolist() == [2.0]
 
 
-def test_a_pin_needs_a_session() -> None:
-    with pytest.raises(SessionError, match="needs a session"), rg.place(worker=0):
-        pass
+def test_a_program_with_pins_runs_eagerly_too() -> None:
+    with rg.place(worker=3):
+        assert (rg.tensor([1.0]) * 2.0).tolist() == [2.0]
+
+
+@pytest.mark.parametrize("worker", ["a", None, 1.0])
+def test_a_pin_is_a_number(worker: Any) -> None:
+    with pytest.raises(TypeError, match=f"takes the number of a worker, such as 0; got {worker!r}"):
+        rg.place(worker=worker).__enter__()
+    with pytest.raises(ValueError, match=r"numbered from 0; rg.place\(worker=-1\) names none"):
+        rg.place(worker=-1).__enter__()
 
 
 class Heavy(rg.autograd.Function):

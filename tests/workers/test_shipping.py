@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -351,6 +352,16 @@ def test_a_captured_container_warns_once_in_every_kind_of_session(in_process: bo
         ship(hook, in_process=in_process)
     assert caught[0].filename == __file__
     ship(hook, in_process=in_process)  # again: warnings are errors here
+
+
+@dataclass(frozen=True)
+class Settings:
+    factor: float = 2.0
+
+
+def test_what_a_library_wraps_around_a_class_is_no_capture_of_the_user_s():
+    settings = Settings()
+    assert ship(lambda grad: grad * settings.factor, in_process=False) is not None  # a warning would be an error here
 
 
 def test_a_captured_container_warns_also_beside_what_cannot_be_pickled():

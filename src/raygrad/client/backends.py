@@ -17,8 +17,8 @@ def open_executor(
         ValueError: an unknown address, or options that the backend does not take.
         BackendUnavailable: the backend's extra is not installed.
     """
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise ValueError(f"workers must be a number of at least 1, got {workers!r}")
     if address == "local":
         offers = options.pop("worker_options", None)
         if options:

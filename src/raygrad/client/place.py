@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from raygrad.errors import SessionError
+from raygrad.errors import PlanError
 
 from .demands import Pin
 from .session import ambient
@@ -13,18 +14,30 @@ from .session import ambient
 
 @contextmanager
 def place(*, worker: int) -> Generator[None, None, None]:
-    """Run what is recorded meanwhile on worker number `worker` of the ambient session.
+    """Run what is recorded meanwhile on worker number `worker` of the ambient session, from 0 up. Without a session
+    there is nothing to choose: what runs eagerly runs here.
 
     Raises:
-        SessionError: no session is ambient.
-        PlanError: (when submitted) the session has no such worker.
+        TypeError: `worker` is no integer.
+        ValueError: it is negative.
+        PlanError: the session has no such worker.
     """
+    try:
+        number = operator.index(worker)
+    except TypeError:
+        raise TypeError(f"rg.place(worker=...) takes the number of a worker, such as 0; got {worker!r}") from None
+    if number < 0:
+        raise ValueError(f"workers are numbered from 0; rg.place(worker={worker}) names none")
     session = ambient()
     if session is None:
-        raise SessionError("rg.place needs a session: use it inside `with rg.Session(...)`")
+        yield
+        return
+    if number >= session.workers:
+        have = "one worker, number 0" if session.workers == 1 else f"workers 0 to {session.workers - 1}"
+        raise PlanError(f"rg.place(worker={worker}): this session has {have}; ask for more with Session(workers=...)")
     recorder = session._recorder
     before = recorder.pin
-    recorder.pin = Pin(worker, before.device) if isinstance(before, Pin) else worker
+    recorder.pin = Pin(number, before.device) if isinstance(before, Pin) else number
     try:
         yield
     finally:
