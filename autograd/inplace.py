@@ -24,16 +24,19 @@ from .modes import state
 from .node import Node, OpNode
 from .overlap import check_partial
 from .placed import DeviceOpNode, OnDevice
+from .places import Placed
 from .recording import Data, Pending, Recorder, settled
 from .strides import note_strides
 from .versions import bump, note_exchanged
 from .views import (
     RETURNED,
     UNKNOWN,
+    Recipe,
     again,
     check_rebase,
     check_sure,
     is_lost,
+    is_sure,
     made_by,
     memory,
     node_of,
@@ -397,6 +400,11 @@ def _warn_of_hooks(view: Tensor) -> None:
         )
 
 
+def _is_functions(recipe: Recipe) -> bool:
+    """Tell whether a Function made a view on a worker, and may have copied: who changes its memory need not care."""
+    return recipe[0] is UNKNOWN or type(recipe[0]) is Placed
+
+
 def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
     root = changed if changed._base is None else changed._base
@@ -410,7 +418,7 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
         related = flows and view._base is root and maker is None
         if recorder is None and not related:
             continue
-        if recorder is not None and (recipe[0] is UNKNOWN or is_lost(parent)):
+        if recorder is not None and (is_lost(parent) or (_is_functions(recipe) and not is_sure(view))):
             _rebind(recorder, changed, view, stale(view, lost=True))
             continue
         if not recipe[5]:

@@ -18,9 +18,10 @@ from .devices.sums import write_into
 from .inheriting import inherit, owns_grad
 from .inplace import changed_by_function
 from .modes import state
+from .places import Placed, place_of
 from .tensor import Tensor
 from .versions import watch
-from .views import FUNCTION, NO_GRAD, SEVERAL, remember_output
+from .views import FUNCTION, NO_GRAD, SEVERAL, remember_output, remember_view_of
 
 if TYPE_CHECKING:
     from .context import FunctionNode
@@ -86,6 +87,8 @@ def wrap_outputs(node: FunctionNode, raw: Any, args: Args, given: Args, separate
             continue
         twin = next((results[j] for j in range(number) if outputs[j] is output), None)
         if twin is None:
+            if output._base is not None:
+                output = _in_memory_of(given, output, args)
             twin = _fresh(node, output, number, flows, several)
         elif twin.grad_fn is not None:
             twin.output_nr = number  # one new tensor in two slots is one object, known by the last (OU-08)
@@ -155,6 +158,22 @@ def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, sev
     if flows:
         _place(alias, node, number)
     return alias
+
+
+def _in_memory_of(given: Args, output: Tensor, args: Args) -> Tensor:
+    """Return a view that forward made of a dense copy of an argument (H1) as the same view of the argument itself, if
+    PyTorch, which copies nothing, has a view there."""
+    for source, copy in zip(given, args, strict=True):
+        if copy is output._base and copy is not source:
+            place = place_of(output._data, copy._data)
+            data = None if place is None else Placed(place, output.shape).over(source._data)
+            if data is not None:
+                output = output.alias()
+                output._data = data
+                output._base = source if source._base is None else source._base
+                remember_view_of(output, source, place, sure=True)
+            break
+    return output
 
 
 def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, flows: bool, outputs: int) -> Tensor:

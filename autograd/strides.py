@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from .batched import Batched
+from .places import Placed
 from .recording import Pending
 from .views import UNKNOWN, memory, parent_of, views_of
 
@@ -35,6 +36,8 @@ def strides_of(tensor: Tensor, *, wait: bool = False) -> Strides | None:
     strides = None if recipe[0] is UNKNOWN else strides_of(parent, wait=wait)
     if strides is None:
         return None
+    if type(recipe[0]) is Placed:
+        return recipe[0].strides_in(parent.shape, strides, parent.dtype.itemsize)
     like = as_strided(np.empty(1, parent.dtype), parent.shape, strides)  # of which no element is looked at
     if recipe[0].name == "reshape":
         return _viewed(like, tensor.shape)

@@ -55,16 +55,15 @@ def in_place(tensor: Tensor, compute: Callable[[Any], Any]) -> Any:
 def begin(level: Level, changed: Tensor) -> None:
     """Give a tensor without a tangent, and the base and the views that share its memory, tangents of zero."""
     from . import ops
-    from .dispatch import call
-    from .views import parent_of, views_of
+    from .views import UNKNOWN, again, parent_of, views_of
 
     root = changed if changed._base is None else changed._base
     zeros = ops.zeros_as(root)
     level.carry(root, ops.clone(zeros.detach()))
     for view in views_of(root):
         recipe, parent = view._recipe, parent_of(view)
-        if recipe is None or recipe[0] is None or parent is None or level.of(view) is not None:
+        if recipe is None or recipe[0] in (None, UNKNOWN) or parent is None or level.of(view) is not None:
             continue  # an alias without history has no tangent; a dual has its own
         above = level.of(parent)
         if above is not None and view._base is root:
-            level.carry(view, call(recipe[0], (above, *recipe[3]), recipe[4]))
+            level.carry(view, again(view, above))

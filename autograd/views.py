@@ -18,10 +18,12 @@ from raygrad.errors import AutogradError
 
 from .devices.serving import is_elsewhere
 from .modes import state
+from .places import Placed
 from .versions import add_view, watch
 
 if TYPE_CHECKING:
     from .node import Node
+    from .places import Place
     from .registry import Op
     from .tensor import Tensor
 
@@ -32,10 +34,10 @@ RETURNED = (FUNCTION, SEVERAL)
 """Of these, the ones that a change of their memory makes stale."""
 
 
-Recipe = tuple["Op | None", Any, Any, Sequence[Any], tuple[Any, ...], bool]
+Recipe = tuple["Op | Placed | None", Any, Any, Sequence[Any], tuple[Any, ...], bool]
 """How a tensor that shares another's memory was made; a plain tuple, since each slice makes one:
 
-- the view op; None for an alias without history,
+- the view op; None for an alias without history; `Placed` for what a Function made,
 - what it was made from, and whose memory that is, through all views in between,
 - the other operands and the parameters of the op,
 - whether the memory is shared for certain: of a pending value nobody here can tell if `reshape` copies it.
@@ -141,13 +143,15 @@ class _Unknown:
 
 
 UNKNOWN: Any = _Unknown()
-"""In the place of a recipe's op: a Function made the view of its argument on a worker, and nobody here can do that."""
+"""In the place of a recipe's op: a Function made the view of its argument on a worker, where it lies by no rule."""
 
 
-def remember_view_of(view: Tensor, source: Tensor) -> None:
-    """Note that `view` is one that a Function's forward made of `source` on a worker."""
+def remember_view_of(view: Tensor, source: Tensor, place: Place | None, *, sure: bool = False) -> None:
+    """Note that `view` is one that a Function's forward made of `source`, by which place in it, and whether
+    it shares its memory for certain."""
     above = source._recipe
-    _enter(view, (UNKNOWN, source, source if above is None else above[2], (), (), False))
+    op: Any = UNKNOWN if place is None else Placed(place, view.shape)
+    _enter(view, (op, source, source if above is None else above[2], (), (), sure))
 
 
 class Stale:
@@ -351,6 +355,8 @@ def again(view: Tensor, parent: Tensor) -> Tensor:
 
     assert view._recipe is not None
     op, _, _, rest, params, _ = view._recipe
+    if type(op) is Placed:
+        return op.again(parent)
     return parent.alias() if op is None else call(op, (parent, *rest), params)
 
 
@@ -366,6 +372,8 @@ def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
         return value
     if not sure:
         check_sure(view)
+    if type(op) is Placed:
+        return op.written(parent, value)
     writer = _WRITERS.get(op.name)
     if writer is None:
         raise AutogradError(
@@ -375,19 +383,33 @@ def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
     return writer(parent, value, rest, params)
 
 
+def is_sure(view: Tensor) -> bool:
+    """Tell whether a view shares the memory of its parent for certain; waits for its value, if that tells."""
+    from .strides import reshapes_to_view, strides_of
+
+    assert view._recipe is not None
+    op, parent = view._recipe[:2]
+    if view._recipe[5]:
+        return True
+    if op is None or op is UNKNOWN:
+        return False
+    shares = strides_of(view, wait=True) if type(op) is Placed else reshapes_to_view(parent, view.shape, wait=True)
+    if shares is None or shares is False:
+        return False
+    view._recipe = (*view._recipe[:5], True)
+    return True
+
+
 def check_sure(view: Tensor) -> None:
     """Check that a view shares the memory that is being changed in place; waits for its value, if that tells.
 
     Raises:
         AutogradError: it may be a copy.
     """
-    from .strides import reshapes_to_view
-
     assert view._recipe is not None
-    op, parent = view._recipe[:2]
-    if op is not None and op is not UNKNOWN and reshapes_to_view(parent, view.shape, wait=True):
-        view._recipe = (*view._recipe[:5], True)
+    if is_sure(view):
         return
+    op = view._recipe[0]
     raise AutogradError(
         f"in a session it is not known whether a result of '{'detach' if op is None else op.name}' (shape "
         f"{list(view.shape)}) shares the memory that is being changed in place: clone it, let it go before the change, "

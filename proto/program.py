@@ -102,9 +102,9 @@ class Learned(NamedTuple):
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     outputs: tuple[tuple[str, Any], ...]
-    """Per output: ("array", (shape, dtype, differentiable, an earlier output that is the same tensor or -1, layout))
-    or ("object", None), or ("fixed", a pickled object that every run returns); then ("tuple", 1 if forward returned a
-    tuple) and ("saves", 1 if it saved tensors)."""
+    """Per output: ("array", (shape, dtype, differentiable, an earlier output that is the same tensor or -1, where it
+    comes from, layout)), or ("object", None), or ("fixed", a pickled object that every run returns); then ("tuple",
+    1 if forward returned a tuple) and ("saves", 1 if it saved tensors)."""
     saved_inputs: tuple[int, ...]
     saved_outputs: tuple[int, ...]
 

@@ -16,6 +16,7 @@ from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_forward
 from raygrad.autograd.hooked import packing
 from raygrad.autograd.layout import dense
 from raygrad.autograd.outputs import is_among, is_captured
+from raygrad.autograd.places import place_of
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
@@ -257,7 +258,8 @@ def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any],
 
 
 SAME, DIRTY, VIEW = "same", "dirty", "view"
-"""What an output is to an argument, whose position follows: itself unchanged, itself changed in place, a view of it."""
+"""What an output is to an argument, whose position follows: itself unchanged, itself changed in place, a view of it,
+whose place in it comes next, () if there is none."""
 
 CAPTURED: Final = "captured"
 """The output is a tensor that requires grad and that the Function captured (OU-27)."""
@@ -274,7 +276,9 @@ def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> tuple
     base = output._base
     if base is None:
         return ()
-    return (VIEW, next((position for position, arg in enumerate(args) if arg is base), -1))
+    position = next((position for position, arg in enumerate(args) if arg is base), -1)
+    place = None if position < 0 else place_of(output._data, args[position]._data)
+    return (VIEW, position, () if place is None else tuple(place))
 
 
 def learned(

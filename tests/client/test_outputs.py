@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.errors import GraphError
 
 
 class Scale(rg.autograd.Function):
@@ -87,13 +88,41 @@ def test_a_function_with_writable_inputs_is_given_copies(session: Any) -> None:
     assert x.numpy().tolist() == [3.0, 1.0, 2.0]
 
 
-def test_ou_12_the_value_of_a_view_whose_base_was_changed_is_not_made_up(session: Any) -> None:
+def test_ou_12_a_view_shows_what_its_base_was_changed_to(session: Any) -> None:
     base = rg.tensor(np.arange(3.0)) * 1.0
     view = Tail.apply(base)
     assert view.numpy().tolist() == [1.0, 2.0]
     base.add_(1.0)
+    assert view.numpy().tolist() == [2.0, 3.0]
+    view.mul_(2.0)
+    assert base.numpy().tolist() == [1.0, 4.0, 6.0]
+
+
+def test_ou_12_the_value_of_a_view_that_lies_by_no_rule_is_not_made_up(session: Any) -> None:
+    class Bits(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            view = x[:1]
+            view._data = view._data.view(np.int64)
+            return view
+
+    base = rg.tensor(np.arange(3.0)) * 1.0
+    view = Bits.apply(base)
+    base.add_(1.0)
     with pytest.raises(RuntimeError, match="its base or another view of its base has been modified"):
         view.numpy()
+
+
+def test_ou_12_a_view_that_lies_elsewhere_in_a_later_run_is_told(session: Any) -> None:
+    class Chosen(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            first = int(x[0].item())
+            return x[first : first + 1]
+
+    Chosen.apply(rg.tensor(np.array([1.0, 2.0, 3.0])))
+    with pytest.raises(GraphError, match="Chosen behaved differently from its first run"):
+        Chosen.apply(rg.tensor(np.array([2.0, 3.0, 4.0]))).numpy()
 
 
 def test_a_failed_run_gives_a_dirty_input_its_old_value_back(session: Any) -> None:

@@ -137,12 +137,6 @@ PASSED = set(PASSING)
 
 IN_SESSION: tuple[Exclusion, ...] = (
     Exclusion(
-        id="OU-12",
-        why="what a view that a Function made has become after a change of its memory is not known: it cannot be read, "
-        "also where no gradient flows",
-        applies=_fact("what a Function made a view of changed"),
-    ),
-    Exclusion(
         id="CX-14",
         why="a node that saved both an input and what a Function returned of it as it is does not tell which of the "
         "two has its `.data` exchanged",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .aliasing import CHANGING, VIEWING
+from .aliasing import CHANGING
 from .functions import make_functions
 from .programs import Program, Step, values
 
@@ -175,8 +175,6 @@ class Machine:
         self.gradients: set[int] = set()
         self.lent: set[int] = set()
         """The memory of gradients that are views."""
-        self.viewed: set[int] = set()
-        """The memory of views that Functions made."""
         self.changed: set[int] = set()
         """The memory of what was changed in place."""
         self.parts: set[int] = set()
@@ -329,8 +327,6 @@ class Machine:
         whole = tensor if tensor._base is None else tensor._base
         if whole.retains_grad and whole.output_nr:
             self.facts.add("a later output that retains its gradient changed")
-        if _memory(tensor) in self.viewed:
-            self.facts.add("what a Function made a view of changed")
         if self.T.__name__ == "torch" and tensor.numel():
             if 0 in [step for step, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1]:
                 self.facts.add("an expanded tensor changed")
@@ -353,8 +349,6 @@ class Machine:
         self.passed.update(id(self[t]) for t in ts if not _is_leaf(self[t]))
         if name in CHANGING:
             self._note_change(self[ts[0]])
-        if name in VIEWING:
-            self.viewed.add(_memory(self[ts[0]]))
         return self.functions[name](*[self[t] for t in ts])
 
     def do_hook(self, kind: str, t: int) -> None:

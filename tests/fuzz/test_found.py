@@ -264,6 +264,45 @@ FOUND: dict[str, Program] = {
             ("backward", (2,), {}),
         ),
     ),
+    "a_view_that_a_function_returned_follows_its_memory": Program(
+        (Leaf((2, 3), "float64", False, 7),),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("apply", "sliced", (1,)),
+            ("inplace", "mul_", 1, (2.0,)),
+            ("inplace", "neg_", 2, ()),
+            ("binary", "mul", 2, ("number", 3.0)),
+        ),
+    ),
+    "a_view_that_a_function_returned_of_what_requires_grad_follows_its_memory": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("apply", "turned", (1,)),
+            ("no_grad", (("inplace", "mul_", 2, (2.0,)), ("inplace", "neg_", 1, ()))),
+            ("no_grad", (("binary", "mul", 2, ("number", 3.0)),)),
+        ),
+    ),
+    "a_view_of_an_argument_with_gaps_follows_its_memory": Program(
+        (Leaf((2, 3), "float64", False, 7),),
+        (
+            ("view", "transpose", 0, (0, -1)),
+            ("apply", "sliced", (1,)),
+            ("apply", "sliced", (2,)),
+            ("inplace", "mul_", 0, (2.0,)),
+            ("inplace", "neg_", 3, ()),
+        ),
+    ),
+    "an_empty_view_that_a_function_returned_may_be_changed": Program(
+        (Leaf((1, 3), "float64", False, 7),),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("apply", "sliced", (1,)),
+            ("apply", "sliced", (2,)),
+            ("inplace", "neg_", 1, ()),
+            ("inplace", "neg_", 2, ()),
+        ),
+    ),
     "what_was_returned_without_recording_shares_its_memory": Program(
         (Leaf((2, 3), "float64", False, 17),),
         (("no_grad", (("apply", "passing", (0,)), ("inplace", "square_", 1, ()))),),

@@ -5,7 +5,7 @@ Rules of this file: plain facts and how they are read off a record; who waits fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,7 +45,8 @@ class Known(NamedTuple):
     pickles: bool = True
     """Whether its context can leave its worker (H10)."""
     origins: tuple[tuple[Any, ...], ...] = ()
-    """Per output, () if forward made it, else what it is to which argument (DR-01): see `workers.functions`."""
+    """Per output, () if forward made it, else what it is to which argument (DR-01), and a view's place there (OU-12):
+    see `workers.functions`."""
     bumps: Mapping[int, int] = MappingProxyType({})
     """Per argument that is changed in place, by how much its version moves."""
     unchecked: frozenset[tuple[int, bool]] = frozenset()
@@ -101,6 +102,14 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
     return made._replace(fixed=fixed) if fixed else made
 
 
+def _origin(told: Sequence[Any]) -> tuple[Any, ...]:
+    """Return where an output comes from, as a worker tells it, of tuples only."""
+    if len(told) < 3 or not told[2]:
+        return (*told[:2], ()) if len(told) == 3 else tuple(told)
+    order, parts, offset, strides = told[2]
+    return (*told[:2], (tuple(order), int(parts), int(offset), tuple(strides)))
+
+
 def shown(recorder: SessionRecorder, learned: Learned) -> Known:
     """Return what a run of a Function showed, from its record."""
     described = [entry for entry in learned.outputs if entry[0] in ("array", "object", "fixed")]
@@ -119,7 +128,7 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
             shape, dtype, differentiable, twin, origin, layout = body
             layout = None if layout is None else (tuple(layout[0]), tuple(layout[1]))
             entries.append(recorder.entry(spec_of_array(tuple(shape), dtype, layout)))
-            kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin), tuple(origin)))
+            kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin), _origin(origin)))
     expected = (
         tuple(kinds),
         tuple(learned.saved_inputs),

@@ -14,6 +14,7 @@ from raygrad.autograd.inheriting import inherit
 from raygrad.autograd.inplace import changed_by_function
 from raygrad.autograd.modes import state
 from raygrad.autograd.outputs import warn_of_captured
+from raygrad.autograd.places import Place
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import FUNCTION, NO_GRAD, SEVERAL, remember_output, remember_view_of
@@ -73,7 +74,7 @@ def wrap_outputs(
     results: list[Any] = []
     for number, (value, entry) in enumerate(zip(values, known.outputs, strict=True)):
         flows = node is not None and known.differentiable[number]
-        kind, position = known.origins[number] or ("", -1)
+        kind, position, *place = known.origins[number] or ("", -1)
         if number in known.fixed:
             results.append(known.fixed[number])
         elif entry.spec.kind == KIND_OBJECT:
@@ -101,7 +102,7 @@ def wrap_outputs(
                 source = args[position] if position >= 0 else None
                 if source is not None:
                     made._counter = source.counter()
-                    remember_view_of(made, source)
+                    remember_view_of(made, source, Place(*place[0]) if place and place[0] else None)
                 _is_view(made, made if source is None else source, several)
             results.append(_placed(made, node if flows else None, number))
             if kind and not flows and made._base is not None:

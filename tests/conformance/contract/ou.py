@@ -6,6 +6,8 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..programs.registry import Log, constant, leaf, program, raises
 from .making import function, is_function
 
@@ -321,6 +323,69 @@ def returned_views_whose_memory_was_changed(T: Any, log: Log) -> Any:
     with raises(RuntimeError, stale):
         _ = y * 2
     return values
+
+
+@program("OU-12")
+def what_returned_views_have_become(T: Any, log: Log) -> Any:
+    """The value of a view that a Function made, after a change of its memory where no gradient flows."""
+    forwards = (
+        lambda ctx, x: x[1:, ::2],
+        lambda ctx, x: x.transpose(0, 1),
+        lambda ctx, x: x.reshape(6, 2),
+        lambda ctx, x: x[2].expand(3, 4),
+        lambda ctx, x: x.diagonal(),
+        lambda ctx, x: x[1, 2],
+        lambda ctx, x: x[:0],
+    )
+    values = []
+    for number, forward in enumerate(forwards):
+        cls = function(T, forward, lambda ctx, g: None)
+        for requires_grad in (False, True):
+            whole = T.tensor(np.arange(12.0).reshape(3, 4), requires_grad=requires_grad)
+            base = whole * 1.0
+            y = cls.apply(base)
+            below = y[..., :1] if y.ndim else y.reshape(1)
+            with T.no_grad():
+                base.mul_(2.0)
+                base[1].add_(1.0)
+                values += [y * 1.0, below * 1.0]
+                if number != 3:  # what is expanded is read-only
+                    y.sub_(3.0)
+                    below.zero_()
+                values += [base.detach(), y.detach(), below + 0.0]
+            if requires_grad:
+                with raises(RuntimeError, "its base or another view of its base"):
+                    _ = y + 1.0
+    return values
+
+
+@program("OU-12")
+def what_views_of_views_have_become(T: Any, log: Log) -> Any:
+    """A view that a Function made of a part of a tensor, or of what another returned, after a change of the whole."""
+    tail = function(T, lambda ctx, x: x[1:], lambda ctx, g: None)
+    turned = function(T, lambda ctx, x: x.transpose(0, -1), lambda ctx, g: None)
+    values = []
+    for part in (lambda x: x, lambda x: x[1:], lambda x: x.transpose(0, 1), lambda x: x[:, 1:3], lambda x: x.detach()):
+        x = T.tensor(np.arange(12.0).reshape(3, 4))
+        y = turned.apply(tail.apply(part(x)))
+        z = y.reshape(y.shape)
+        x.add_(1.0)
+        values += [y * 1.0, z * 1.0]
+        y.mul_(2.0)
+        values += [x.detach(), y.detach(), z.detach()]
+    return values
+
+
+@program("OU-12")
+def what_parts_of_complex_numbers_have_become(T: Any, log: Log) -> Any:
+    """The imaginary part that a Function returned, after a change of the numbers."""
+    imag = function(T, lambda ctx, x: x.imag, lambda ctx, g: None)
+    x = T.tensor(np.arange(3.0) + 2j)
+    y = imag.apply(x)
+    x.mul_(2.0)
+    values = [y * 1.0]
+    y.sub_(1.0)
+    return [*values, x, y]
 
 
 @program("OU-13")
