@@ -230,7 +230,7 @@ class Operators:
         return ops.neg(self)
 
     def __pos__(self) -> Tensor:
-        return ops.add(self, 0)
+        return ops.positive(self)
 
     def __abs__(self) -> Tensor:
         return ops.abs(self)

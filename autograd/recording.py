@@ -196,6 +196,10 @@ class Recorder(ABC):
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
         """Wait for a value; None when it proves undefined. A sync point."""
 
+    def may_wait(self) -> bool:
+        """Tell whether a value may be waited for here."""
+        return True
+
     def is_defined(self, value: Pending) -> bool:
         """Tell whether a gradient of which only running tells is defined (H5). A sync point."""
         return self.read(value) is not None

@@ -71,6 +71,20 @@ def reshapes_to_view(tensor: Tensor, shape: tuple[int, ...], *, wait: bool = Fal
     return _viewed(as_strided(np.empty(1, tensor.dtype), tensor.shape, strides), shape) is not None
 
 
+def is_contiguous(tensor: Tensor) -> bool:
+    """Tell whether a tensor is dense in C order: a value is waited for, if only its kernel knows. Where that may not
+    be, while a compiled function is recorded, it counts as if it was not."""
+    strides = strides_of(tensor)
+    if strides is None:
+        data = memory(tensor._data)
+        if type(data) is not Pending or not data.record.recorder.may_wait():
+            return False
+        strides = strides_of(tensor, wait=True)
+    if strides is None:
+        return False
+    return as_strided(np.empty(1, tensor.dtype), tensor.shape, strides).flags.c_contiguous
+
+
 def _viewed(like: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Strides | None:
     try:
         return like.reshape(shape, copy=False).strides

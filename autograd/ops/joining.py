@@ -12,7 +12,7 @@ from raygrad.errors import AutogradError, DtypeError, ShapeError
 from ..dispatch import call
 from ..views import several
 from .define import axis_of, define, sizes_of
-from .shape import expand, reshape, unsqueeze
+from .shape import dense_copy, expand, reshape, unsqueeze
 
 PUBLIC = """
     cat chunk concat concatenate hstack narrow repeat repeat_interleave select split stack tile unbind vstack
@@ -233,7 +233,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
     spread = [extent for pair in zip([1] * len(shape), shape, strict=True) for extent in pair]
     wide = [extent for pair in zip(counts, shape, strict=True) for extent in pair]
     total = [count * extent for count, extent in zip(counts, shape, strict=True)]
-    return reshape(expand(reshape(input, spread), wide), total)
+    return _copied(reshape(expand(reshape(input, spread), wide), total))
 
 
 def repeat_interleave(input: Any, repeats: int, dim: int | None = None) -> Any:
@@ -243,4 +243,9 @@ def repeat_interleave(input: Any, repeats: int, dim: int | None = None) -> Any:
     axis = axis_of(dim, input.ndim)
     shape = tuple(input.shape)
     wide = expand(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
-    return reshape(wide, (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]))
+    return _copied(reshape(wide, (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :])))
+
+
+def _copied(repeated: Any) -> Any:
+    """Return what was repeated, or a copy if it is a view: where nothing is repeated, or only what has one element."""
+    return repeated if getattr(repeated, "_base", None) is None else dense_copy(repeated)

@@ -12,6 +12,8 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ..devices.serving import is_elsewhere
 from ..dispatch import call
+from ..strides import is_contiguous
+from ..tensor import Tensor
 from .define import Shape, axes_of, axis_of, broadcast_shape, define, infer_same
 
 PUBLIC = """
@@ -359,9 +361,17 @@ def clone(input: Any) -> Any:
 def contiguous(input: Any) -> Any:
     """Return `input` dense in C order: itself if it is so already."""
     data = getattr(input, "_data", input)
-    if isinstance(data, np.ndarray) and data.flags.c_contiguous:
+    if isinstance(data, np.ndarray):
+        if data.flags.c_contiguous:
+            return input
+    elif isinstance(input, Tensor) and is_contiguous(input):
         return input
     return call(_CONTIGUOUS, (input,))
+
+
+def dense_copy(input: Any) -> Any:
+    """Return a copy that is dense in C order."""
+    return clone(call(_CONTIGUOUS, (input,)))
 
 
 def flip(input: Any, dims: int | Sequence[int]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.strides import reshapes_to_view, strides_of
+from raygrad.autograd.strides import is_contiguous, reshapes_to_view, strides_of
 
 VIEWS = {
     "itself": lambda x: x,
@@ -62,3 +62,14 @@ def test_a_change_leaves_the_strides():
         flat = x.reshape(-1)
         flat.add_(1.0)
         assert x.tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_is_contiguous_is_told_as_of_an_array(name):
+    expected = VIEWS[name](matrix() * 2).numpy().flags.c_contiguous
+    with rg.Session():
+        assert is_contiguous(VIEWS[name](matrix() * 2)) is expected
+        x = matrix()
+        unknown = x @ x.t()
+        assert is_contiguous(unknown)
+        assert not is_contiguous(unknown.t())

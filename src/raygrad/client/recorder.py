@@ -485,6 +485,9 @@ class SessionRecorder(Recorder):
             layout = tuple(range(value.ndim)), ()
         return None if layout is None else strides_of(value.shape, layout[0], layout[1], value.dtype.itemsize)
 
+    def may_wait(self) -> bool:
+        return self.trace is None
+
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
         if self.trace is not None:
             self.trace.refuse_read(value)

@@ -189,3 +189,44 @@ def softmax_over_a_transposed_operand(T: Any, log: Log) -> Any:
     z = y.T.softmax(0) * y.T.log_softmax(1)
     z.sum(0).sum().backward()
     return [z, x.grad, w.grad]
+
+
+@program("H1", "CX-14")
+def contiguous_is_the_tensor_itself(T: Any, log: Log) -> Any:
+    """A copy in a session where eagerly the tensor is returned, or the other way round."""
+    x = leaf(T, 3, 3)
+    results: list[Any] = []
+    for make in (lambda: x * 2, lambda: x @ x.t(), lambda: (x * 2).t(), lambda: (x @ x.t()).t(), lambda: (x * 2)[1]):
+        y = make()
+        z = y.contiguous()
+        same = z is y
+        z.add_(1)
+        x.grad = None
+        (y * z).sum().backward()
+        results += [same, y, z, x.grad]
+    y = x * 2
+    return [*results, +y is y]
+
+
+@program("H1", "CX-14")
+def repeated_tensors_are_copies(T: Any, log: Log) -> Any:
+    """A view where nothing is repeated, or only what has one element."""
+    x, row = leaf(T, 2, 3), leaf(T, 1, 3, seed=1)
+    results: list[Any] = []
+    for source, repeat in (
+        (x, lambda y: y.repeat(1, 1)),
+        (x, lambda y: y.tile((1,))),
+        (x, lambda y: y.repeat(2, 1, 1)),
+        (x, lambda y: y.t().repeat(1, 1)),
+        (x, lambda y: y.repeat_interleave(1, 0)),
+        (row, lambda y: y.repeat(3, 1)),
+        (row, lambda y: y.repeat_interleave(2, 0)),
+        (row, lambda y: y.expand(2, 3).repeat(2, 1)),
+    ):
+        y = source * 2
+        z = repeat(y)
+        z.add_(1)
+        source.grad = None
+        ((y * y).sum() + (z * z).sum()).backward()
+        results += [y, z, z.is_contiguous(), source.grad]
+    return results
