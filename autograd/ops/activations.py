@@ -81,7 +81,7 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
 
 def _softplus(a: Any, beta: float, threshold: float) -> Any:
     scaled = a * beta
-    return xp.where(scaled > threshold, a, xp.log1p(xp.exp(scaled)) / beta)
+    return xp.where(scaled > threshold, a, (xp.maximum(scaled, 0) + xp.log1p(xp.exp(-xp.abs(scaled)))) / beta)
 
 
 def _softplus_backward(ctx: Any, g: Any) -> Any:
@@ -105,7 +105,7 @@ def _elu(a: Any, alpha: float) -> Any:
 
 def _elu_backward(ctx: Any, g: Any) -> Any:
     a, alpha = ctx.saved_tensors
-    return where(a > 0, g, keep(g, a <= 0) * exp(a) * alpha), None
+    return where(a <= 0, g * exp(keep(a, a < 0)) * alpha, g), None  # at 0 the slope is the curve's, its change is not
 
 
 def _infer_first(params: tuple[Any, ...], a: Any, *numbers: Any) -> Any:

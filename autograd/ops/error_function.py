@@ -92,7 +92,7 @@ def _erfinv(a: Any) -> Any:
         wrong = xp.where(inside < 0.5, _erf_each(x) - inside, (1 - inside) - _erfc(x))
         step = wrong / (2 / math.sqrt(math.pi) * xp.exp(-x * x))
         x = x - step / (1 + x * step)
-    x = xp.where(size == 1, np.inf, xp.where(size > 1, np.nan, x))
+    x = xp.where(size < 1, x, xp.where(size == 1, np.inf, np.nan))
     return xp.copysign(x, y).astype(a.dtype)
 
 

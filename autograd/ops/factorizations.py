@@ -210,6 +210,7 @@ def _eigh_backward(ctx: Any, grads: Any) -> Any:
     inside = None
     if to_vectors is not None:
         turn = matmul(turned(vectors), to_vectors)
+        turn = (turn - turned(turn)) * 0.5  # what keeps orthonormal vectors so; with it the gradient is symmetric
         inside = turn / _differences(values, turn)
         inside = inside - diag_embed(diagonal(inside, 0, -2, -1))
     if to_values is not None:

@@ -9,14 +9,14 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from .. import dtypes
-from ..dispatch import call
+from ..dispatch import call, call_few
 from .activations import log_softmax
-from .arithmetic import sub
+from .arithmetic import clamp_min, infer_elementwise, sub
 from .compare import where
-from .define import define, space_of
+from .define import define, quiet, space_of, xp
 from .gathering import gather
 from .reduce import mean, sum
-from .unary import abs, square
+from .unary import abs, log, log1p, square
 
 PUBLIC = "cross_entropy l1_loss mse_loss nll_loss one_hot".split()
 
@@ -52,6 +52,45 @@ def _check_classes(target: Any, classes: int, ignored: int) -> None:
         wrong = data[((data < 0) | (data >= classes)) & (data != ignored)]
         if wrong.size:
             raise IndexError(f"Target {int(wrong.flat[0])} is out of bounds: there are {classes} classes.")
+
+
+def _binary(a: Any, target: Any) -> Any:
+    hit, miss = xp.maximum(xp.log(a), -100), xp.maximum(xp.log1p(-a), -100)
+    return (target - 1) * miss - target * hit
+
+
+def _binary_backward(ctx: Any, g: Any) -> Any:
+    """Divide by no variance below 1e-12, so that certain predictions have a gradient, too."""
+    a, target = ctx.saved_tensors
+    need_a, need_target = ctx.needs_input_grad
+    to_a = g * (a - target) / clamp_min((1 - a) * a, 1e-12) if need_a else None
+    return to_a, g * (log1p(-a) - log(a)) if need_target else None
+
+
+_BINARY = define(
+    "binary_losses",
+    ("a", "target"),
+    quiet(_binary),
+    infer_elementwise("binary_cross_entropy"),
+    _binary_backward,
+    promotes="float",
+)
+
+
+def binary_losses(input: Any, target: Any) -> Any:
+    """Return each element's cross entropy; probabilities that are at hand are checked.
+
+    Raises:
+        AutogradError: an element of `input` is not between 0 and 1.
+    """
+    data = input._data
+    if type(data) is np.ndarray and not ((data >= 0) & (data <= 1)).all():
+        wrong = data[~((data >= 0) & (data <= 1))].flat[0]
+        raise AutogradError(
+            f"all elements of input should be between 0 and 1, but one is {wrong}; give probabilities, or logits to "
+            "binary_cross_entropy_with_logits"
+        )
+    return call_few(_BINARY, input, target)
 
 
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:

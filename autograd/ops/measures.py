@@ -12,9 +12,9 @@ from raygrad.errors import AutogradError
 
 from .arithmetic import add, clamp_min, div, minimum, mul, sub
 from .compare import where
-from .losses import reduced
+from .losses import binary_losses, reduced
 from .pointwise import xlogy
-from .rectifiers import logsigmoid
+from .rectifiers import hardtanh, logsigmoid
 from .reduce import mean, norm, sum
 from .unary import abs, exp, log, log1p, neg, sqrt, square, zeros_as
 
@@ -43,16 +43,21 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
     default."""
     if beta < 0:
         raise AutogradError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
-    size = abs(sub(input, target))
-    return reduced(size if beta == 0 else where(size < beta, square(size) * (0.5 / beta), size - 0.5 * beta), reduction)
+    gaps = sub(input, target)
+    return reduced(abs(gaps) if beta == 0 else _bent(gaps, beta) / beta, reduction)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """Return half of the squared differences, beyond `delta` straight lines; averaged by default."""
     if delta <= 0:
         raise AutogradError(f"huber_loss does not support non-positive values for delta, got {delta}")
-    size = abs(sub(input, target))
-    return reduced(where(size < delta, square(size) * 0.5, (size - 0.5 * delta) * delta), reduction)
+    return reduced(_bent(sub(input, target), delta), reduction)
+
+
+def _bent(gaps: Any, width: float) -> Any:
+    """Return half of the squares up to `width`, beyond it the lines that go on from there."""
+    near = hardtanh(gaps, -width, width)
+    return mul(near, sub(gaps, near * 0.5))
 
 
 # ---- of probabilities ------------------------------------------------------------------------------------------------
@@ -70,9 +75,12 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
 
 
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
-    """Return the cross entropy of probabilities; logarithms below -100 count as that."""
-    hit, miss = clamp_min(log(input), -100.0), clamp_min(log1p(neg(input)), -100.0)
-    losses = sub(mul(sub(target, 1), miss), mul(target, hit))
+    """Return the cross entropy of probabilities; logarithms below -100 count as that.
+
+    Raises:
+        AutogradError: an element of `input` is not between 0 and 1.
+    """
+    losses = binary_losses(input, target)
     return reduced(losses if weight is None else mul(losses, weight), reduction)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from raygrad.errors import AutogradError, ShapeError
 
 from .activations import elu, leaky_relu, softmax, softplus
 from .arithmetic import div, mul
-from .compare import where
+from .compare import keep, where
 from .define import axis_of
 from .joining import split
 from .shape import reshape
-from .unary import abs, exp, log1p, neg, sigmoid, tanh, zeros_as
+from .unary import abs, neg, sigmoid, tanh, zeros_as
 
 PUBLIC = """
     celu glu hardshrink hardsigmoid hardswish hardtanh logsigmoid mish prelu relu6 rrelu selu softmin softshrink
@@ -22,9 +23,8 @@ PUBLIC = """
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Return `input` limited to [min_val, max_val]; its derivative at the limits is 0."""
-    inside = (input > min_val) & (input < max_val)
-    limits = where(input >= max_val, zeros_as(input) + max_val, zeros_as(input) + min_val)
-    return where(inside, input, limits)
+    raised = where(input <= min_val, zeros_as(input) + min_val, input)
+    return where(input >= max_val, zeros_as(input) + max_val, raised)
 
 
 def relu6(input: Any) -> Any:
@@ -34,12 +34,16 @@ def relu6(input: Any) -> Any:
 
 def hardsigmoid(input: Any) -> Any:
     """Return `input / 6 + 1 / 2` limited to [0, 1]."""
-    return hardtanh(input / 6 + 0.5, 0.0, 1.0)
+    limits = where(input >= 3, zeros_as(input) + 1, where(input <= -3, zeros_as(input), zeros_as(input) + math.nan))
+    return where((input > -3) & (input < 3), input / 6 + 0.5, limits)
 
 
 def hardswish(input: Any) -> Any:
     """Return 0 below -3, `input` above 3, `input * (input + 3) / 6` between."""
-    return where(input <= -3, zeros_as(input), where(input >= 3, input, input * (input + 3) / 6))
+    inside = (input > -3) & (input < 3)
+    middle = keep(input, inside)
+    nothing = input - input  # NaN at minus infinity, where PyTorch multiplies it by 0
+    return where(inside, middle * (middle + 3) / 6, where(input <= -3, nothing, input))
 
 
 def celu(input: Any, alpha: float = 1.0) -> Any:
@@ -74,7 +78,7 @@ def mish(input: Any) -> Any:
 
 def logsigmoid(input: Any) -> Any:
     """Return `log(sigmoid(input))`, without overflow."""
-    return where(input < 0, input, zeros_as(input)) - log1p(exp(neg(abs(input))))
+    return neg(softplus(neg(input), threshold=math.inf))
 
 
 def softmin(input: Any, dim: int, dtype: Any = None) -> Any:
@@ -86,7 +90,8 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """Return `input` brought `lambd` nearer to 0, and 0 where it is nearer already."""
     if lambd < 0:
         raise AutogradError(f"lambda must be greater or equal to 0, but found to be {lambd}")
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, zeros_as(input)))
+    moved = where(input > lambd, input - lambd, input + lambd)
+    return where((input >= -lambd) & (input <= lambd), zeros_as(input), moved)
 
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:

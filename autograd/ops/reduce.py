@@ -13,7 +13,7 @@ from raygrad.errors import AutogradError
 from .. import dtypes
 from ..dispatch import call
 from ..layout import dense
-from .compare import keep
+from .compare import keep, where
 from .define import Shape, axes_of, axis_of, conj, define, quiet, real_of, reduction, xp
 from .layouts import to_dtype
 from .shape import expand, flip, movedim, reshape
@@ -256,8 +256,7 @@ def _logsumexp(a: Any, axes: Shape | None, keepdim: bool) -> Any:
 
 def _logsumexp_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
-    finite = keep(out, out != -math.inf)
-    return restored(g, ctx) * exp(a - restored(finite, ctx))
+    return restored(g, ctx) * exp(a - restored(out, ctx))
 
 
 def _cumsum(a: Any, axis: int) -> Any:
@@ -343,4 +342,13 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype:
         return sum(to_dtype(input != 0, real_of(input.dtype)), dim, keepdim)
     if p == 1:
         return sum(magnitudes, dim, keepdim)
-    return sum(magnitudes**p, dim, keepdim) ** (1.0 / p)
+    if p < 0:
+        return sum(magnitudes**p, dim, keepdim) ** (1.0 / p)
+    powers = _power_from_zero(magnitudes, p) if p < 1 else magnitudes**p
+    return _power_from_zero(sum(powers, dim, keepdim), 1.0 / p)
+
+
+def _power_from_zero(base: Any, exponent: float) -> Any:
+    """Return a power, zero and with a derivative of zero where `base` is zero."""
+    some = base != 0
+    return keep(where(some, base, 1.0) ** exponent, some)

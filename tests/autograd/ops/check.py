@@ -322,6 +322,25 @@ def compare(case: Case, torch: Any) -> None:
                 np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-13)
 
 
+def compare_at(run: Callable[[Any, Any], Any], point: np.ndarray, torch: Any, *, order: int = 2) -> None:
+    """Values, gradients and (`order` 2) second derivatives against torch at one point, which may be a bend, infinite or
+    NaN; where no differences could tell."""
+    results: list[list[np.ndarray]] = []
+    for T in (torch, rg):
+        (x,) = leaves(T, [point])
+        value = run(T, x)
+        (slope,) = T.autograd.grad(value.sum(), x, create_graph=order > 1)
+        found = [array_of(value), array_of(slope)]
+        if order > 1:
+            along = T.tensor(np.linspace(1.0, 2.0, point.size).reshape(point.shape), dtype=slope.dtype)
+            # the product with zero is there for slopes that do not depend on the point
+            (bend,) = T.autograd.grad((slope * along).sum() + (T.nan_to_num(x, 0.0, 0.0, 0.0) * 0).sum(), x)
+            found.append(array_of(bend))
+        results.append(found)
+    for want, got in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-12)
+
+
 def functional(T: Any) -> Any:
     """Where `pad`, `softplus` and their kind live."""
     return T.nn.functional

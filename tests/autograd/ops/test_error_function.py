@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from .cases import FAMILIES
-from .check import Case, check, compare
+from .check import Case, check, compare, compare_at
 
 CASES = FAMILIES["error_function"]
 
@@ -22,3 +23,9 @@ def test_derivatives_shapes_dtypes_and_layouts(case: Case):
 def test_same_as_torch(case: Case):
     torch: Any = pytest.importorskip("torch")
     compare(case, torch)
+
+
+@pytest.mark.oracle
+def test_inverse_of_no_number_as_torch():
+    torch: Any = pytest.importorskip("torch")
+    compare_at(lambda T, x: T.erfinv(x), np.array([np.nan, 0.0, 0.5, -2.0]), torch, order=1)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from .cases import FAMILIES
-from .check import Case, check, compare
+from .check import Case, check, compare, compare_at
 
 CASES = FAMILIES["factorizations"]
 
@@ -22,3 +23,16 @@ def test_derivatives_shapes_dtypes_and_layouts(case: Case):
 def test_same_as_torch(case: Case):
     torch: Any = pytest.importorskip("torch")
     compare(case, torch)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("values", [True, False], ids=["values", "vectors"])
+def test_the_derivatives_of_symmetric_matrices_are_as_torch_has_them(values: bool):
+    torch: Any = pytest.importorskip("torch")
+
+    def run(T: Any, a: Any) -> Any:
+        if values:
+            return T.linalg.eigvalsh(a) ** 3
+        return T.linalg.eigh(a)[1].abs() * T.tensor([1.0, 2.0, 3.0], dtype=T.float64)
+
+    compare_at(run, np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]]), torch)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from .cases import FAMILIES
-from .check import Case, check, compare
+from .check import Case, check, compare, compare_at
 
 CASES = FAMILIES["reduce"]
 
@@ -22,3 +23,17 @@ def test_derivatives_shapes_dtypes_and_layouts(case: Case):
 def test_same_as_torch(case: Case):
     torch: Any = pytest.importorskip("torch")
     compare(case, torch)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3, 4])
+def test_norms_at_zero_as_torch(p: float):
+    torch: Any = pytest.importorskip("torch")
+    compare_at(lambda T, x: x.norm(p=p), np.zeros(3), torch, order=2 if p >= 2 else 1)
+    compare_at(lambda T, x: x.norm(p=p, dim=1), np.array([[0.0, 0.5], [1.0, -2.0], [0.0, 0.0]]), torch, order=1)
+
+
+@pytest.mark.oracle
+def test_logsumexp_of_nothing_but_minus_infinity_as_torch():
+    torch: Any = pytest.importorskip("torch")
+    compare_at(lambda T, x: x.logsumexp(1), np.array([[-np.inf, -np.inf], [0.0, -np.inf]]), torch, order=1)
