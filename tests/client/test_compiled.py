@@ -639,3 +639,40 @@ def test_reached_tensors_of_one_value_are_told_apart_where_they_are_not_any_more
     assert compiled(rg.tensor([1.0, 1.0])).item() == 5.0
     held["b"] = rg.tensor([10.0, 20.0]) * 1.0
     assert compiled(rg.tensor([1.0, 1.0])).item() == 50.0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x, x[:1]),
+        lambda x: (x, x.detach()),
+        lambda x: (x, x.view(2, 1).t()),
+        lambda x: (lambda y: (y, y[:1]))(x * 2),
+        lambda x: (lambda y: (y[1:], y.unsqueeze(0)))(x * 2),
+        lambda x: (lambda y: (y.detach(), y.detach()))(x * 2),
+    ],
+)
+@pytest.mark.parametrize("changed", [0, 1])
+def test_results_that_share_memory_do_so_at_each_call(session: Any, function: Callable[..., Any], changed: int) -> None:
+    def seen(call: Callable[..., Any]) -> Any:
+        x = rg.ones(2)
+        results = call(x)
+        results[changed].add_(5)
+        return [x.tolist(), *(result.tolist() for result in results)]
+
+    step = session.compile(function)
+    expected = seen(function)
+    assert [seen(step) for _ in range(3)] == [expected] * 3
+    assert step.reason.startswith("a result shares memory")
+
+
+def test_views_of_what_is_not_returned_are_replayed(session: Any) -> None:
+    step = session.compile(lambda x: ((x * 2)[:1], (x * 3).detach(), x))
+    for _ in range(3):
+        x = rg.ones(2)
+        first, second, same = step(x)
+        first.add_(1)
+        second.add_(1)
+        assert same is x
+        assert [first.tolist(), second.tolist(), x.tolist()] == [[3.0], [4.0, 4.0], [1.0, 1.0]]
+    assert step.replayed == 2

@@ -16,7 +16,7 @@ from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.trees import flatten, mapped, unflatten
 from raygrad.autograd.versions import bump
-from raygrad.autograd.views import Stale
+from raygrad.autograd.views import Stale, owner_of
 from raygrad.errors import SessionError
 from raygrad.workers.driver import External, Given, Kept, Submission
 
@@ -116,6 +116,7 @@ class Replay:
         self._written: list[Root] = []
         """The roots that are changed in place."""
         leaves, self._structure = flatten(result)
+        self._check_apart(leaves)
         self._results = [self._result(leaf) for leaf in leaves]
         self._cells = [cell for write in writes if (cell := self._cell(write)) is not None]
         self._bumps = [
@@ -191,6 +192,20 @@ class Replay:
             )
         root.spec = record.outputs[index]
         return root
+
+    def _check_apart(self, leaves: Sequence[Tensor | None]) -> None:
+        """Interrupt where a change of a result in place would reach another tensor: what is replayed has memory of its
+        own."""
+        trace = self._trace
+        made = {id(leaf): leaf for leaf in leaves if leaf is not None and id(leaf) not in trace.roots}
+        taken = {id(owner_of(root.initial)) for root in trace.roots.values() if root.initial is not None}
+        for leaf in made.values():
+            if leaf._requires_grad:
+                continue  # a new tensor is returned in its place
+            owner = id(owner_of(leaf))
+            if owner in taken:
+                trace.interrupt("a result shares memory with another one, or with a tensor that was there before")
+            taken.add(owner)
 
     def _result(self, leaf: Any) -> Any:
         return None if leaf is None else self._named(leaf)
