@@ -55,6 +55,14 @@ def _check_classes(target: Any, classes: int, ignored: int) -> None:
 
 
 def _binary(a: Any, target: Any) -> Any:
+    if type(a) in (np.ndarray, np.float64, np.float32, np.float16):  # of a device, a look would wait for it
+        right = (a >= 0) & (a <= 1)
+        if not right.all():
+            wrong = np.asarray(a)[~np.asarray(right)].flat[0]
+            raise AutogradError(
+                f"all elements of input should be between 0 and 1, but one is {wrong}; give probabilities, or logits "
+                "to binary_cross_entropy_with_logits"
+            )
     hit, miss = xp.maximum(xp.log(a), -100), xp.maximum(xp.log1p(-a), -100)
     return (target - 1) * miss - target * hit
 
@@ -78,18 +86,11 @@ _BINARY = define(
 
 
 def binary_losses(input: Any, target: Any) -> Any:
-    """Return each element's cross entropy; probabilities that are at hand are checked.
+    """Return each element's cross entropy; probabilities are checked where the host computes them.
 
     Raises:
         AutogradError: an element of `input` is not between 0 and 1.
     """
-    data = input._data
-    if type(data) is np.ndarray and not ((data >= 0) & (data <= 1)).all():
-        wrong = data[~((data >= 0) & (data <= 1))].flat[0]
-        raise AutogradError(
-            f"all elements of input should be between 0 and 1, but one is {wrong}; give probabilities, or logits to "
-            "binary_cross_entropy_with_logits"
-        )
     return call_few(_BINARY, input, target)
 
 

@@ -57,3 +57,11 @@ def test_what_is_no_probability_is_refused_as_by_torch(wrong: float):
     for T in (torch, rg):
         with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
             T.nn.functional.binary_cross_entropy(T.tensor([0.5, wrong]), T.tensor([1.0, 1.0]))
+
+
+def test_what_a_session_computes_is_refused_where_it_is_no_probability():
+    with rg.Session():
+        computed = rg.tensor([0.5, 3.0], requires_grad=True) * 1.0
+        loss = rg.nn.functional.binary_cross_entropy(computed, rg.ones(2))
+        with pytest.raises(RuntimeError, match=r"between 0 and 1, but one is 3\.0"):
+            loss.item()
