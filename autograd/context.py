@@ -492,8 +492,8 @@ def keep(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
         outputs = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
         kind, position = place_of(tensor, args, outputs, dirty)
         version = counter[0]
-        if dirty is not None and any(tensor is d for d in dirty):
-            version += 1  # it is about to become an output (OU-16)
+        if dirty is not None and any(counter is d.counter() for d in dirty):
+            version += 1  # its memory is about to be that of an output (OU-16)
         saved.append(_slot((kind, position, tensor._data if kind is OUTPUT else tensor, counter, version)))
     node._saved = saved
 

@@ -180,7 +180,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
             if operand._requires_grad:
                 needed = True
             if type(operand._data) is Stale:
-                operand._data.for_use(state.here.grad, operand)
+                operand._data.for_use(state.here.grad and op.differentiable, operand)
             if type(operand._data) is Pending:
                 owner = operand._data.record.recorder
                 if owner.closed:

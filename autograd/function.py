@@ -274,8 +274,9 @@ def _forward(
     needs: list[bool] = []
     targets: list[Edge | None] = []
     metas: list[Meta | None] = []
+    given = args
     position = 0
-    for arg in args:
+    for arg in given:
         if type(arg) is not Tensor and not isinstance(arg, Tensor):
             needs.append(False)
             targets.append(None)
@@ -285,7 +286,8 @@ def _forward(
             if type(data) is not _ARRAY and not elsewhere:
                 return None, None, args
             if not data.flags.c_contiguous and not is_plain(data):
-                arg = densified(arg)
+                first = next((args[i] for i in range(position) if given[i] is arg), None)
+                arg = densified(arg) if first is None else first  # what is given twice stays one tensor
                 args = (*args[:position], arg, *args[position + 1 :])
             if arg._requires_grad:
                 needs.append(True)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
 from .batched import Batched
+from .changed import CopySlices, EmptyView
 from .devices.serving import guard, is_away, writable
 from .devices.sums import write_into
 from .exchange import held_by
@@ -25,7 +26,7 @@ from .node import Node, OpNode
 from .overlap import check_partial
 from .placed import DeviceOpNode, OnDevice
 from .places import Placed
-from .recording import Data, Pending, Recorder, settled
+from .recording import Pending, Recorder
 from .strides import note_strides
 from .versions import bump, note_exchanged
 from .views import (
@@ -52,26 +53,6 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 _KINDS = "biufc"
-
-
-class CopySlices(OpNode):
-    """The node of a tensor a part of which was changed in place. A pass that does not retain the graph frees it in any
-    case, also where nothing is saved (CX-10)."""
-
-    def name(self) -> str:
-        """Return PyTorch's name for it."""
-        return "CopySlices"
-
-    def _ready(self, grads: Sequence[Data | None]) -> bool:
-        if self.saved_tensors is None:  # that matters where there is a gradient to pass only
-            grads = [settled(grad) for grad in grads]
-        return any(grad is not None for grad in grads) and super()._ready(grads)
-
-    def _release(self) -> None:
-        self.saved_tensors = None
-
-    def _holds(self) -> bool:
-        return self.saved_tensors is not None
 
 
 class DeviceCopySlices(OnDevice, CopySlices):
@@ -111,6 +92,7 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
     _announce(tensor)
     if recorder is None and not flows:
         _write(tensor, result)
+        _renew_places(tensor)
         return tensor
     values = _back_to_owner(tensor, result, recorder is not None)
     if recorder is None:
@@ -120,7 +102,7 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
         _rebind(recorder, tensor, owner, value._data)
     if flows:
         _rebase_base(values)
-    _renew_views(tensor, recorder, flows)
+    renew_views(tensor, recorder, flows)
     if recorder is not None:
         bump(tensor.counter())
     if flows:
@@ -147,6 +129,7 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
         else:
             ops.write_item(data, index, value)
         bump(tensor.counter())
+        _renew_places(tensor)
 
 
 def _with_item(old: Tensor, index: Any, value: Any) -> Tensor:
@@ -192,6 +175,7 @@ def changed_by_function(
     if recorder is None:
         bump(tensor.counter())
         if node is None:
+            _renew_places(tensor)
             return
     data = tensor._data if value is None else value
     values = _back_to_owner(tensor, tensor.made(data, node, number), recorder is not None)
@@ -207,7 +191,7 @@ def changed_by_function(
                 tensor._grad = None
             else:
                 recorder.write(tensor, "_grad", None)
-    _renew_views(tensor, recorder, node is not None)
+    renew_views(tensor, recorder, node is not None)
     if recorder is not None:
         bump(tensor.counter())
 
@@ -254,7 +238,7 @@ def _write(tensor: Tensor, result: Tensor) -> None:
         from .batching import write
 
         write(tensor, result)
-    else:
+    elif 0 not in tensor.shape:
         write_into(memory(tensor._data), memory(result._data))
     if counter[0] == before:  # what is under a batch counts its own change, with the same counter
         bump(counter)
@@ -278,7 +262,7 @@ def _check_writeable(tensor: Tensor) -> None:
             "on a copy (grad.clone()), or return a new tensor"
         )
     data = memory(tensor._data)
-    if type(data) is not Batched and not writable(data):
+    if type(data) is not Batched and not writable(data) and 0 not in tensor.shape:
         raise AutogradError(
             "unsupported operation: this tensor's memory is read-only (an expanded view, whose elements share places, "
             "or a value of a session): clone it before changing it in place"
@@ -405,7 +389,21 @@ def _is_functions(recipe: Recipe) -> bool:
     return recipe[0] is UNKNOWN or type(recipe[0]) is Placed
 
 
-def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
+def _renew_places(changed: Tensor) -> None:
+    """Give the living views of changed memory new places in the graph where no gradient flows by the change: hooks that
+    they get from now on are not called for what was made of them before (HK-11)."""
+    root = changed if changed._base is None else changed._base
+    if root._requires_grad and root._views is not None:
+        renew_views(changed, None, False)
+
+
+def _apart(parent: Tensor) -> Tensor:
+    """Return what a view is made again from: its parent, as its own path from the base, on which no other view is."""
+    above = parent_of(parent)
+    return parent if above is None or parent._base is None else again(parent, _apart(above))
+
+
+def renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
     root = changed if changed._base is None else changed._base
     before = state.here.grad
@@ -415,7 +413,7 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
             continue
         maker = made_by(view)
         ends = maker in RETURNED or (maker is not None and view._requires_grad)
-        related = flows and view._base is root and maker is None
+        related = (flows or root._requires_grad) and view._base is root and maker is None
         if recorder is None and not related:
             continue
         if recorder is not None and (is_lost(parent) or (_is_functions(recipe) and not is_sure(view))):
@@ -425,7 +423,7 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
             check_sure(view)
         state.here.grad = related
         try:
-            renewed = again(view, parent)
+            renewed = again(view, _apart(parent) if related else parent)
         finally:
             state.here.grad = before
         if recorder is not None:
@@ -433,4 +431,6 @@ def _renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> Non
             _rebind(recorder, changed, view, stale(view, renewed._data) if ended else renewed._data)
         if related and renewed._requires_grad:
             _warn_of_hooks(view)
+            if type(renewed.grad_fn) is OpNode and 0 in renewed.shape:
+                renewed.grad_fn.__class__ = EmptyView
             rebase(view, renewed)

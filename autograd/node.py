@@ -22,7 +22,7 @@ from .devices import Device
 from .devices.serving import CPU
 from .hooks import ClientHook, HookDict, RemovableHandle
 from .modes import state
-from .recording import Data, Pending, Record, Recorder
+from .recording import Data, Pending, Record, Recorder, settled
 from .versions import exchanged, was_changed, was_detached
 
 if TYPE_CHECKING:
@@ -379,12 +379,14 @@ class OpNode(Node):
             edge = self._edges[position]
             if edge is None:
                 out.append(data)
-            elif edge[0] is None:
-                out.append(Tensor.made(data))
-            elif isinstance(edge[0], AccumulateGrad):
+                continue
+            if isinstance(edge[0], AccumulateGrad):
                 out.append(edge[0].variable)
-            else:
-                out.append(Tensor.made(data, edge[0], edge[1]))
+                continue
+            out.append(Tensor.made(data, edge[0], edge[1]))
+            version = self.versions[slot]
+            if version is not None:  # what saves it anew is to notice changes, too
+                out[-1]._counter = version[0]
         return out
 
 
@@ -514,6 +516,8 @@ def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Rec
 
     old = variable._grad
     if create_graph:
+        if old is not None and settled(old._data) is None:
+            old = None
         # a clone: neither the caller's gradient nor another leaf's may share its memory (pending ones are immutable)
         fresh = grad if type(grad._data) is Pending else grad.clone()
         new = variable.made(fresh._data, fresh.grad_fn, fresh.output_nr) if old is None else old + grad
@@ -528,6 +532,10 @@ def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Rec
             _set_grad(variable, variable.made(recorder.add(old._data, laid)), recorder)
         else:
             recorder.write(old, "_data", recorder.add(old._data, laid))
+            if old._views is not None:
+                from .inplace import renew_views
+
+                renew_views(old, recorder, False)
     elif old is None:
         _set_grad(variable, variable.made(ops.copy_in_order(grad, order)), None)
     elif anew:

@@ -438,10 +438,24 @@ class Operators:
         return self  # type: ignore[return-value]
 
     def copy_(self, src: Any) -> Tensor:
-        """Take over the elements of `src`, converted and broadcast."""
+        """Take over the elements of `src`, converted and broadcast.
+
+        Raises:
+            RuntimeError: `src` has more dimensions, or other extents.
+        """
+        _check_copied(self, src)
         check_partial(self, (src,))
         set_item(self, Ellipsis, src)
         return self  # type: ignore[return-value]
+
+
+def _check_copied(tensor: Any, src: Any) -> None:
+    """Check that what is copied has no more dimensions than where it is copied to."""
+    shape = getattr(src, "shape", ())
+    if len(shape) > tensor.ndim:
+        raise AutogradError(
+            f"output with shape {list(tensor.shape)} doesn't match the broadcast shape {list(shape)} of the source"
+        )
 
 
 def _abs_of_same_dtype(old: Any) -> Any:

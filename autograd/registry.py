@@ -180,6 +180,11 @@ class Op:
         found = self._memo[key] = _most_specific(known, device, str(dtype))
         return found
 
+    @property
+    def differentiable(self) -> bool:
+        """Whether there is a derivative at all."""
+        return bool(self._derivatives or self._given_derivatives)
+
     def builtin_derivative(self, device: str, dtype: Any) -> Derivative | None:
         """Return raygrad's own most specific derivative: what the vjp of a recorded op runs."""
         return _most_specific(self._derivatives, device, str(dtype))

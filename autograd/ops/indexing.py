@@ -424,7 +424,11 @@ def with_item(input: Any, index: Any, value: Any) -> Any:
 
 def _check_same(input: Any, value: Any, advanced: dict[int, Any]) -> None:
     if len(advanced) == 1 and math.prod(value.shape) == 1 and next(iter(advanced.values())).dtype.kind == "b":
-        return  # a mask is filled with one value, whatever its dtype
+        if value.dtype.kind == "c" != input.dtype.kind:
+            raise AutogradError(
+                f"a complex value cannot be converted to type {input.dtype} without loss: fill with its .real"
+            )
+        return  # else a mask is filled with one value, whatever its dtype
     if advanced:
         raise AutogradError(
             f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and "

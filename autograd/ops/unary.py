@@ -167,7 +167,7 @@ _SGN = define("sgn", ("a",), quiet(_sign), infer_same, _sgn_backward, saves=("a"
 _FLOOR = _unary("floor", _rounded(np.floor), _to_zero, "none", infer=infer_same)
 _CEIL = _unary("ceil", _rounded(np.ceil), _to_zero, "none", infer=infer_same)
 _TRUNC = _unary("trunc", _rounded(np.trunc), _to_zero, "none", infer=infer_same)
-_ZEROS_AS = _unary("zeros_as", _zeros, _to_zero, "none", infer=infer_same)
+_ZEROS_AS = _unary("zeros_as", _zeros, lambda ctx, g: zeros_as(g), "none", infer=infer_same)
 _SQUARE = _unary("square", quiet(np.square), _linear(lambda f, a: (a if f is np else a**1) * 2))  # as that of pow
 _RECIPROCAL = _smooth("reciprocal", _reciprocal, _linear(lambda f, out: -out * out), "output")
 _SQRT = _smooth("sqrt", np.sqrt, _over(lambda out: out * 2), "output")

@@ -48,6 +48,10 @@ def _both(fact: str, words: str) -> Callable[[Program, Outcome], bool]:
     return lambda program, outcome: fact in outcome.facts and says(program, outcome)
 
 
+_VIEW = _torch_says("Can't detach views in-place")
+_PRODUCTS = ("a product watched", "a product of one element")
+_SEVERAL = _torch_says("Function cannot return more than one Tensor")
+
 EXCLUSIONS = (
     Exclusion(
         id="EN-12",
@@ -87,6 +91,34 @@ EXCLUSIONS = (
         applies=lambda program, outcome: {"the data of a view exchanged", "changed"} <= outcome.facts,
     ),
     Exclusion(
+        id="CX-13",
+        why="a power keeps its result where the gradient of the exponent needs it, and may be changed else; torch's "
+        "does always",
+        applies=_torch_says("which is output 0 of Pow1"),
+    ),
+    Exclusion(
+        id="EN-08",
+        why="zeros that are the gradient of what was overwritten have no history, also where that was done through a "
+        "view",
+        applies=lambda program, outcome: {"create_graph", "a base overwritten through a view"} <= outcome.facts,
+    ),
+    Exclusion(
+        id="EN-20",
+        why="an operand of another dtype is converted by a node of its own, so that its leaf's hooks may come later",
+        applies=lambda program, outcome: {"operands of two dtypes", "a leaf hooked"} <= outcome.facts,
+    ),
+    Exclusion(
+        id="EN-38",
+        why="matrices without elements have to be of one dtype, too",
+        applies=_fact("no elements of two dtypes multiplied"),
+    ),
+    Exclusion(
+        id="CX-32",
+        why="a product of matrices saves its operands, and its result is no view; torch's may save views of them, and "
+        "be one",
+        applies=_fact("a matrix detached"),
+    ),
+    Exclusion(
         id="CX-32",
         why="a custom Function, too, refuses what was detached in place after it was saved",
         applies=_fact("an argument of a Function detached"),
@@ -106,6 +138,20 @@ EXCLUSIONS = (
         id="BW-16",
         why="such a gradient does not begin to require grad with the tensor that torch's is a view of",
         applies=_fact("a gradient that is a view requires grad"),
+    ),
+    Exclusion(
+        id="BW-16",
+        why="a gradient is no view of another tensor, and may be changed by a Function with other outputs; some of "
+        "torch's are",
+        applies=lambda program, outcome: (
+            "a gradient changed by a Function" in outcome.facts and _SEVERAL(program, outcome)
+        ),
+    ),
+    Exclusion(
+        id="EN-31",
+        why="the derivative of a product of elements is made of the other elements; torch's divides the product where "
+        "none is zero, so that gradient of second order arrives at the product",
+        applies=lambda program, outcome: "create_graph" in outcome.facts and not outcome.facts.isdisjoint(_PRODUCTS),
     ),
     Exclusion(
         id="BW-08",
@@ -143,6 +189,17 @@ IN_SESSION: tuple[Exclusion, ...] = (
         applies=lambda program, outcome: (
             "the data of a view exchanged" in outcome.facts and bool(PASSED & outcome.facts)
         ),
+    ),
+    Exclusion(
+        id="CX-14",
+        why="nodes keep the values that they saved; eagerly those are changed through `.data`",
+        applies=_fact("what .data showed changed"),
+    ),
+    Exclusion(
+        id="DR-03",
+        why="an argument that is changed is a private copy: another one of the same memory is saved as it was, and a "
+        "part of it stays so",
+        applies=_fact("the memory of another argument changed"),
     ),
     Exclusion(
         id="H1",

@@ -44,7 +44,7 @@ class Outcome:
         log: what hooks and Functions were given: name, value.
         undefined: for each call of grad(), which of its results were None.
         parts: the numbers of the tensors that chunk, split and unbind gave.
-        gradients: the numbers of those that are gradients.
+        gradients: the numbers of those that are gradients, or look at the memory of one.
         error: what ended it, and in which step; None if nothing did.
         facts: what it went through.
     """
@@ -60,7 +60,7 @@ class Outcome:
 
 def array_of(tensor: Any) -> np.ndarray[Any, Any]:
     """Return a tensor's value as an array of its own."""
-    return np.array(tensor.detach().resolve_conj().numpy() if _is_torch(tensor) else tensor.detach().numpy())
+    return np.array(tensor.detach().resolve_conj().numpy(force=True) if _is_torch(tensor) else tensor.detach().numpy())
 
 
 def _is_leaf(tensor: Any) -> bool:
@@ -177,6 +177,16 @@ class Machine:
         """The memory of gradients that are views."""
         self.changed: set[int] = set()
         """The memory of what was changed in place."""
+        self.products: set[int] = set()
+        """The products of elements, by identity."""
+        self.matrices: set[int] = set()
+        """The operands and results of products of matrices, by identity."""
+        self.aliased: set[int] = set()
+        """The memory of which there are detached aliases."""
+        self.behind: set[int] = set()
+        """The memory that was changed through one."""
+        self.taken: set[int] = set()
+        """The memory that `.data` showed."""
         self.parts: set[int] = set()
         """The numbers of what chunk, split and unbind gave."""
         self.first_versions: list[int] = []
@@ -196,8 +206,10 @@ class Machine:
             made = getattr(self, "do_" + kind)(*args)
             if made is not None:
                 new = list(made) if isinstance(made, list | tuple) else [made]
-                if kind in ("grad", "take_grad"):
-                    self.gradients.update(range(len(self.tensors), len(self.tensors) + len(new)))
+                memories = {_memory(self.tensors[number]) for number in self.gradients}
+                for number, tensor in enumerate(new, len(self.tensors)):
+                    if kind in ("grad", "take_grad") or _memory(tensor) in memories:
+                        self.gradients.add(number)
                 if kind == "views":
                     self.parts.update(range(len(self.tensors), len(self.tensors) + len(new)))
                 again = [i for i, tensor in enumerate(new) if any(tensor is self.tensors[part] for part in self.parts)]
@@ -229,19 +241,31 @@ class Machine:
         return getattr(self.T, name)(self[t])
 
     def do_binary(self, name: str, t: int, u: Any) -> Any:
-        return getattr(self.T, name)(self[t], self[u])
+        one, other = self[t], self[u]
+        if not isinstance(u, tuple) and one.dtype != other.dtype and one.requires_grad and other.requires_grad:
+            self.facts.add("operands of two dtypes")
+        if name == "atan2":  # zeros without sign: which of 0.0 and -0.0 is the greater is the processor's affair
+            one, other = one + 0.0, other + 0.0
+        return getattr(self.T, name)(one, other)
 
     def do_reduce(self, name: str, t: int, dim: Any, keepdim: bool) -> Any:
         operation = getattr(self.T, name)
-        if dim is None and not keepdim:
-            return operation(self[t])
-        return operation(self[t], dim, keepdim=keepdim)
+        made = operation(self[t]) if dim is None and not keepdim else operation(self[t], dim, keepdim=keepdim)
+        if name == "prod":
+            self.products.add(id(made))
+            if self[t].ndim and self[t].numel() == made.numel():
+                self.facts.add("a product of one element")
+        return made
 
     def do_along(self, name: str, t: int, dim: int) -> Any:
         return getattr(self.T, name)(self[t], dim)
 
     def do_matmul(self, t: int, u: int) -> Any:
-        return self.T.matmul(self[t], self[u])
+        if self[t].dtype != self[u].dtype and not self[t].numel() * self[u].numel():
+            self.facts.add("no elements of two dtypes multiplied")
+        made = self.T.matmul(self[t], self[u])
+        self.matrices.update(id(tensor) for tensor in (self[t], self[u], made))
+        return made
 
     def do_join(self, name: str, ts: tuple[int, ...], dim: int) -> Any:
         return getattr(self.T, name)([self[t] for t in ts], dim)
@@ -275,6 +299,10 @@ class Machine:
 
     def do_view(self, name: str, t: int, args: tuple[Any, ...]) -> Any:
         tensor = self[t]
+        if name == "data":
+            self.taken.add(_memory(tensor))
+        if name == "detach":
+            self.aliased.add(_memory(tensor))
         member = getattr(tensor, name)
         made = member(*args) if callable(member) else member
         if name in ("reshape", "flatten") and (_memory(made) != _memory(tensor) or _memory(tensor) in self.changed):
@@ -286,9 +314,15 @@ class Machine:
     def do_inplace(self, name: str, t: int, args: tuple[Any, ...]) -> None:
         tensor = self[t]
         self._note_change(tensor)
+        if name in ("zero_", "fill_", "copy_"):
+            self._note_overwriting(tensor)
         operands = [self[arg[1]] if isinstance(arg, tuple) else arg for arg in args]
         self._note_overlap(tensor, operands)
         getattr(tensor, name)(*operands)
+
+    def _note_overwriting(self, tensor: Any) -> None:
+        if tensor._base is not None and tensor.numel() == tensor._base.numel():
+            self.facts.add("a base overwritten through a view")
 
     def do_masked_fill_(self, t: int, limit: float, x: float) -> None:
         tensor = self[t]
@@ -298,6 +332,7 @@ class Machine:
     def do_setitem(self, t: int, index: Any, u: Any) -> None:
         tensor = self[t]
         self._note_change(tensor)
+        self._note_overwriting(tensor)
         index, value = self.index(index, tensor), self[u]
         self._note_overlap(tensor, [value])
         tensor[index] = value
@@ -305,6 +340,8 @@ class Machine:
     def do_detach_(self, t: int) -> None:
         if id(self[t]) in self.passed:
             self.facts.add("an argument of a Function detached")
+        if id(self[t]) in self.matrices:
+            self.facts.add("a matrix detached")
         if t % len(self.tensors) in self.gradients and self[t]._base is not None:
             self.facts.add("a gradient that is a view detached")
         self[t].detach_()
@@ -320,6 +357,10 @@ class Machine:
     def _note_change(self, tensor: Any) -> None:
         self.facts.add("changed")
         self.changed.add(_memory(tensor))
+        if _memory(tensor) in self.aliased and not tensor.requires_grad:
+            self.behind.add(_memory(tensor))
+        if _memory(tensor) in self.taken:
+            self.facts.add("what .data showed changed")
         if _memory(tensor) in self.hooked:
             self.facts.add("a hooked view changed")
         if _memory(tensor) in self.lent:
@@ -349,6 +390,12 @@ class Machine:
         self.passed.update(id(self[t]) for t in ts if not _is_leaf(self[t]))
         if name in CHANGING:
             self._note_change(self[ts[0]])
+            changed, last = self[ts[0]], self[ts[-1]]
+            if changed is not last and _memory(changed) == _memory(last):
+                if name == "change_" or changed._base is not None or last._base is not None:
+                    self.facts.add("the memory of another argument changed")
+            if ts[0] % len(self.tensors) in self.gradients:
+                self.facts.add("a gradient changed by a Function")
         return self.functions[name](*[self[t] for t in ts])
 
     def do_hook(self, kind: str, t: int) -> None:
@@ -373,9 +420,18 @@ class Machine:
         return t % len(self.tensors) in self.parts
 
     def _note_hook(self, tensor: Any) -> None:
-        self.facts.add("hooks")
+        self._note_watch(tensor)
+        if _is_leaf(tensor):
+            self.facts.add("a leaf hooked")
         if tensor._base is not None:
             self.hooked.add(_memory(tensor))
+            if _memory(tensor) in self.behind:  # what eagerly nobody notices
+                self.facts.add("a hooked view changed")
+
+    def _note_watch(self, tensor: Any) -> None:
+        """Note that the gradient that arrives at a tensor will be seen."""
+        if id(tensor) in self.products:
+            self.facts.add("a product watched")
 
     def do_node_hook(self, kind: str, t: int) -> None:
         node = self[t].grad_fn
@@ -406,6 +462,7 @@ class Machine:
         self[t].register_post_accumulate_grad_hook(report)
 
     def do_retain_grad(self, t: int) -> None:
+        self._note_watch(self[t])
         self[t].retain_grad()
 
     def do_requires_grad_(self, t: int, flag: bool) -> None:
@@ -444,6 +501,8 @@ class Machine:
 
     def do_grad(self, ts: tuple[int, ...], us: tuple[int, ...], options: dict[str, Any]) -> list[Any]:
         roots, wanted = [self[t] for t in ts], [self[u] for u in us]
+        for tensor in wanted:
+            self._note_watch(tensor)
         if len(wanted) > 1 and any(not u.is_leaf for u in wanted):
             self.facts.add("grad of a non-leaf among others")
         self._note_graph(options)

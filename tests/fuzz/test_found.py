@@ -587,8 +587,109 @@ FOUND: dict[str, Program] = {
             ("backward", (2, 2), {"inputs": (1,)}),
         ),
     ),
+    "a_view_changed_by_a_function_that_is_given_it_twice_is_one_memory": Program(
+        (Leaf((2, 2, 3), "float64", False, 11),),
+        (
+            ("getitem", 0, (("slice", None, 1, None), ("slice", None, None, None), ("slice", None, -1, None))),
+            ("apply", "change_", (1, 1)),
+        ),
+    ),
+    "what_a_function_saves_of_the_memory_that_it_changes_is_fresh": Program(
+        (Leaf((0, 3), "float64", True, 16),),
+        (("view", "detach", 0, ()), ("apply", "change_", (1, 0)), ("backward", (1,), {})),
+    ),
+    "a_gradient_of_a_constant_piece_has_no_history": Program(
+        (TWO,), (("unary", "sign", 0), ("apply", "exponential", (1,)), ("backward", (2,), {"create_graph": True}))
+    ),
+    "a_gradient_of_a_power_of_zero_has_no_history": Program(
+        (SMALL,),
+        (("binary", "pow", 0, ("number", 0.0)), ("unary", "exp", 1), ("backward", (2,), {"create_graph": True})),
+    ),
+    "what_a_derivative_saves_anew_is_stale_after_a_change": Program(
+        (Leaf((2, 2), "float64", True, 20),),
+        (
+            ("apply", "mix", (0, 0)),
+            ("binary", "atan2", 1, 0),
+            ("grad", (3,), (0,), {"create_graph": True}),
+            ("inplace", "abs_", 1, ()),
+            ("backward", (4,), {}),
+        ),
+    ),
+    "an_expanded_tensor_without_elements_is_changed": Program(
+        (Leaf((0,), "float64", False, 36),),
+        (("view", "expand", 0, (2, 3, 0)), ("inplace", "tanh_", 1, ()), ("apply", "overwrite_", (1, 1))),
+    ),
+    "a_stale_view_is_compared": Program(
+        (TWO,),
+        (
+            ("apply", "cube", (0,)),
+            ("apply", "sliced", (1,)),
+            ("masked_fill_", 1, -0.6, 3.0),
+            ("where", 2, 0.3, 0, 0),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "hooks_of_a_view_are_not_called_for_another_one_that_was_made_of_it": Program(
+        (Leaf((3, 2), "float64", True, 2),),
+        (
+            ("reduce", "max", 0, -1, False),
+            ("getitem", 1, (("slice", None, 1, None),)),
+            ("getitem", 3, ("...",)),
+            ("inplace", "mul_", 3, (2.0,)),
+            ("hook", "double", 3),
+            ("backward", (4,), {}),
+        ),
+    ),
+    "hooks_that_follow_an_unrecorded_change_are_not_called_for_what_was_made_before": Program(
+        (Leaf((1, 3), "float64", True, 28),),
+        (
+            ("view", "unsqueeze", 0, (-3,)),
+            ("binary", "mul", 1, ("number", 2.0)),
+            ("no_grad", (("inplace", "relu_", 0, ()),)),
+            ("node_hook", "pre_double", 1),
+            ("unary", "exp", 1),
+            ("backward", (2, 3), {}),
+        ),
+    ),
+    "no_gradient_beside_one_with_a_graph": Program(
+        (TWO,),
+        (("apply", "nothing", (0,)), ("backward", (1,), {}), ("backward", (0,), {"create_graph": True})),
+    ),
+    "a_view_of_a_gradient_sees_what_is_added_to_it": Program(
+        (ONE,),
+        (("backward", (0,), {}), ("take_grad", 0), ("getitem", 1, ("...",)), ("backward", (0,), {})),
+    ),
+    "an_empty_view_of_what_was_changed_passes_zeros_without_history": Program(
+        (Leaf((3, 2), "float64", True, 23),),
+        (
+            ("binary", "mul", 0, 0),
+            ("view", "narrow", 1, (0, 2, 0)),
+            ("retain_grad", 1),
+            ("inplace", "mul_", 2, (2.0,)),
+            ("apply", "turned", (2,)),
+            ("backward", (3,), {"create_graph": True}),
+        ),
+    ),
+    "joined_matrices_are_dense": Program(
+        (TWO,), (("apply", "turned", (0,)), ("join", "cat", (1, 1), -1), ("view", "view", 2, (12,)))
+    ),
+    "more_dimensions_are_not_copied_into_fewer": Program(
+        (Leaf((), "float64", False, 43),),
+        (("binary", "mul", 0, ("number", 2.0)), ("view", "view", 0, (1, 1)), ("inplace", "copy_", 1, (("tensor", 2),))),
+    ),
+    "a_mask_is_filled_with_no_complex_value_in_a_real_tensor": Program(
+        (Leaf((1, 3), "float32", False, 48), Leaf((1,), "complex128", False, 11)),
+        (("setitem", 0, (("mask", 0.3),), 1),),
+    ),
 }
 """By what is now so."""
+
+LEFT_OUT = {
+    "what_a_function_saves_of_the_memory_that_it_changes_is_fresh": "DR-03",
+    "an_expanded_tensor_without_elements_is_changed": "H1",
+    "a_stale_view_is_compared": "OU-12",
+}
+"""Of those that are compared eagerly only, the difference in a session."""
 
 
 @pytest.fixture(scope="module")
@@ -605,4 +706,4 @@ def test_found_program_agrees_eagerly(torch: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", FOUND)
 def test_found_program_agrees_in_a_session(torch: Any, name: str) -> None:
-    assert check_in_session(FOUND[name], torch, rg) is None
+    assert check_in_session(FOUND[name], torch, rg) == LEFT_OUT.get(name)
