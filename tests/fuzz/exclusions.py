@@ -49,6 +49,7 @@ def _both(fact: str, words: str) -> Callable[[Program, Outcome], bool]:
 
 
 _VIEW = _torch_says("Can't detach views in-place")
+_OVERLAP = _torch_says("refer to a single memory location")
 _PRODUCTS = ("a product watched", "a product of one element")
 _SEVERAL = _torch_says("Function cannot return more than one Tensor")
 
@@ -103,9 +104,19 @@ EXCLUSIONS = (
         applies=lambda program, outcome: {"create_graph", "a base overwritten through a view"} <= outcome.facts,
     ),
     Exclusion(
+        id="EN-29",
+        why="integers never require grad; torch's do, once values that do were put among them",
+        applies=_fact("an integer tensor requires grad"),
+    ),
+    Exclusion(
         id="EN-20",
         why="an operand of another dtype is converted by a node of its own, so that its leaf's hooks may come later",
         applies=lambda program, outcome: {"operands of two dtypes", "a leaf hooked"} <= outcome.facts,
+    ),
+    Exclusion(
+        id="EN-38",
+        why="what has no elements shares none with a value that is put at indices of it",
+        applies=lambda program, outcome: "changed where it is empty" in outcome.facts and _OVERLAP(program, outcome),
     ),
     Exclusion(
         id="EN-38",
@@ -194,6 +205,11 @@ IN_SESSION: tuple[Exclusion, ...] = (
         id="CX-14",
         why="nodes keep the values that they saved; eagerly those are changed through `.data`",
         applies=_fact("what .data showed changed"),
+    ),
+    Exclusion(
+        id="EN-30",
+        why="whether a value shares memory with the elements that indices select is not known before it runs",
+        applies=lambda program, outcome: "changed at indices" in outcome.facts and _OVERLAP(program, outcome),
     ),
     Exclusion(
         id="DR-03",

@@ -226,6 +226,9 @@ class Machine:
                     self.lent.add(_memory(gradient))
                     if gradient.requires_grad and _is_leaf(gradient):
                         self.facts.add("a gradient that is a view requires grad")
+            for tensor in self.tensors:
+                if tensor.requires_grad and not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+                    self.facts.add("an integer tensor requires grad")
 
     def __getitem__(self, number: Any) -> Any:
         """Return the tensor of that number, or the number that ("number", x) is."""
@@ -333,6 +336,8 @@ class Machine:
         tensor = self[t]
         self._note_change(tensor)
         self._note_overwriting(tensor)
+        if any(isinstance(item, tuple) and item[0] != "slice" for item in index):
+            self.facts.add("changed at indices" if tensor.numel() else "changed where it is empty")
         index, value = self.index(index, tensor), self[u]
         self._note_overlap(tensor, [value])
         tensor[index] = value
