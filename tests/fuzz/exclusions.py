@@ -48,7 +48,6 @@ def _both(fact: str, words: str) -> Callable[[Program, Outcome], bool]:
     return lambda program, outcome: fact in outcome.facts and says(program, outcome)
 
 
-_VIEW = _torch_says("Can't detach views in-place")
 _OVERLAP = _torch_says("refer to a single memory location")
 _PRODUCTS = ("a product watched", "a product of one element")
 _SEVERAL = _torch_says("Function cannot return more than one Tensor")
