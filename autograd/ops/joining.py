@@ -38,7 +38,8 @@ def _cat(*arrays_and_axis: Any) -> Any:
     if any(array.shape == (0,) for array in arrays):
         counts = _counts([array.shape for array in arrays])
         arrays = [array for array, counting in zip(arrays, counts, strict=True) if counting]
-    return np.ascontiguousarray(np.concatenate(arrays, axis=axis))
+    out = np.concatenate(arrays, axis=axis)
+    return out if out.flags.c_contiguous else out.copy(order="C")
 
 
 def _cat_infer(params: tuple[Any, ...], *tensors: Any) -> Any:
