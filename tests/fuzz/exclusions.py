@@ -165,14 +165,14 @@ EXCLUSIONS = (
     ),
     Exclusion(
         id="BW-08",
-        why="the gradient of a real operand of where() beside a complex one is made real; torch fails an assertion",
-        applies=_both("where() of real and complex numbers", "input_is_complex == grad_is_complex"),
+        why="the gradient of a real operand beside a complex one is made real; where torch fails an assertion of its own",
+        applies=_torch_says("input_is_complex == grad_is_complex"),
     ),
     Exclusion(
         id="HK-10",
-        why="retain_grad follows the second and later outputs of a node through changes in place; torch fails an "
-        "assertion",
-        applies=_both("a later output that retains its gradient changed", "INTERNAL ASSERT FAILED"),
+        why="retain_grad follows the second and later outputs of a node through changes in place; where torch fails an "
+        "assertion of its own",
+        applies=_torch_says("INTERNAL ASSERT FAILED"),
     ),
     Exclusion(
         id="EN-30",
