@@ -165,12 +165,12 @@ EXCLUSIONS = (
     ),
     Exclusion(
         id="BW-08",
-        why="the gradient of a real operand beside a complex one is made real; where torch fails an assertion of its own",
+        why="the gradient of a real operand beside a complex one is made real; torch may fail an assertion of its own",
         applies=_torch_says("input_is_complex == grad_is_complex"),
     ),
     Exclusion(
         id="HK-10",
-        why="retain_grad follows the second and later outputs of a node through changes in place; where torch fails an "
+        why="retain_grad follows the second and later outputs of a node through changes in place; torch may fail an "
         "assertion of its own",
         applies=_torch_says("INTERNAL ASSERT FAILED"),
     ),

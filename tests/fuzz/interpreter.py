@@ -274,8 +274,6 @@ class Machine:
         return getattr(self.T, name)([self[t] for t in ts], dim)
 
     def do_where(self, t: int, limit: float, u: Any, v: Any) -> Any:
-        if len({str(self[i].dtype).startswith(("torch.c", "c")) for i in (u, v)}) == 2:
-            self.facts.add("where() of real and complex numbers")
         return self.T.where(self[t] > limit, self[u], self[v])
 
     def do_getitem(self, t: int, index: Any) -> Any:
@@ -370,9 +368,6 @@ class Machine:
             self.facts.add("a hooked view changed")
         if _memory(tensor) in self.lent:
             self.facts.add("the memory of a gradient that is a view changed")
-        whole = tensor if tensor._base is None else tensor._base
-        if whole.retains_grad and whole.output_nr:
-            self.facts.add("a later output that retains its gradient changed")
         if self.T.__name__ == "torch" and tensor.numel():
             if 0 in [step for step, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1]:
                 self.facts.add("an expanded tensor changed")

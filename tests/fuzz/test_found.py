@@ -686,7 +686,6 @@ FOUND: dict[str, Program] = {
 
 LEFT_OUT = {
     "what_a_function_saves_of_the_memory_that_it_changes_is_fresh": "DR-03",
-    "a_stale_view_is_compared": "OU-12",
 }
 """Of those that are compared eagerly only, the difference in a session."""
 
