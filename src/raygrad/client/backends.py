@@ -17,7 +17,7 @@ def open_executor(
         ValueError: an unknown address, or options that the backend does not take.
         BackendUnavailable: the backend's extra is not installed.
     """
-    asked: object = workers  # what a user passes may be of any type
+    asked: Any = workers  # what a user passes may be of any type
     if asked is not None and (not isinstance(asked, int) or asked < 1):
         raise ValueError(f"workers must be a number of at least 1, got {workers!r}")
     if address == "local":
