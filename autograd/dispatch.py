@@ -20,8 +20,9 @@ from .devices.serving import device_of, is_elsewhere, settled
 from .elsewhere import meeting, missing, run
 from .exchange import remember_converted
 from .handles import pack_op
-from .inference import marked, refuse_saving
+from .inference import marked
 from .inheriting import inherit
+from .keeping import keep
 from .modes import Modes, state
 from .node import NO_EDGE, OpNode, next_sequence
 from .placed import DeviceOpNode
@@ -439,38 +440,10 @@ def _node(
     node.inputs = inputs
     node._metas = metas
     node._sequence = next_sequence()
-    if rule is None or not rule.saves:
+    if rule is None:
         node.saved_tensors = node.versions = ()
-        return node
-    gates = rule.gates
-    saved: list[Any] = []
-    versions: list[Any] = []
-    slot = 0
-    for position in rule.saves:
-        if gates:
-            gate = gates[slot]
-            slot += 1
-            if gate is not None and not wants[gate]:
-                saved.append(None)
-                versions.append(None)
-                continue
-        held = operands[position] if position >= 0 else results[-1 - position]
-        if isinstance(held, Tensor):
-            data = datas[position] if position >= 0 else held._data
-            if type(data) is Pending:
-                data.record.claimed(data.index)
-            saved.append(data)
-            counter = held._counter
-            if counter is None:
-                if held._inference is not None:
-                    raise refuse_saving()
-                counter = held._counter = [0, 0]
-            versions.append((counter, counter[0]))
-        else:
-            saved.append(held)
-            versions.append(None)
-    node.saved_tensors = tuple(saved)
-    node.versions = tuple(versions)
+    else:
+        keep(node, rule.saves, rule.gates, operands, datas, results)
     return node
 
 

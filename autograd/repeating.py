@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .derive import Meta
-from .inference import refuse_saving
+from .keeping import keep
 from .modes import Modes
 from .node import NO_EDGE, OpNode, next_sequence
 from .recording import Pending
@@ -92,7 +92,7 @@ def repeated(here: Modes, op: Op, operands: Sequence[Any], params: tuple[Any, ..
     if len(operands) == 1:
         operand = operands[0]
         node._edges = (operand.edge() if operand.grad_fn is None else (operand.grad_fn, operand.output_nr),)
-        node.needs_input_grad = wants = _WANTED
+        node.needs_input_grad = _WANTED
     else:
         edges: list[Any] = []
         wanted: list[bool] = []
@@ -107,7 +107,7 @@ def repeated(here: Modes, op: Op, operands: Sequence[Any], params: tuple[Any, ..
                 edges.append(NO_EDGE)
                 wanted.append(False)
         node._edges = tuple(edges)
-        node.needs_input_grad = wants = tuple(wanted)
+        node.needs_input_grad = tuple(wanted)
     node.op = op
     node.rule = shared.rule
     node.params = params
@@ -118,35 +118,5 @@ def repeated(here: Modes, op: Op, operands: Sequence[Any], params: tuple[Any, ..
     result._requires_grad = True
     result.output_nr = 0
     result.grad_fn = node
-    if not shared.saves:
-        node.saved_tensors = node.versions = ()
-        return result
-    gates = shared.gates
-    saved: list[Any] = []
-    versions: list[Any] = []
-    slot = 0
-    for position in shared.saves:
-        if gates:
-            gate = gates[slot]
-            slot += 1
-            if gate is not None and not wants[gate]:
-                saved.append(None)
-                versions.append(None)
-                continue
-        held = operands[position] if position >= 0 else result
-        if type(held) is Tensor:
-            data = datas[position] if position >= 0 else value
-            data.record.claimed(data.index)
-            saved.append(data)
-            counter = held._counter
-            if counter is None:
-                if held._inference is not None:
-                    raise refuse_saving()
-                counter = held._counter = [0, 0]
-            versions.append((counter, counter[0]))
-        else:
-            saved.append(held)
-            versions.append(None)
-    node.saved_tensors = tuple(saved)
-    node.versions = tuple(versions)
+    keep(node, shared.saves, shared.gates, operands, datas, (result,))
     return result

@@ -1,0 +1,62 @@
+"""What the backward node of an op keeps of an application: the values that its rule saves, and which version they were.
+
+Rules of this file: keeping alone. Whether the versions still hold is asked by the node when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .inference import refuse_saving
+from .node import OpNode
+from .recording import Pending
+from .tensor import Tensor
+
+
+def keep(
+    node: OpNode,
+    saves: Sequence[int],
+    gates: Sequence[int | None],
+    operands: Sequence[Any],
+    datas: Sequence[Any],
+    results: Sequence[Tensor],
+) -> None:
+    """Have a node keep what its rule saves: operands by position, results as -1, -2, ... (`Derivative.saves`). What has
+    a gate is kept only if the gradient of that operand is wanted.
+
+    Raises:
+        RuntimeError: a tensor of inference mode would be kept (MD-04).
+    """
+    if not saves:
+        node.saved_tensors = node.versions = ()
+        return
+    wants = node.needs_input_grad
+    saved: list[Any] = []
+    versions: list[Any] = []
+    slot = 0
+    for position in saves:
+        if gates:
+            gate = gates[slot]
+            slot += 1
+            if gate is not None and not wants[gate]:
+                saved.append(None)
+                versions.append(None)
+                continue
+        held = operands[position] if position >= 0 else results[-1 - position]
+        if isinstance(held, Tensor):
+            data = datas[position] if position >= 0 else held._data
+            if type(data) is Pending:
+                data.record.claimed(data.index)
+            saved.append(data)
+            counter = held._counter
+            if counter is None:
+                if held._inference is not None:
+                    raise refuse_saving()
+                counter = held._counter = [0, 0]
+            versions.append((counter, counter[0]))
+        else:
+            saved.append(held)
+            versions.append(None)
+    node.saved_tensors = tuple(saved)
+    node.versions = tuple(versions)
