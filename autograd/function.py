@@ -55,6 +55,7 @@ _HERE = contextlib.nullcontext()
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 _numbers = itertools.count()
+_WANTED = (True,)
 
 
 class FunctionMeta(type):
@@ -271,45 +272,32 @@ def _forward(
     """Run forward; return the node, what forward returned, and the arguments that it was given. Where an argument's
     data is no array of the host, nothing is run, and there is no node, unless arrays may be `elsewhere`."""
     plan = cls._plan
-    needs: list[bool] = []
-    targets: list[Edge | None] = []
-    metas: list[Meta | None] = []
-    given = args
-    position = 0
-    for arg in given:
-        if type(arg) is not Tensor and not isinstance(arg, Tensor):
-            needs.append(False)
-            targets.append(None)
-            metas.append(None)
-        else:
-            data = arg._data
-            if type(data) is not _ARRAY and not elsewhere:
-                return None, None, args
-            if not data.flags.c_contiguous and not is_plain(data):
-                first = next((args[i] for i in range(position) if given[i] is arg), None)
-                arg = densified(arg) if first is None else first  # what is given twice stays one tensor
-                args = (*args[:position], arg, *args[position + 1 :])
-            if arg._requires_grad:
-                needs.append(True)
-                producer: Any = arg.grad_fn
-                if producer is None and edges is not None:
-                    targets.append(NO_EDGE)  # of a leaf whose edge is given
-                    metas.append((data.shape, data.dtype))
-                else:
-                    edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
-                    targets.append(edge)
-                    metas.append(edge[0]._metas[edge[1]])  # who made it knows what it is: that is shared
-            else:
-                needs.append(False)
-                targets.append(NO_EDGE)
-                metas.append((data.shape, data.dtype))
-        position += 1
+    arg: Any = args[0] if len(args) == 1 else None
+    needs: tuple[bool, ...]
+    targets: tuple[Edge | None, ...]
+    metas: Sequence[Meta | None]
+    if (
+        type(arg) is Tensor
+        and arg._requires_grad
+        and edges is None
+        and type(arg._data) is _ARRAY
+        and arg._data.flags.c_contiguous
+    ):  # one tensor on the way: nearly always
+        edge: Any = arg.edge() if arg.grad_fn is None else (arg.grad_fn, arg.output_nr)
+        needs, targets, metas = _WANTED, (edge,), edge[0]._metas
+        if len(metas) != 1:
+            metas = (metas[edge[1]],)
+    else:
+        described = _described(args, edges, elsewhere)
+        if described is None:
+            return None, None, args
+        args, needs, targets, metas = described
     node = plan.node()
-    node.needs_input_grad = tuple(needs)
+    node.needs_input_grad = needs
     recorded = recording and (edges is not None or True in needs)
     if recorded:
-        node._edges = tuple(targets if edges is None else edges)
-        node._inputs = tuple(metas)
+        node._edges = targets if edges is None else tuple(edges)
+        node._inputs = metas
         node._sequence = next_sequence()
         if here.transforms and here.transforms.count("vmap") < len(here.transforms):
             node._suffix = "GeneratedBackward"  # as PyTorch names it there (FT-08)
@@ -317,7 +305,7 @@ def _forward(
     here.grad = False
     try:
         if plan.setup is None:
-            if position == 1 and not named:  # to spread one argument takes as long as to call
+            if len(args) == 1 and not named:  # to spread one argument takes as long as to call
                 raw: Any = plan.forward(node, args[0])
             else:
                 raw = plan.forward(node, *args, **named) if named else plan.forward(node, *args)
@@ -337,6 +325,47 @@ def _forward(
         if here.saving:
             pack_function(node, in_force())
     return node, raw, args
+
+
+def _described(
+    args: tuple[Any, ...], edges: Sequence[Edge | None] | None, elsewhere: bool
+) -> tuple[tuple[Any, ...], tuple[bool, ...], tuple[Edge | None, ...], tuple[Meta | None, ...]] | None:
+    """Return the arguments, made dense where they have to be (H1), and per argument whether it requires grad, where
+    its gradient goes, and what it is; None where data is no array of the host and may not be `elsewhere`."""
+    needs: list[bool] = []
+    targets: list[Edge | None] = []
+    metas: list[Meta | None] = []
+    given = args
+    position = 0
+    for arg in given:
+        if type(arg) is not Tensor and not isinstance(arg, Tensor):
+            needs.append(False)
+            targets.append(None)
+            metas.append(None)
+        else:
+            data = arg._data
+            if type(data) is not _ARRAY and not elsewhere:
+                return None
+            if not data.flags.c_contiguous and not is_plain(data):
+                first = next((args[i] for i in range(position) if given[i] is arg), None)
+                arg = densified(arg) if first is None else first  # what is given twice stays one tensor
+                args = (*args[:position], arg, *args[position + 1 :])
+            if arg._requires_grad:
+                needs.append(True)
+                producer: Any = arg.grad_fn
+                if producer is None and edges is not None:
+                    targets.append(NO_EDGE)  # of a leaf whose edge is given
+                    metas.append((data.shape, data.dtype))
+                else:
+                    edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
+                    targets.append(edge)
+                    metas.append(edge[0]._metas[edge[1]])  # who made it knows what it is: that is shared
+            else:
+                needs.append(False)
+                targets.append(NO_EDGE)
+                metas.append((data.shape, data.dtype))
+        position += 1
+    return args, tuple(needs), tuple(targets), tuple(metas)
 
 
 def _held_elsewhere(args: tuple[Any, ...]) -> Any:
