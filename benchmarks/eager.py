@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ from measure import Result, Subject, compare, elsewhere, per_unit
 import raygrad as rg
 
 LENGTH = 500
+TIMES = 8
+"""How often a chain runs in one measurement: what collects garbage before it leaves the caches cold."""
 START = np.linspace(0.1, 0.9, 4)
 
 # ---- a custom Function: sin, its input saved for backward ----------------------------------------------------------
@@ -113,7 +116,10 @@ def hips() -> Generator[dict[str, Subject]]:
     script = Path(__file__).with_name("hips.py").resolve()
     with elsewhere():
         child = subprocess.Popen(
-            [sys.executable, str(script), str(LENGTH)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, str(script), str(LENGTH), str(TIMES)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
     assert child.stdin is not None
     assert child.stdout is not None
@@ -132,27 +138,37 @@ def hips() -> Generator[dict[str, Subject]]:
         answers.close()
 
 
+def chains(chain: Callable[..., Any], *of: Any) -> Callable[[], float]:
+    """Return what measures a chain, per node."""
+
+    def several() -> None:
+        for _ in range(TIMES):
+            chain(*of)
+
+    return per_unit(several, LENGTH * TIMES)
+
+
 def results(quick: bool) -> list[Result]:
     """Measure everything of this file."""
     torch.set_num_threads(1)
-    rounds = 7 if quick else 25
+    rounds = 15 if quick else 25
     with hips() as other:
         custom = [
-            Subject("torch", per_unit(lambda: custom_chain(torch, TorchSinTensors), LENGTH)),
-            Subject("torch, NumPy inside", per_unit(lambda: custom_chain(torch, TorchSinArrays), LENGTH)),
+            Subject("torch", chains(custom_chain, torch, TorchSinTensors)),
+            Subject("torch, NumPy inside", chains(custom_chain, torch, TorchSinArrays)),
             other["custom"],
             Subject(
                 "raygrad, NumPy inside",
-                per_unit(lambda: custom_chain(rg, SinArrays), LENGTH),
+                chains(custom_chain, rg, SinArrays),
                 "torch",
                 "<= 0.7 x torch",
             ),
-            Subject("raygrad", per_unit(lambda: custom_chain(rg, SinTensors), LENGTH), "torch", "<= 0.7 x torch"),
+            Subject("raygrad", chains(custom_chain, rg, SinTensors), "torch", "<= 0.7 x torch"),
         ]
         builtin = [
-            Subject("torch", per_unit(lambda: builtin_chain(torch), LENGTH)),
+            Subject("torch", chains(builtin_chain, torch)),
             other["builtin"],
-            Subject("raygrad", per_unit(lambda: builtin_chain(rg), LENGTH), "torch", "<= 1.2 x torch"),
+            Subject("raygrad", chains(builtin_chain, rg), "torch", "<= 1.2 x torch"),
         ]
         return [
             *compare("eager custom Function, 4 float64, forward + backward | node", custom, rounds),

@@ -18,7 +18,7 @@ import numpy as np
 from autograd import elementwise_grad
 from autograd.extend import defvjp, primitive
 
-LENGTH = int(sys.argv[1])
+LENGTH, TIMES = int(sys.argv[1]), int(sys.argv[2])
 START = np.linspace(0.1, 0.9, 4)
 
 
@@ -49,8 +49,9 @@ def main() -> None:
     gradients = {"custom": elementwise_grad(custom_chain), "builtin": elementwise_grad(builtin_chain)}
     for line in sys.stdin:
         start = time.perf_counter()
-        gradients[line.strip()](START)
-        sys.stdout.write(json.dumps((time.perf_counter() - start) / LENGTH) + "\n")
+        for _ in range(TIMES):
+            gradients[line.strip()](START)
+        sys.stdout.write(json.dumps((time.perf_counter() - start) / (LENGTH * TIMES)) + "\n")
         sys.stdout.flush()
 
 
