@@ -676,3 +676,52 @@ def test_views_of_what_is_not_returned_are_replayed(session: Any) -> None:
         assert same is x
         assert [first.tolist(), second.tolist(), x.tolist()] == [[3.0], [4.0, 4.0], [1.0, 1.0]]
     assert step.replayed == 2
+
+
+CHANGED: list[Callable[[], tuple[Any, Any]]] = [
+    lambda: (lambda base: (base, base[1:4]))(rg.zeros(6)),
+    lambda: (lambda base: (base, base.T))(rg.arange(6.0).reshape(2, 3)),
+    lambda: (lambda base: (base, base[1:4]))(rg.arange(6.0) * 2.0),  # pending in a session
+    lambda: (lambda base: (base, base.detach()))(rg.arange(6.0)),
+    lambda: (lambda base: (base[::2], base))(rg.arange(6.0)),
+    lambda: (lambda base: (base[:4], base[1:5]))(rg.arange(6.0)),
+]
+
+
+@pytest.mark.parametrize("make", CHANGED, ids=["slice", "transposed", "pending", "detached", "base", "overlapping"])
+def test_dr_03_argument_that_shares_memory_is_changed_in_place_at_each_call(make: Callable[[], Any]) -> None:
+    def run(values: Any) -> Any:
+        values.mul_(2.0)
+        values.add_(1.0)
+        return values * 3.0
+
+    def program(compiling: Callable[[Any], Any]) -> list[Any]:
+        other, argument = make()
+        step = compiling(run)
+        seen: list[Any] = []
+        for _ in range(3):
+            seen += [step(argument).tolist(), other.tolist()]
+            other.add_(1.0)  # seen by the next call
+        return [*seen, argument.tolist()]
+
+    expected = program(lambda fn: fn)
+    with rg.Session(workers=1) as session:
+        assert program(session.compile) == expected
+
+
+def test_view_of_what_only_a_hidden_attribute_has_is_changed_at_each_call(session: Any) -> None:
+    class Hidden:
+        __slots__ = ("values",)
+
+    hidden = Hidden()
+    hidden.values = rg.arange(4.0) * 1.0
+
+    def run() -> Any:
+        return hidden.values[1:] + 1.0
+
+    step = session.compile(run)
+    assert [step().tolist() for _ in range(2)] == [[2.0, 3.0, 4.0]] * 2
+    hidden.values = hidden.values * 10.0
+    session.submit()
+    assert step().tolist() == [11.0, 21.0, 31.0]
+    assert step.replayed in (0, 1)

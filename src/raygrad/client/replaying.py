@@ -17,7 +17,6 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.trees import flatten, mapped, unflatten
 from raygrad.autograd.versions import bump
 from raygrad.autograd.views import Stale, owner_of
-from raygrad.errors import SessionError
 from raygrad.workers.driver import External, Given, Kept, Submission
 
 from .cells import Write
@@ -101,10 +100,7 @@ class Replay:
 
     def __init__(self, recorder: SessionRecorder, trace: Trace, result: Any, writes: Sequence[Write]) -> None:
         """Make it from what has been recorded and not yet submitted. Where a replay could not do what the call did, the
-        trace says why.
-
-        Raises:
-            SessionError: the function reads what cannot be found again.
+        trace says why, and the call that is made is of no use.
         """
         self._trace = trace
         self._numbers: dict[int, int] = {}
@@ -185,11 +181,12 @@ class Replay:
         record, index = source
         root = trace.values.get((id(record), index))
         if root is None:
-            raise SessionError(
-                f"a compiled function reads a value that was recorded before it (shape "
-                f"{record.outputs[index].spec.shape}), by a way that cannot be followed: pass the tensor as an "
-                "argument, or let the function name it as a variable or an attribute"
+            trace.interrupt(
+                f"it reads a value that was recorded before it (shape {record.outputs[index].spec.shape}), by a way "
+                "that cannot be followed: pass the tensor as an argument, or let the function name it as a variable or "
+                "an attribute"
             )
+            return Given(None)
         root.spec = record.outputs[index]
         return root
 
@@ -234,9 +231,9 @@ class Replay:
         if record.run >= 0:
             root = self._trace.values.get((id(record), data.index))
             if root is None:
-                raise SessionError(
-                    "a compiled function returns or keeps a value that was made before the call, and that it does not "
-                    "reach by its arguments, variables or attributes"
+                self._trace.interrupt(
+                    "it returns or keeps a value that was made before the call, and that it does not reach by its "
+                    "arguments, variables or attributes"
                 )
             return root
         maker = self._maker_of.get(id(record))
