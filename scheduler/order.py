@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from raygrad.errors import PlanError
+from raygrad.proto.graph import Graph, Node
 
 from .costs import Costs
 from .plan import Cluster, Segment
 from .priced import Links, Priced, link
+from .refusals import refused
 from .room import Ledger, Room
 from .segment import Block, Cut, divide
 from .thrift import thrifty
@@ -63,7 +64,7 @@ def arrange(
     links = link(priced)
     fits = all(limit is None or peak <= limit for peak, limit in zip(peaks, limits, strict=False))
     known = [thrifty(priced, links), list(range(count)), [index for block in blocks for index in block.nodes]]
-    base = _base(room, known, node_worker, cluster)
+    base = _base(priced.graph, room, known, node_worker, cluster)
     lowest = room.peaks(_by_worker(base, node_worker, len(limits)))
     maker = _Lister(priced, links, node_worker, residency, costs, room, base)
     tried: list[tuple[Cut, int]] = []
@@ -251,7 +252,9 @@ def _worth_trying(priced: Priced, node_worker: Sequence[int]) -> bool:
     return any(node.transforms for node in priced.graph.nodes)
 
 
-def _base(room: Room, known: Sequence[list[int]], node_worker: Sequence[int], cluster: Cluster) -> list[int]:
+def _base(
+    graph: Graph, room: Room, known: Sequence[list[int]], node_worker: Sequence[int], cluster: Cluster
+) -> list[int]:
     """Return the one of some orders of all nodes that needs least; it keeps every limit.
 
     Raises PlanError if none does.
@@ -268,14 +271,19 @@ def _base(room: Room, known: Sequence[list[int]], node_worker: Sequence[int], cl
     assert best is not None
     over, _, order, peaks = best
     if over:
-        missing = [
-            f"{worker.name} has memory={worker.memory} and needs memory={peak}"
-            for worker, peak in zip(cluster.workers, peaks, strict=False)
-            if worker.memory is not None and peak > worker.memory
-        ]
-        raise PlanError(
-            f"what is to run there does not fit: {'; '.join(missing)} in the thriftiest order found (bytes alive at "
-            "once). Give it that much, or place some of its nodes on other workers"
+        parts: list[str | tuple[int, Node]] = []
+        for worker, (spec, peak) in enumerate(zip(cluster.workers, peaks, strict=False)):
+            if spec.memory is not None and peak > spec.memory:
+                parts.append(f"{'; ' if parts else ''}{spec.name} has memory={spec.memory} and needs memory={peak}")
+                mine = [index for index in order if node_worker[index] == worker]
+                most = room.fullest(mine)
+                if most >= 0:
+                    parts += [", most of all for ", (most, graph.nodes[most])]
+        raise refused(
+            "what is to run there does not fit: ",
+            *parts,
+            " in the thriftiest order found (bytes alive at once). Give it that much, or place some of its nodes on "
+            "other workers",
         )
     return order
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import DEVICE, KIND_ARRAY, Node
+from raygrad.proto.graph import DEVICE, KIND_ARRAY, Graph, Node
 
 from .costs import Costs
 from .dag import Platform, dag_of
@@ -34,6 +34,7 @@ from .placing.problem import problem_of as as_problem
 from .placing.refining import Search
 from .plan import Cluster
 from .priced import Priced, link
+from .refusals import refused
 from .segment import Block, cut
 
 EFFORT = 0.1
@@ -120,8 +121,10 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
     Raises PlanError, naming the node, if a demand cannot be met or two of them contradict each other.
     """
     group: list[int] = []
-    forced: dict[int, int] = {}
+    forced: dict[int, _Forced] = {}
     allowed: dict[int, frozenset[int]] = {}
+    reasons: dict[int, str] = {}
+    """Why not every worker can run a group."""
     offers = [worker.kinds for worker in cluster.workers]
     kinds = [spec.device.partition(":")[0] if spec.kind == KIND_ARRAY else "" for spec in priced.graph.specs]
     everywhere = all(kind in offer for kind in {*kinds} - {""} for offer in offers)
@@ -131,7 +134,7 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
         if node.near >= 0:
             maker = priced.maker[node.near]
             if maker >= index:
-                raise PlanError(f"{describe(index, node)} is to run near value {node.near}, which is made later")
+                raise refused((index, node), f" is to run near value {node.near}, which is made later")
             if maker >= 0:
                 root = group[maker]
             else:
@@ -144,45 +147,81 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
             can = able.get(need)
             if can is None:
                 can = able[need] = frozenset(w for w, offer in enumerate(offers) if need <= offer)
-            _restrict(allowed, root, can, index, node, f"no worker offers {', '.join(sorted(need))}")
+            missing = ", ".join(sorted(need))
+            _restrict(allowed, root, can, index, node, f"no worker offers {missing}")
+            if len(can) < len(offers):
+                reasons[root] = f"it needs {missing}"
         if home >= 0:
-            _force(forced, root, home, index, node)
+            _force(forced, root, _Forced(home, index, HOME), priced.graph)
         if node.pin >= 0:
             if node.pin >= len(offers):
-                raise PlanError(f"{describe(index, node)} is pinned to worker {node.pin} of {len(offers)}")
-            _force(forced, root, node.pin, index, node)
+                raise refused((index, node), f" is pinned to worker {node.pin} of {len(offers)}")
+            _force(forced, root, _Forced(node.pin, index, PINNED), priced.graph)
     for index, name, needs in priced.graph.demands:
         can = frozenset(w for w, worker in enumerate(cluster.workers) if worker.offers(needs))
         if len(can) < len(offers):
             _restrict(allowed, group[index], can, index, priced.graph.nodes[index], _lacking(name, needs, cluster))
-    for root, worker in forced.items():
+            reasons[group[index]] = f"{name or 'it'} asks for {_asked(needs)}"
+    for root, (worker, index, why) in forced.items():
         if root in allowed and worker not in allowed[root]:
-            name = cluster.workers[worker].name
-            raise PlanError(
-                f"{describe(root, priced.graph.nodes[root])} must run on {name}, which lacks what it asks for"
+            lacking = cluster.workers[worker]
+            others = ", ".join([cluster.workers[one].name for one in sorted(allowed[root])[:WORKERS_NAMED]])
+            raise refused(
+                (index, priced.graph.nodes[index]),
+                f" must run on {lacking.name}, {why}, which lacks what it asks for: {reasons[root]}, and there is "
+                f"{lacking.described()}; {others} could run it",
             )
-    return Constraints(group=group, forced=forced, allowed=allowed)
+    return Constraints(group=group, forced={root: one.worker for root, one in forced.items()}, allowed=allowed)
 
 
-def describe(index: int, node: Node) -> str:
-    """Return how errors name a node."""
-    return f"node {index} ({'.'.join((*node.transforms, node.fn))})"
+HOME: Final = "where what it belongs to is"
+PINNED: Final = "as `rg.place` asks"
+
+
+class _Forced(NamedTuple):
+    """The only worker that a group may have."""
+
+    worker: int
+    node: int
+    """The node that asks for it."""
+    why: str
+
+
+def _asked(needs: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(need if need.startswith(DEVICE) else f"{need} {amount:g}" for need, amount in needs)
 
 
 def _lacking(name: str, needs: Sequence[tuple[str, float]], cluster: Cluster) -> str:
     """Say what a node asks for, and what there is."""
-    asked = ", ".join(need if need.startswith(DEVICE) else f"{need} {amount:g}" for need, amount in needs)
     there = [worker.described() for worker in cluster.workers[:WORKERS_NAMED]]
     more = len(cluster.workers) - len(there)
     return (
-        f"{name or 'it'} asks for {asked}, and no worker offers it ({'; '.join(there)}"
-        f"{f'; and {more} more' if more else ''}); workers offer what the session's `worker_options` say"
+        f"{name or 'it'} asks for {_asked(needs)}, and no worker offers it ({'; '.join(there)}"
+        f"{f'; and {more} more' if more else ''}): {_remedy(name, needs)}"
     )
 
 
-def _force(forced: dict[int, int], root: int, worker: int, index: int, node: Node) -> None:
-    if forced.setdefault(root, worker) != worker:
-        raise PlanError(f"{describe(index, node)} must run on worker {worker} and on worker {forced[root]}")
+def _remedy(name: str, needs: Sequence[tuple[str, float]]) -> str:
+    """Say what to do where nobody offers what a node asks for."""
+    if any(need.startswith(DEVICE) for need, _ in needs):
+        return "leave `rg.device` out here, or name a device that they have"
+    return f"ask for less in {name}.resources, or let workers offer more with Session(worker_options=...)"
+
+
+def _force(forced: dict[int, _Forced], root: int, wanted: _Forced, graph: Graph) -> None:
+    before = forced.setdefault(root, wanted)
+    if before.worker == wanted.worker:
+        return
+    beside: list[str | tuple[int, Node]] = []
+    if before.node != wanted.node:
+        beside = ["beside ", (before.node, graph.nodes[before.node]), ", which is there "]
+    raise refused(
+        (wanted.node, graph.nodes[wanted.node]),
+        f" must run on worker {wanted.worker} and on worker {before.worker}: on the one {wanted.why}, on the other ",
+        *beside,
+        f"{before.why}. The backward of a Function and its hooks run on the worker of its forward: leave `rg.place` "
+        "out around them, or name the same worker",
+    )
 
 
 def _restrict(
@@ -190,7 +229,7 @@ def _restrict(
 ) -> None:
     both = allowed[root] & can if root in allowed else can
     if not both:
-        raise PlanError(f"{describe(index, node)} cannot run: {why}" + (", and what it is near to" if can else ""))
+        raise refused((index, node), f" cannot run: {why}" + (", and what it is near to" if can else ""))
     allowed[root] = both
 
 

@@ -93,6 +93,11 @@ class Room:
         """Return the most bytes that a worker needs if it runs its nodes in this order."""
         return self.before[worker] + max(self.needs(order), default=0)
 
+    def fullest(self, order: Sequence[int]) -> int:
+        """Return the node of an order of some nodes of one worker that runs when most is there; -1 if there is none."""
+        needs = self.needs(order)
+        return order[needs.index(max(needs))] if needs else -1
+
     def peaks(self, sequences: Sequence[Sequence[int]]) -> list[int]:
         """Return the same of every worker."""
         return [self.peak(worker, order) for worker, order in enumerate(sequences)]

@@ -32,6 +32,11 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 class RaygradError(Exception):
     """The root of all errors that raygrad itself raises."""
@@ -93,7 +98,26 @@ class SchedulerError(RaygradError, RuntimeError):
 
 
 class PlanError(SchedulerError, ValueError):
-    """No plan exists: a node that no worker can run."""
+    """No plan exists: a node that no worker can run.
+
+    Attributes: nodes: of the graph, those that the message names, each as (index, what it is called there).
+    """
+
+    def __init__(self, message: str, nodes: tuple[tuple[int, str], ...] = ()) -> None:
+        super().__init__(message, nodes)
+        self.nodes = nodes
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def call_nodes(self, name_of: Callable[[int], str]) -> None:
+        """Call the nodes of the graph something else in the message: what the user calls them."""
+        message = str(self)
+        named = tuple([(index, name_of(index)) for index, _ in self.nodes])
+        for (_, before), (_, now) in zip(self.nodes, named, strict=True):
+            message = message.replace(before, now)
+        self.args = (message, named)
+        self.nodes = named
 
 
 class CostsError(SchedulerError, ValueError):

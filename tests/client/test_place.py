@@ -110,7 +110,7 @@ def test_a_device_is_asked_of_the_workers() -> None:
         assert session.run().plan.segments[0].worker == 1
         with rg.place(worker=0), rg.device("cuda:0"):
             z = rg.tensor([1.0]) + 2.0
-        message = r"node 0 \(add\) cannot run: it asks for device cuda:0, and no worker offers it \(worker 0: cpu"
+        message = r"'add' \(.*\) cannot run: it asks for device cuda:0, and no worker offers it \(worker 0: cpu"
         with pytest.raises(PlanError, match=message):
             z.numpy()
         assert (rg.tensor([1.0]) * 2.0).numpy().tolist() == [2.0]

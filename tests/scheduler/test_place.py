@@ -168,7 +168,9 @@ def test_a_device_that_no_worker_offers_is_refused_by_name(builder):
 def test_a_pin_to_a_worker_without_the_device_is_refused(builder):
     build, card = on_card(builder)
     build.op("to", 0, spec=card, pin=0)
-    with pytest.raises(PlanError, match=r"node 0 \(to\) must run on host, which lacks what it asks for"):
+    with pytest.raises(
+        PlanError, match=r"node 0 \(to\) must run on host, as .* lacks what it asks for: it needs cuda.* could run it"
+    ):
         placed(build.graph(), cluster=MIXED)
 
 

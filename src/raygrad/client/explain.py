@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
+from raygrad.errors import PlanError
 from raygrad.report.explanation import Elsewhere, Explanation, Waited
 from raygrad.report.shown import shown
 from raygrad.scheduler.explain import explain_plan
 from raygrad.scheduler.simulator import what_if
 
+from .naming import call_nodes
 from .records import NodeRecord
 from .submission import build, needed_records
 
@@ -52,14 +54,20 @@ def explain(
         session.costs.learn()
         submission = build(0, records, recorder.demands).submission
         graph = submission.graph
-        planned, residency = session._driver.preview(submission)
+        sites, name_of = [record.site for record in records], session._driver.executor.name_of
         planner = session._driver.planner
+        try:
+            planned, residency = session._driver.preview(submission)
+            elsewhere = None if workers is None and gpus is None else _elsewhere(graph, planner, workers, gpus)
+        except PlanError as error:
+            call_nodes(error, graph, sites, name_of)
+            raise
         return Explanation(
             plan=explain_plan(graph, residency, planner.costs, planner.cluster, planned.plan),
-            graph=shown(graph, session._driver.executor.name_of, [record.site for record in records]),
+            graph=shown(graph, name_of, sites),
             infer=tuple(Waited(name, *waited) for name, waited in session.resolved.items()),
             hooks=tuple(session.hooked.items()),
-            elsewhere=None if workers is None and gpus is None else _elsewhere(graph, planner, workers, gpus),
+            elsewhere=elsewhere,
         )
 
 

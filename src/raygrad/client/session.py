@@ -40,6 +40,7 @@ from .compiled import CompiledFunction
 from .costs import SessionCosts
 from .graphs import Graphs
 from .learned import Learning, shown
+from .naming import call_nodes
 from .recorder import SessionRecorder
 from .records import NodeRecord
 from .reissue import Reissue
@@ -339,6 +340,7 @@ class Session:
                 self.costs.learn()
                 planned = self._driver.submit(submission)
         except RaygradError as error:
+            call_nodes(error, submission.graph, sites, self._driver.executor.name_of)
             self._fail(number, error)
             self._errors.clear()
             raise

@@ -1,0 +1,22 @@
+"""What cannot be planned, said of nodes.
+
+Rules of this file: nodes are called by their index and by what the graph calls them; who knows what users call them and
+where they were recorded puts that in its place (`PlanError.call_nodes`).
+"""
+
+from __future__ import annotations
+
+from raygrad.errors import PlanError
+from raygrad.proto.graph import Node
+
+
+def describe(index: int, node: Node) -> str:
+    """Return how errors name a node, as long as nobody knows better."""
+    return f"node {index} ({'.'.join((*node.transforms, node.fn))})"
+
+
+def refused(*parts: str | tuple[int, Node]) -> PlanError:
+    """Return the error whose message has these parts, the names of nodes among them."""
+    named = [part if isinstance(part, str) else (part[0], describe(*part)) for part in parts]
+    message = "".join([part if isinstance(part, str) else part[1] for part in named])
+    return PlanError(message, tuple([part for part in named if not isinstance(part, str)]))
