@@ -1,35 +1,30 @@
-"""Workers as Ray actors: the only file that imports Ray, and only when an executor is made.
+"""Calls on workers that are Ray actors.
 
 Rules of this file: what an actor *returns* is owned by this process and survives the actor; nothing is ever put into
 the store by an actor (DESIGN §7). Calls are submitted ahead with object references as arguments, and actors run out of
 order, so that one late argument holds up nothing else (H13): an order that matters is a reference too. Ray retries and
-restarts nothing. A Ray that was running before is never shut down.
+restarts nothing. Finding Ray is `rayconnection`'s, starting actors `rayactors`'s affair.
 """
 
 from __future__ import annotations
 
-import importlib
-import logging
 import math
 import os
-import socket
 import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from raygrad.errors import BackendUnavailable, ExecutionError, WaitTimeout, WorkerLost
+from raygrad.errors import ExecutionError, WaitTimeout, WorkerLost
 from raygrad.proto.graph import KIND_ARRAY
 from raygrad.proto.program import Item, Pinned, Program
 from raygrad.proto.values import Packed, pack_values
 from raygrad.scheduler.plan import Cluster, WorkerSpec
 
-from .actor import WorkerActor
 from .base import (
     Executor,
     ObjectId,
@@ -44,17 +39,10 @@ from .base import (
     value_object,
 )
 from .host import WorkerHost
+from .rayactors import Worker, as_ours, cause_of, start_workers, wait_until_gone
+from .rayconnection import connect, disconnect, node_id, ray_module, store_statistics
 from .raylinks import measure_links
 from .wire import Order, compact, decode_record, encode_call, encode_order, encode_program, pieces
-
-START_DEADLINE: Final = 60.0
-"""Seconds for all workers to come up: a process takes one or two, importing NumPy included."""
-
-CONNECT_DEADLINE: Final = 5.0
-"""Seconds for a Ray at a given address to accept a connection; Ray itself would try for a minute."""
-
-CLOSE_DEADLINE: Final = 10.0
-"""Seconds for killed worker processes to be gone."""
 
 SETTLE_DEADLINE: Final = 3.0
 """Seconds for the store's statistics to show that dropped objects are gone; they lag by some tenths."""
@@ -73,166 +61,7 @@ ITEM_BYTES: Final = 16
 """Of an array's element, at most."""
 
 
-# ---- Ray itself -----------------------------------------------------------------------------------------------------
-
-
-def _ray() -> Any:
-    """Return the Ray module.
-
-    Raises:
-        BackendUnavailable: it is not installed.
-    """
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise BackendUnavailable(
-            "this session needs Ray, which is not installed: pip install 'raygrad[ray]'", name="ray"
-        ) from error
-
-
-def node_id() -> str:
-    """Return Ray's id of the node that this process is on."""
-    return str(_ray().get_runtime_context().get_node_id())
-
-
-@dataclass(slots=True)
-class _Connection:
-    """This process's connection to Ray, shared by its executors."""
-
-    users: int = 0
-    ours: bool = False
-    """We connected (and perhaps started it), so the last user disconnects."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-_connection = _Connection()
-
-
-def _connect(address: str, cpus: int, object_store_memory: int | None) -> None:
-    """Connect this process to Ray as `address` says, or start one. Undone by `_disconnect`.
-
-    Raises:
-        BackendUnavailable: Ray is not installed.
-        ExecutionError: no Ray is running at the address.
-        ValueError: this process is connected to another Ray.
-    """
-    ray = _ray()
-    with _connection.lock:
-        wanted = address.partition(":")[2]
-        if ray.is_initialized():
-            connected = ray.get_runtime_context().gcs_address
-            if wanted and _resolved(wanted) != _resolved(connected):
-                raise ValueError(f"this process is connected to the Ray at {connected}, and cannot use {wanted} too")
-        else:
-            os.environ.setdefault(
-                "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
-            )  # Ray's coming default, without its warning
-            wanted = wanted or _running_ray()
-            if wanted:
-                _check_reachable(wanted)
-                ray.init(address=wanted, logging_level=logging.ERROR, namespace=_namespace())
-            else:
-                ray.init(
-                    address="local",
-                    num_cpus=cpus,
-                    include_dashboard=False,
-                    logging_level=logging.ERROR,
-                    namespace=_namespace(),
-                    object_store_memory=object_store_memory,
-                )
-            _connection.ours = True
-        _connection.users += 1
-
-
-def _disconnect() -> None:
-    with _connection.lock:
-        _connection.users -= 1
-        if _connection.users == 0 and _connection.ours:
-            _connection.ours = False
-            _ray().shutdown()  # ends a Ray that we started; from any other it only disconnects
-
-
-def _namespace() -> str:
-    return f"raygrad-{os.getpid()}"
-
-
-def _running_ray() -> str:
-    """Return the address of the Ray that this machine's user means: RAY_ADDRESS, or the last `ray start`; else ""."""
-    address = os.environ.get("RAY_ADDRESS", "")
-    if address in ("", "auto"):
-        utils = importlib.import_module("ray._private.utils")
-        address = utils.read_ray_address() or ""
-        try:
-            if address:
-                _check_reachable(address)
-        except ExecutionError:  # left behind by a Ray that is gone
-            return ""
-    return "" if address == "local" else address
-
-
-def _check_reachable(address: str) -> None:
-    host, _, port = address.rpartition(":")
-    if "://" in address or not port.isdecimal():
-        raise ExecutionError(f"'{address}' is not HOST:PORT of a running Ray (Ray Client is not used: it is too slow)")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_DEADLINE).close()
-    except OSError as error:
-        raise ExecutionError(f"no Ray answers at {address} ({error}); start one, or check host and port") from error
-
-
-def _resolved(address: str) -> tuple[str, str]:
-    host, _, port = address.rpartition(":")
-    try:
-        return socket.gethostbyname(host), port
-    except OSError:
-        return host, port
-
-
-def store_statistics() -> dict[str, int]:
-    """Return what Ray's object stores say of themselves, summed over the live nodes: `objects` and `bytes_used` in
-    memory, `bytes_primary` (of them, not cached copies), `bytes_spilled`. Small objects (up to 100 KB) are in no store:
-    they live in their owner's memory.
-
-    Raises:
-        ExecutionError: this process is not connected to Ray.
-    """
-    ray = _ray()
-    if not ray.is_initialized():
-        raise ExecutionError("this process is not connected to Ray")
-    internal = importlib.import_module("ray._private.internal_api")
-    total = {"objects": 0, "bytes_used": 0, "bytes_primary": 0, "bytes_spilled": 0}
-    for node in ray.nodes():
-        if not node["Alive"]:
-            continue
-        reply = internal.node_stats(node["NodeManagerAddress"], node["NodeManagerPort"], include_memory_info=False)
-        stats = reply.store_stats
-        total["objects"] += stats.num_local_objects
-        total["bytes_used"] += stats.object_store_bytes_used
-        total["bytes_primary"] += stats.object_store_bytes_primary_copy
-        total["bytes_spilled"] += stats.spilled_bytes_total - stats.restored_bytes_total
-    return total
-
-
 # ---- the executor ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Worker:
-    """An actor and what was shipped to it."""
-
-    name: str
-    actor: Any
-    actor_id: str
-    pid: int = 0
-    node_id: str = ""
-    lost: bool = False
-    programs: dict[bytes, Any] = field(default_factory=dict[bytes, Any])
-    """By key, the reference of the load that may still be under way, or None."""
-    code: set[str] = field(default_factory=set[str])
-    with_token: dict[bytes, bool] = field(default_factory=dict[bytes, bool])
-    """By key of a program, whether its records are too large to be sent to whoever waits for them."""
-    runs: dict[int, Any] = field(default_factory=dict[int, Any])
-    """By number of returned objects, the actor's method."""
 
 
 @dataclass(slots=True)
@@ -274,18 +103,18 @@ class RayExecutor(Executor):
         options = {"num_cpus": 1, **(worker_options or {})}
         here = len(os.sched_getaffinity(0))
         needed = -(-(workers or here) * options["num_cpus"] // 1)
-        _connect(address, max(here, int(needed)), object_store_memory)
+        connect(address, max(here, int(needed)), object_store_memory)
         made: list[Any] = []
-        ray = self._ray = _ray()
+        ray = self._ray = ray_module()
         try:
             count = workers or max(1, int(ray.cluster_resources().get("CPU", 1) // max(options["num_cpus"], 1)))
             if runtime_env is not None:
                 options["runtime_env"] = dict(runtime_env)
-            self._workers = _start_workers(count, blas_threads, options, placement_group, made)
+            self._workers = start_workers(count, blas_threads, options, placement_group, made)
         except BaseException:
             for actor in made:
                 ray.kill(actor)
-            _disconnect()
+            disconnect()
             raise
         own = offered(options)
         specs = [WorkerSpec(worker.name, host=worker.node_id, resources=own) for worker in self._workers]
@@ -349,7 +178,7 @@ class RayExecutor(Executor):
             if not self._closed and not self._workers[worker].lost:
                 self._workers[worker].actor.unpin.options(num_returns=0).remote(tuple(values))
 
-    def _worker(self, index: int) -> _Worker:
+    def _worker(self, index: int) -> Worker:
         if self._closed:
             raise ExecutionError("this executor is closed")
         worker = self._workers[index]
@@ -441,12 +270,12 @@ class RayExecutor(Executor):
             self._lose(index, error)
             return
         if isinstance(what, Work):
-            record = failed_record(what.call, worker.name, worker.pid, _as_ours(error))
+            record = failed_record(what.call, worker.name, worker.pid, as_ours(error))
             if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
                 record = record._replace(status="skipped", failure=None)
             self._reports.append(SegmentReturned(record))
         elif isinstance(what, tuple):
-            self._reports.append(ValueReady(*what, False, 0, str(_as_ours(error))))
+            self._reports.append(ValueReady(*what, False, 0, str(as_ours(error))))
         # a load that failed: the calls that wait for it fail with the same error
 
     def _lose(self, index: int, error: Exception) -> None:
@@ -460,7 +289,7 @@ class RayExecutor(Executor):
                 del self._asked[reference]
                 if isinstance(asked.what, Work):
                     self._tokens.pop(SegmentId(asked.what.call.run, asked.what.call.segment), None)
-        self._reports.append(WorkerGone(index, f"process {worker.pid}: {_cause(error)}"))
+        self._reports.append(WorkerGone(index, f"process {worker.pid}: {cause_of(error)}"))
 
     # ---- objects ----------------------------------------------------------------------------------------------------
 
@@ -473,9 +302,9 @@ class RayExecutor(Executor):
         except ray.exceptions.GetTimeoutError as error:
             raise WaitTimeout(f"the object {tuple(name)} was not here in {timeout} s") from error
         except ray.exceptions.RayActorError as error:
-            raise WorkerLost(f"the worker that was to return a value died ({_cause(error)})") from error
+            raise WorkerLost(f"the worker that was to return a value died ({cause_of(error)})") from error
         except ray.exceptions.RayError as error:
-            raise _as_ours(error) from error
+            raise as_ours(error) from error
         if isinstance(
             packed, Packed
         ):  # a copy: a view would hold its place in the store as long as the client holds it
@@ -534,49 +363,12 @@ class RayExecutor(Executor):
             here = node_id()
             for worker in self._workers:
                 ray.kill(worker.actor)
-            _wait_until_gone([worker.pid for worker in self._workers if worker.node_id == here])
-        _disconnect()
+            wait_until_gone([worker.pid for worker in self._workers if worker.node_id == here])
+        disconnect()
 
 
 _UNPACKER: Final = WorkerHost("client")
 """Opens packed objects at the client; runs nothing."""
-
-
-def _start_workers(
-    count: int, blas_threads: int, options: Mapping[str, Any], placement_group: Any, made: list[Any]
-) -> list[_Worker]:
-    """Start `count` actors and wait until they answer. `made` gets each actor as soon as it exists.
-
-    Raises:
-        ExecutionError: they do not come up before the deadline, or cannot import raygrad.
-    """
-    ray = _ray()
-    strategy = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
-    workers: list[_Worker] = []
-    for number in range(count):
-        chosen = {**options, "max_restarts": 0, "max_task_retries": 0, "allow_out_of_order_execution": True}
-        if placement_group is not None:
-            chosen["scheduling_strategy"] = strategy(placement_group, placement_group_bundle_index=number)
-        name = f"worker {number}"
-        actor = ray.remote(**chosen)(WorkerActor).remote(name, blas_threads)
-        made.append(actor)
-        workers.append(_Worker(name, actor, actor._actor_id.hex()))
-    hellos = [worker.actor.hello.remote(node_id) for worker in workers]
-    ready, missing = ray.wait(hellos, num_returns=count, timeout=START_DEADLINE)
-    if missing:
-        raise ExecutionError(
-            f"{len(ready)} of {count} workers came up within {START_DEADLINE:.0f} s; free on the cluster: "
-            f"{ray.available_resources()}; asked for per worker: {dict(options)}"
-        )
-    for worker, hello in zip(workers, hellos, strict=True):
-        try:
-            worker.pid, worker.node_id = ray.get(hello, timeout=RECORD_DEADLINE)
-        except ray.exceptions.RayError as error:
-            raise ExecutionError(
-                f"{worker.name} did not start ({_cause(error)}); raygrad must be installed for the Python of Ray's "
-                "workers, or named in runtime_env"
-            ) from error
-    return workers
 
 
 def _is_large(program: Program) -> bool:
@@ -591,34 +383,3 @@ def _is_large(program: Program) -> bool:
             return True
         size += math.prod(spec.shape) * ITEM_BYTES
     return size > TOKEN_BYTES
-
-
-def _as_ours(error: Exception) -> ExecutionError:
-    """Return an error of Ray that is no dead actor as one of ours."""
-    cause = getattr(error, "cause", None)
-    inner = f"{type(cause).__name__}: {cause}" if cause is not None else _cause(error)
-    return ExecutionError(f"Ray could not run or read it: {inner}")
-
-
-def _cause(error: Exception) -> str:
-    """Return the line of a Ray error that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "died" in line or "dead" in line or "Error" in line]
-    return f"{type(error).__name__}: {(telling or lines or ['no message'])[-1]}"
-
-
-def _wait_until_gone(pids: Sequence[int]) -> None:
-    """Wait until processes of this machine have ended, or the deadline has passed."""
-    deadline = time.monotonic() + CLOSE_DEADLINE
-    left = list(pids)
-    while left and time.monotonic() < deadline:
-        left = [pid for pid in left if _is_alive(pid)]
-        if left:
-            time.sleep(0.01)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

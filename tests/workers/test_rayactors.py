@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from typing import Any
+
+import pytest
+
+from raygrad.errors import ExecutionError
+from raygrad.workers import rayactors as module
+from raygrad.workers.ray import RayExecutor
+from raygrad.workers.rayactors import is_alive, wait_until_gone
+
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs raygrad[ray]")
+pytestmark = [pytest.mark.ray, needs_ray]
+
+
+def test_more_workers_than_fit_are_an_error_that_names_what_is_free(ray_running: None, monkeypatch: Any):
+    monkeypatch.setattr(module, "START_DEADLINE", 1.0)
+    with pytest.raises(ExecutionError, match="workers came up within"):
+        RayExecutor("ray", 2, worker_options={"num_cpus": 3})
+
+
+def test_a_process_is_waited_for_until_it_has_ended():
+    process = subprocess.Popen(["sleep", "60"])
+    assert is_alive(process.pid)
+    process.kill()
+    wait_until_gone([process.pid])
+    assert not is_alive(process.pid), "it may be a zombie: nobody has asked for its status"
+    process.wait()
+    assert is_alive(os.getpid())
