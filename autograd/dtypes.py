@@ -73,6 +73,12 @@ def as_dtype(dtype: Any) -> DType:
     return np.dtype(dtype)
 
 
+def is_dtype(value: Any) -> Any:
+    """Tell whether an argument that may be something else is a dtype, or a type of NumPy's or Python's that names
+    one."""
+    return isinstance(value, np.dtype | type)
+
+
 def is_differentiable(dtype: DType) -> builtins.bool:
     """Tell whether tensors of `dtype` can require grad: floating and complex ones."""
     return dtype.kind in "fc"

@@ -35,6 +35,7 @@ class FunctionMethods:
     arctan2: Method
     arctanh: Method
     argwhere: Method
+    as_strided: Method
     baddbmm: Method
     bitwise_left_shift: Method
     bitwise_right_shift: Method

@@ -168,7 +168,7 @@ def _places(tensor: Tensor, other: Tensor) -> tuple[Place, Place] | None:
         return _of_batches(tensor, other)
     if owner_of(tensor) is not owner_of(other):
         return None
-    mine, its = _place(tensor), _place(other)
+    mine, its = place_in_memory(tensor), place_in_memory(other)
     return None if mine is None or its is None else (mine, its)
 
 
@@ -193,7 +193,7 @@ def _in_memory(tensor: Tensor, array: np.ndarray[Any, Any]) -> Place:
     strides = tuple([stride // itemsize for stride in array.strides])
     place = Place(start_of(array), array.shape, strides, itemsize)
     if 1 in array.shape:
-        made = _place(tensor)
+        made = place_in_memory(tensor)
         if made is not None and made.shape == array.shape and _agree(made.strides, place):
             return place._replace(strides=made.strides)
     return place
@@ -203,14 +203,14 @@ def _agree(strides: Sequence[int], place: Place) -> bool:
     return all([a == b for a, b, extent in zip(strides, place.strides, place.shape, strict=True) if extent > 1])
 
 
-def _place(tensor: Tensor) -> Place | None:
+def place_in_memory(tensor: Tensor) -> Place | None:
     """Return where a tensor lies in the memory of its owner, by how it was made; None if that is not known."""
     parent = parent_of(tensor)
     if parent is None:
         return _whole(tensor)
     assert tensor._recipe is not None
     op, _, _, rest, params, _ = tensor._recipe
-    place = _place(parent)
+    place = place_in_memory(parent)
     if place is None or op is None:
         return place
     rule = _RULES.get(op.name)
@@ -322,6 +322,23 @@ def _diagonal(place: Place, rest: Sequence[Any], params: tuple[Any, ...]) -> Pla
     )
 
 
+def _unfold(place: Place, rest: Sequence[Any], params: tuple[Any, ...]) -> Place:
+    axis, size, step = int(params[0]), int(params[1]), int(params[2])
+    shape, strides = [*place.shape, size], [*place.strides, place.strides[axis]]
+    shape[axis] = (shape[axis] - size) // step + 1
+    strides[axis] *= step
+    return place._replace(shape=tuple(shape), strides=tuple(strides))
+
+
+def _as_strided(place: Place, rest: Sequence[Any], params: tuple[Any, ...]) -> Place | None:
+    """Its parameters count the elements of what it is made of one after the other: known where these lie so."""
+    shape, strides, offset, order = params
+    ordered = _taken(place, order)
+    if ordered.strides != _row_by_row(ordered.shape):
+        return None
+    return place._replace(start=place.start + offset * place.itemsize, shape=shape, strides=strides)
+
+
 def _real(place: Place, rest: Sequence[Any], params: tuple[Any, ...]) -> Place:
     return place._replace(strides=tuple([2 * stride for stride in place.strides]), itemsize=place.itemsize // 2)
 
@@ -359,6 +376,8 @@ _RULES: dict[str, Callable[[Place, Sequence[Any], tuple[Any, ...]], Place | None
     "permute": _permute,
     "getitem": _getitem,
     "diagonal": _diagonal,
+    "unfold": _unfold,
+    "as_strided": _as_strided,
     "real": _real,
     "imag": _imag,
     "expand": _expand,

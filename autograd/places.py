@@ -12,11 +12,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
-
-from raygrad.errors import AutogradError
 
 from .devices.serving import space_of, start_of
+from .layout import strided_over
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -52,29 +50,32 @@ def place_of(view: Array, argument: Array) -> Place | None:
     if view.dtype != (argument.dtype if parts == 1 else argument.real.dtype):
         return None
     own = tuple([s // step for s in argument.strides])
-    return _counted(argument.shape, own, parts, offset, view.shape, tuple([s // step for s in strides]))
+    return counted(argument.shape, own, parts, offset, view.shape, tuple([s // step for s in strides]))
 
 
 @lru_cache(maxsize=256)
-def _counted(argument: Shape, own: Shape, parts: int, offset: int, shape: Shape, strides: Shape) -> Place | None:
-    """Return the place of what has an offset and strides in memory, in elements of the view."""
+def counted(argument: Shape, own: Shape, parts: int, offset: int, shape: Shape, strides: Shape) -> Place | None:
+    """Return the place of what has an offset and strides in memory, in elements of the view; None if some of it lies
+    outside of the argument."""
+    if 0 in shape:
+        return Place(tuple(range(len(argument))), parts, 0, strides)
     if own == _dense(argument, parts):  # nearly always
         spans = [s * (n - 1) for n, s in zip(shape, strides, strict=True)]
         low, high = (offset + sum(pick(0, span) for span in spans) for pick in (min, max))
         inside = low >= 0 and high < prod(argument) * parts
         return Place(tuple(range(len(argument))), parts, offset, strides) if inside else None
-    memory = _numbers(argument, own, 0)
+    memory = numbers(argument, own, 0)
     memory = memory if parts == 1 else memory[..., None] + np.arange(parts)
-    wanted = _numbers(shape, strides, offset)
+    wanted: Array = numbers(shape, strides, offset)
     for order in (tuple(range(len(argument))), tuple(sorted(range(len(argument)), key=lambda axis: -own[axis]))):
         known, first = np.unique(memory.transpose(*order, *range(len(argument), memory.ndim)), return_index=True)
         at = np.searchsorted(known, wanted)
         if (at == known.size).any() or (known[at] != wanted).any():
             return None
-        numbers = first[at]
-        steps = _steps(numbers)
+        found = first[at]
+        steps = _steps(found)
         if steps is not None:
-            return Place(order, parts, int(numbers.flat[0]), steps)
+            return Place(order, parts, int(found.flat[0]), steps)
     return None
 
 
@@ -83,41 +84,41 @@ def _dense(shape: Shape, step: int) -> Shape:
     return tuple([step * prod(shape[axis + 1 :]) for axis in range(len(shape))])
 
 
-def _numbers(shape: Shape, strides: Shape, offset: int) -> Array:
-    """Return offset + the sum of index times stride, for each element."""
-    along = [np.arange(n).reshape((n, *(1,) * (len(shape) - axis - 1))) for axis, n in enumerate(shape)]
+def numbers(shape: Shape, strides: Shape, offset: int, xp: Any = np) -> Any:
+    """Return offset + the sum of index times stride, for each element; `xp` makes the array."""
+    along = [xp.arange(n).reshape((n, *(1,) * (len(shape) - axis - 1))) for axis, n in enumerate(shape)]
     scaled = [a * s for a, s in zip(along, strides, strict=True)]
-    return np.broadcast_to(reduce(np.add, scaled, np.array(offset)), shape)
+    return np.broadcast_to(reduce(np.add, scaled, xp.full((), offset)), shape)
 
 
-def _steps(numbers: Array) -> Shape | None:
-    """Return by how much numbers grow along each axis, None if not by the same everywhere."""
+def _steps(places: Array) -> Shape | None:
+    """Return by how much places grow along each axis, None if not by the same everywhere."""
     steps: list[int] = []
-    for axis in range(numbers.ndim):
-        grown = np.diff(numbers, axis=axis)
+    for axis in range(places.ndim):
+        grown = np.diff(places, axis=axis)
         if grown.size and (grown != grown.flat[0]).any():
             return None
         steps.append(int(grown.flat[0]) if grown.size else 0)
     return tuple(steps)
 
 
-_WRITTEN_TWICE: Final = (
+WRITTEN_TWICE: Final = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location: clone() "
     "the view before changing it in place"
 )
+"""What is wrong with a change of a view that shows elements more than once."""
 
 
 @final
 class Placed:
-    """In the place of a recipe's op: a Function made the view on a worker, and told where it lies."""
+    """A view of a place in its parent; as a recipe's op: that a Function made on a worker, which told where it lies."""
 
-    __slots__ = ("_index", "place", "shape")
+    __slots__ = ("place", "shape")
     name = "a custom Function"
 
     def __init__(self, place: Place, shape: Shape) -> None:
         self.place = place
         self.shape = shape
-        self._index: Tensor | None = None
 
     def over(self, memory: Array) -> Array | None:
         """Return the view of an array, sharing its memory; None if forward would have to copy that (H1)."""
@@ -134,13 +135,14 @@ class Placed:
             first = first.imag if part else first.real
         if type(first) is not np.ndarray:
             return space_of(first).lib.stride_tricks.as_strided(first, self.shape, strides)
-        return as_strided(first, self.shape, strides)
+        return strided_over(first, self.shape, strides)
 
     def again(self, parent: Tensor) -> Tensor:
         """Return what the view shows of its parent as it is now."""
         from . import ops
 
-        return ops.take(self._ordered(parent), self._numbered())
+        given, order = self._counting(parent)
+        return ops.placed(given, self.shape, self.place.strides, self.place.offset, order)
 
     def written(self, parent: Tensor, value: Tensor) -> Tensor:
         """Return the value that the parent has once the view has `value`.
@@ -150,11 +152,11 @@ class Placed:
         """
         from . import ops
 
-        if 0 not in self.shape and any(n > 1 and not s for n, s in zip(self.shape, self.place.strides, strict=True)):
-            raise AutogradError(_WRITTEN_TWICE)
-        whole = ops.put(self._ordered(parent), self._numbered(), value)
-        if self.place.parts == 2:
-            whole = ops.view_as_complex(whole)
+        given, order = self._counting(parent)
+        whole = ops.put_placed(given, value, self.shape, self.place.strides, self.place.offset, order)
+        if self.place.parts == 1:
+            return whole
+        whole = ops.view_as_complex(whole)
         return ops.permute(whole, [int(axis) for axis in np.argsort(self.place.order)])
 
     def strides_in(self, shape: Shape, strides: Sequence[int], itemsize: int) -> Shape | None:
@@ -163,19 +165,15 @@ class Placed:
         order, parts, offset, steps = self.place
         if order == tuple(range(len(shape))) and tuple(strides) == _dense(shape, itemsize):
             return tuple([step * (itemsize // parts) for step in steps])
-        at = _numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
+        at = numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
         at = at if parts == 1 else at[..., None] + np.arange(parts) * (itemsize // parts)
-        return _steps(at.reshape(-1)[_numbers(self.shape, steps, offset)])
+        return _steps(at.reshape(-1)[numbers(self.shape, steps, offset)])
 
-    def _ordered(self, parent: Tensor) -> Tensor:
+    def _counting(self, parent: Tensor) -> tuple[Tensor, Shape]:
+        """Return what the elements are counted in (of complex numbers their parts), and in which order of axes."""
         from . import ops
 
-        moved = ops.permute(parent, self.place.order)
-        return ops.view_as_real(moved) if self.place.parts == 2 else moved
-
-    def _numbered(self) -> Tensor:
-        if self._index is None:
-            from .tensor import Tensor
-
-            self._index = Tensor.made(np.array(_numbers(self.shape, self.place.strides, self.place.offset)))
-        return self._index
+        order = self.place.order
+        if self.place.parts == 1:
+            return parent, order
+        return ops.view_as_real(ops.permute(parent, order)), tuple(range(len(order) + 1))

@@ -154,9 +154,16 @@ class ShapeMethods(Operators):
         """Return the elements in the shape of `other`."""
         return ops.reshape(self, other.shape)
 
-    def view(self, *shape: Any) -> Tensor:
-        """Return a view in another shape; raises RuntimeError if only a copy could have it."""
-        return ops.view(self, sizes_of(shape))
+    def view(self, *shape: Any, dtype: Any = None) -> Tensor:
+        """Return a view in another shape, or of the same bytes in another dtype, then without gradient; raises
+        RuntimeError if only a copy could have it."""
+        if dtype is None and len(shape) == 1 and dtypes.is_dtype(shape[0]):
+            dtype, shape = shape[0], ()
+        if dtype is None:
+            return ops.view(self, sizes_of(shape))
+        if shape:
+            raise TypeError(f"view() takes a shape or a dtype; got both {shape!r} and {dtype}")
+        return ops.view_dtype(self, dtype)
 
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`."""

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _LINEAR: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(
         (
-            "clone contiguous conj cumsum diagonal_grad flip gather gather_grad getitem_grad in_order index index_grad "
-            "keep mean neg roll sum to_dtype tril triu zeros_as"
+            "as_strided_grad clone contiguous conj cumsum diagonal_grad flip gather gather_grad getitem_grad in_order "
+            "index index_grad keep mean neg roll sum to_dtype tril triu windows windows_together zeros_as"
         ).split(),
         (0,),
     ),
-    **dict.fromkeys("add sub index_put put_diagonal setitem".split(), (0, 1)),
+    **dict.fromkeys("add sub index_put put_diagonal put_strided put_windows setitem".split(), (0, 1)),
     "masked_fill": (0, 2),
     "where": (1, 2),
     **dict.fromkeys("cat stack".split(), ()),

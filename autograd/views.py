@@ -460,6 +460,24 @@ def _through_diagonal(parent: Any, value: Any, rest: Sequence[Any], params: tupl
     return ops.put_diagonal(parent, value, *params)
 
 
+def _through_unfold(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    from . import ops
+
+    return ops.put_windows(parent, value, *params)
+
+
+def _through_as_strided(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    from . import ops
+
+    return ops.put_placed(parent, value, *params)
+
+
+def _through_view_dtype(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    from . import ops
+
+    return ops.view_dtype(value, parent.dtype)
+
+
 def _through_real(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
     from . import ops
 
@@ -479,6 +497,9 @@ _WRITERS: dict[str, Callable[..., Any]] = {
     "permute": _through_permute,
     "getitem": _through_getitem,
     "diagonal": _through_diagonal,
+    "unfold": _through_unfold,
+    "as_strided": _through_as_strided,
+    "view_dtype": _through_view_dtype,
     "real": _through_real,
     "imag": _through_imag,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..dispatch import call
@@ -77,3 +78,57 @@ def _of_last_dimensions(given: Call) -> Any:
     if given.op.name != "one_hot" and (given.ranks[0] or 0) < 2:
         return NotImplemented
     return call(given.op, given.operands, given.params)
+
+
+@batching_rule("windows")
+def _windows(given: Call) -> Any:
+    axes, *rest = given.params
+    return call(given.op, given.operands, (up(axes), *rest))
+
+
+@batching_rule("windows_together")
+def _windows_together(given: Call) -> Any:
+    axes, sizes, steps, spreads, shape = given.params
+    return call(given.op, given.operands, (up(axes), sizes, steps, spreads, (given.size, *shape)))
+
+
+@batching_rule("unfold")
+def _unfold(given: Call) -> Any:
+    axis, size, step = given.params
+    return call(given.op, given.operands, (axis + 1, size, step))
+
+
+@batching_rule("put_windows")
+def _put_windows(given: Call) -> Any:
+    axis, size, step = given.params
+    return call(given.op, all_batched(given), (axis + 1, size, step))
+
+
+@batching_rule("as_strided")
+def _as_strided(given: Call) -> Any:
+    shape, strides, offset, order = given.params
+    step = math.prod(given.operands[0].shape[1:])
+    return call(given.op, given.operands, ((given.size, *shape), (step, *strides), offset, (0, *up(order))))
+
+
+@batching_rule("as_strided_grad")
+def _as_strided_grad(given: Call) -> Any:
+    shape, strides, offset, order, whole = given.params
+    inner = ((given.size, *shape), (math.prod(whole), *strides), offset, (0, *up(order)))
+    return call(given.op, given.operands, (*inner, (given.size, *whole)))
+
+
+@batching_rule("put_strided")
+def _put_strided(given: Call) -> Any:
+    shape, strides, offset, order = given.params
+    a, value = all_batched(given)
+    step = math.prod(a.shape[1:])
+    return call(given.op, (a, value), ((given.size, *shape), (step, *strides), offset, (0, *up(order))))
+
+
+@batching_rule("view_dtype")
+def _view_dtype(given: Call) -> Any:
+    """Bytes that lie side by side in one example need not do so in all, and then are copied."""
+    from .. import ops
+
+    return call(given.op, (ops.contiguous(given.operands[0]),), given.params)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, cast
 
+from ..layout import overlaps_itself
 from .backend import Backend, Memory, in_own_order
 from .device import Device
 
@@ -103,4 +104,4 @@ class Cuda(Backend):
         return int(array.data.ptr)
 
     def writable(self, array: Any) -> bool:
-        return 0 not in array.strides or array.size <= 1
+        return not overlaps_itself(array.shape, array.strides)

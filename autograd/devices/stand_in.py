@@ -20,6 +20,7 @@ import numpy as np
 
 from raygrad.errors import DeviceError
 
+from ..layout import overlaps_itself, strided_over
 from .backend import Backend, Memory, in_own_order
 from .device import Device
 from .stand_in_array import StandInArray, bare, check_options
@@ -150,7 +151,7 @@ class StandIn(Backend):
         return array._host.__array_interface__["data"][0]
 
     def writable(self, array: Any) -> bool:
-        return array._host.flags.writeable
+        return array._host.flags.writeable and not overlaps_itself(array.shape, array.strides)
 
     # ---- switched on and off ----------------------------------------------------------------------------------------
 
@@ -365,7 +366,7 @@ class _Ufunc:
 
 
 def _strided(owner: StandIn, array: StandInArray, shape: Any, strides: Any) -> Any:
-    made = np.lib.stride_tricks.as_strided(array._host, shape, strides)
+    made = strided_over(array._host, tuple(shape), tuple(strides))
     return owner.wrapped(made, (array,), array._index)
 
 

@@ -53,6 +53,7 @@ from . import (
     solving,
     special,
     statistics,
+    striding,
     triangular,
     unary,
 )
@@ -73,8 +74,12 @@ from .layouts import ones_as as ones_as
 from .layouts import ones_of as ones_of
 from .layouts import to_dtype as to_dtype
 from .shape import resolved as resolved
+from .striding import placed as placed
+from .striding import put_placed as put_placed
+from .striding import view_dtype as view_dtype
 from .transfer import to_device as to_device
 from .unary import zeros_as as zeros_as
+from .windows import put_windows as put_windows
 from .windows import unfold as unfold
 
 TOP = (
@@ -106,6 +111,7 @@ TOP = (
     solving,
     special,
     statistics,
+    striding,
     unary,
 )
 """The families whose functions are names of the package."""

@@ -15,7 +15,10 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call
+from ..layout import strided_over
+from ..places import WRITTEN_TWICE
 from .define import Shape, axis_of, define, space_of
+from .shape import reshape
 
 
 def extent_of(size: int, window: int, step: int, spread: int) -> int:
@@ -110,11 +113,77 @@ def windows_together(
     return call(_TOGETHER, (input,), (tuple(axes), sizes, tuple(steps), tuple(spreads), tuple(shape)))
 
 
+# ---- windows as a view -----------------------------------------------------------------------------------------------
+
+
+def _unfold(a: Any, axis: int, size: int, step: int) -> Any:
+    shape = _unfold_infer((axis, size, step), a)[0]
+    strides = [*a.strides, a.strides[axis]]
+    strides[axis] *= step
+    if type(a) is not np.ndarray:
+        return space_of(a).lib.stride_tricks.as_strided(a, shape, strides)
+    return strided_over(a, shape, tuple(strides))
+
+
+def _unfold_infer(params: tuple[Any, ...], a: Any) -> Any:
+    axis, size, step = params
+    return (*a.shape[:axis], extent_of(a.shape[axis], size, step, 1), *a.shape[axis + 1 :], size), a.dtype
+
+
+def _unfold_backward(ctx: Any, g: Any) -> Any:
+    axis, _, step = ctx.params
+    return windows_together(g, (axis,), (step,), (1,), ctx.inputs[0][0])
+
+
+def _put_windows(a: Any, value: Any, axis: int, size: int, step: int) -> Any:
+    out = a.copy(order="K")
+    _unfold(out, axis, size, step)[...] = value
+    return out
+
+
+def _put_windows_infer(params: tuple[Any, ...], a: Any, value: Any) -> Any:
+    return a.shape, a.dtype
+
+
+def _put_windows_backward(ctx: Any, g: Any) -> Any:
+    need_a, need_value = ctx.needs_input_grad
+    return (
+        call(_PUT_WINDOWS, (g, 0), ctx.params) if need_a else None,
+        call(_UNFOLD, (g,), ctx.params) if need_value else None,
+    )
+
+
+_UNFOLD = define("unfold", ("a",), _unfold, _unfold_infer, _unfold_backward, saves="none", view=True)
+_PUT_WINDOWS = define(
+    "put_windows", ("a", "value"), _put_windows, _put_windows_infer, _put_windows_backward, saves="none"
+)
+
+
 def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
-    """Return the windows of `size` elements along a dimension, each `step` further on: unlike PyTorch's, a copy."""
+    """Return a view of the windows of `size` elements along a dimension, each `step` further on, as a last dimension.
+
+    Raises:
+        RuntimeError: a window is larger than the dimension, or there is no step.
+    """
     axis = axis_of(dimension, input.ndim)
+    extent = input.shape[axis] if input.ndim else 1
+    if size < 0:
+        raise AutogradError(f"size is {size} but must be >= 0")
+    if size > extent:
+        raise AutogradError(f"maximum size for tensor at dimension {dimension} is {extent} but size is {size}")
     if step <= 0:
         raise AutogradError(f"step is {step} but must be > 0")
     if not input.ndim:
-        return input.reshape((1,))[:size]
-    return windows(input, (axis,), (size,), (step,), (1,))
+        return reshape(input, (1,))[:size]
+    return call(_UNFOLD, (input,), (axis, int(size), int(step)))
+
+
+def put_windows(input: Any, value: Any, axis: int, size: int, step: int) -> Any:
+    """Return a copy of `input` with `value` in the windows that `unfold` shows.
+
+    Raises:
+        RuntimeError: they overlap.
+    """
+    if size > step and extent_of(input.shape[axis], size, step, 1) > 1:
+        raise AutogradError(WRITTEN_TWICE)
+    return call(_PUT_WINDOWS, (input, value), (axis, size, step))

@@ -14,6 +14,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd import views
+from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.versions import SWEEP_AT
 
 
@@ -82,6 +83,54 @@ def each_kind_of_view(T):
     return (x,)
 
 
+def windows_of_a_base(T):
+    x = T.arange(10.0).reshape(2, 5)
+    wide, apart = x.unfold(1, 2, 1), x.unfold(1, 2, 2)
+    apart.mul_(2)
+    x[1].add_(1)
+    apart[:, 1].unfold(1, 1, 1).fill_(7)
+    return x, wide, apart, x.t().unfold(0, 3, 2), T.tensor(2.0).unfold(0, 1, 1)
+
+
+def windows_in_the_graph(T):
+    x = T.arange(10.0, dtype=T.float64).reshape(2, 5).requires_grad_()
+    y = x * 1
+    wide, apart = y.unfold(1, 2, 1), y.unfold(-1, 2, 3)
+    apart.mul_(x[:, :4].reshape(2, 2, 2))
+    ((wide * wide).sum() + (apart * 3).sum()).backward()
+    return y, wide, apart, x.grad
+
+
+def strided_views(T):
+    x = T.arange(12.0).reshape(3, 4)
+    turned, spaced, around = (
+        x.t().as_strided((2, 3), (1, 4), 1),
+        x[::2].as_strided((2, 2), (8, 3)),
+        x[1:].as_strided((2, 2), (2, 1), 5),
+    )
+    turned.mul_(10)
+    around.add_(1)
+    return x, turned, spaced, around, T.as_strided(x, (3, 2, 2), (4, 1, 1)), x[0].as_strided((), ())
+
+
+def strided_views_in_the_graph(T):
+    x = T.arange(12.0, dtype=T.float64).reshape(3, 4).requires_grad_()
+    y = x * 1
+    once, twice = y.t().as_strided((2, 3), (1, 4), 1), y.as_strided((3, 2, 2), (4, 1, 1))
+    once.mul_(3)
+    ((twice * twice).sum() + once.sum()).backward()
+    return y, once, twice, x.grad
+
+
+def other_dtypes_of_the_same_bytes(T):
+    x = T.tensor([[1.0, -2.0], [0.5, 3.0]], dtype=T.float32)
+    bits, halves, pairs = x.view(T.int32), x.view(T.int16), x.view(T.float64)
+    bits[0].zero_()
+    x[1].mul_(2)
+    halves[1, 0] = 5
+    return x, bits, halves, pairs, x.view(T.complex64).real, x.view(dtype=T.uint8)
+
+
 def parts_of_complex_numbers(T):
     z = T.tensor([1 + 2j, 3 - 1j], dtype=T.complex128)
     z.real.mul_(2)
@@ -119,6 +168,11 @@ PROGRAMS = [
     a_leaf_that_becomes_part_of_the_graph,
     aliases,
     each_kind_of_view,
+    windows_of_a_base,
+    windows_in_the_graph,
+    strided_views,
+    strided_views_in_the_graph,
+    other_dtypes_of_the_same_bytes,
     parts_of_complex_numbers,
     parts_beside_what_is_not_finite,
     gradients_of_parts_beside_what_is_not_finite,
@@ -225,3 +279,55 @@ def test_owner_and_parent():
     assert views.owner_of(z) is x
     assert views.parent_of(z) is y
     assert views.parent_of(x) is None
+
+
+OVERLAPPING = {
+    "windows": lambda x: x.unfold(0, 2, 1),
+    "windows in windows": lambda x: x.unfold(0, 4, 2).unfold(1, 2, 1),
+    "strides": lambda x: x.as_strided((3, 2), (1, 1)),
+    "no stride": lambda x: x.as_strided((3, 2), (0, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", OVERLAPPING)
+@pytest.mark.parametrize("where", ["eager", "graph", "session", "device"])
+def test_views_that_show_elements_twice_are_not_written_to(kind, where):
+    place = use_stand_in(1) if where == "device" else rg.Session() if where == "session" else contextlib.nullcontext()
+    with place:
+        x = rg.arange(6.0, device="cuda:0" if where == "device" else "cpu", requires_grad=where == "graph") * 1
+        view = OVERLAPPING[kind](x)
+        for change in (lambda: view.add_(1), lambda: view.fill_(1), lambda: view[1:].mul_(2)):
+            with pytest.raises(RuntimeError, match=r"clone"):
+                change()
+        assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_strided_view_stays_inside_its_tensor():
+    x = rg.arange(6.0)
+    for size, stride, offset, what in (
+        ((4,), (2,), 0, r"out of bounds"),
+        ((2,), (1,), 6, r"out of bounds"),
+        ((2,), (-1,), 3, "[Nn]egative strides"),
+        ((2, 2), (1,), 0, "length"),
+        ((2,), (1,), -1, "invalid storage offset"),
+    ):
+        with pytest.raises(RuntimeError, match=what):
+            x.as_strided(size, stride, offset)
+    with pytest.raises(RuntimeError, match=r"outside of the tensor.*its base"):
+        x[2:4].as_strided((3,), (1,), 1)
+
+
+def test_a_view_in_another_dtype_needs_bytes_that_fit():
+    for shape, dtype, what in (
+        ((3,), rg.float64, "divisible"),
+        ((), rg.float64, "0-D|self.dim()"),
+        ((), rg.int16, "self.dim()"),
+    ):
+        with pytest.raises(RuntimeError, match=what):
+            rg.ones(shape).view(dtype)
+    with pytest.raises(RuntimeError, match="stride"):
+        rg.ones(2, 4).t().view(rg.float64)
+    assert not rg.ones(2, requires_grad=True).view(rg.int32).requires_grad
+    x = rg.ones(2, requires_grad=True)
+    assert x.view(rg.float32) is not x
+    assert not x.view(rg.complex64).requires_grad

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..inputs import complex_, family, ints, mask, one, positive, real, two
@@ -108,6 +110,51 @@ add(
 add = family("windows")
 add("unfold", lambda T, x: (x.unfold(0, 2, 1), x.unfold(1, 3, 2), x.unfold(-1, 1, 3)), real(3, 5))
 add("unfold-scalar", lambda T, x: x.unfold(0, 1, 1), real())
+
+add("unfold-complex", lambda T, x: x.unfold(-1, 2, 2) * x.unfold(-1, 2, 1)[:, :2], complex_(2, 4))
+add("unfold-transposed", lambda T, x: x.T.unfold(0, 2, 3) * 2, real(2, 6))
+
+
+def _written_windows(T: Any, x: Any, y: Any) -> Any:
+    board = x * y[0, 0]
+    board.unfold(1, 2, 3).mul_(y)
+    return board * board
+
+
+add("unfold-written", _written_windows, real(2, 5), real(2, 2))
+
+add = family("striding")
+add(
+    "as_strided",
+    lambda T, x: (x.as_strided((2, 2, 2), (3, 1, 1)) ** 2, T.as_strided(x, (3,), (2,), 1)),
+    real(2, 3),
+    layouts=False,
+)
+add("as_strided-to-one", lambda T, x: x.as_strided((), (), 2), real(3), layouts=False)
+add("as_strided-to-none", lambda T, x: x.as_strided((0, 2), (1, 1)), real(3), order=1, layouts=False)
+add(
+    "as_strided-complex",
+    lambda T, x: x.as_strided((2, 3), (0, 2)) * x.as_strided((2, 3), (1, 2), 0),
+    complex_(6),
+    layouts=False,
+)
+
+
+def _written_strides(T: Any, x: Any, y: Any) -> Any:
+    board = x * y[0]
+    board.as_strided((2,), (3,), 1).mul_(y)
+    return board * board
+
+
+add("as_strided-written", _written_strides, real(2, 4), real(2), layouts=False)
+add(
+    "view_dtype",
+    lambda T, x: (x.view(T.float64), x.view(T.int32), x.view(dtype=T.uint8)),
+    np.array([[1.0, -2.0], [0.5, 0.0]], np.float32),
+    order=0,
+    float32=False,
+    layouts=False,
+)
 
 add = family("rearranging")
 add("flips", lambda T, x: (T.fliplr(x), x.flipud()), real(2, 3))
