@@ -40,6 +40,7 @@ class Modes:
         anomaly: what anomaly detection is to do, None while it is off.
         inference: whether inference mode is on.
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
+        local: what the worker whose code runs here keeps for `worker_local`, by handle; None outside of workers.
         device: where factories make tensors, None for the host; no rare mode, since no op asks.
         casting: what operands are cast to (`autocast`), None outside of all its regions; no rare mode, since the casts
             are made before an op is called.
@@ -54,6 +55,7 @@ class Modes:
         "forward",
         "grad",
         "inference",
+        "local",
         "only_recorder",
         "passes",
         "recorder",
@@ -81,6 +83,7 @@ class Modes:
         self.transforms: tuple[str, ...] = ()
         self.casting: Any = None
         self.device: Any = None
+        self.local: dict[str, Any] | None = None
 
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""
@@ -127,6 +130,7 @@ class ThreadState(threading.local):
         transforms: tuple[str, ...]
         casting: Any
         device: Any
+        local: dict[str, Any] | None
 
 
 def _delegated(name: str) -> property:

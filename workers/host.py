@@ -85,6 +85,8 @@ class WorkerHost:
         self._opened: dict[str, tuple[bytes, Any]] = {}
         """Code that this run has used, with the registrations under which it runs."""
         self._pins: dict[tuple[int, int], Any] = {}
+        self._local: dict[str, Any] = {}
+        """What user code keeps here (`worker_local`, H24)."""
 
     # ---- what it is told ------------------------------------------------------------------------------------------
 
@@ -183,6 +185,7 @@ class WorkerHost:
         callers = state.here
         state.here = Modes()  # none of the caller's, and none that user code leaves behind (DR-10)
         state.passes = callers.passes
+        state.local = self._local
         try:
             filled = self._fill(program, call, objects, slots)
             begun = time.perf_counter()

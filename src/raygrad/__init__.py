@@ -20,6 +20,7 @@ _HOMES = {
     "device": "raygrad.autograd.devices",
     "place": "raygrad.client.place",
     "emit": "raygrad.workers.emit",
+    "worker_local": "raygrad.autograd.local",
     "Tensor": "raygrad.autograd.tensor",
     **dict.fromkeys(
         "autocast get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled".split(),
@@ -101,6 +102,8 @@ if TYPE_CHECKING:
     from raygrad.autograd.modes import set_grad_enabled as set_grad_enabled
     from raygrad.autograd.tensor import Tensor as Tensor
     from raygrad.autograd.vmap import vmap as vmap
+    from raygrad.autograd.local import WorkerLocal as WorkerLocal
+    from raygrad.autograd.local import worker_local as worker_local
     from raygrad.client.place import place as place
     from raygrad.client.session import Session as Session
     from raygrad.workers.emit import emit as emit

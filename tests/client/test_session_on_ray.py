@@ -230,6 +230,39 @@ def test_a_remote_exception_is_the_users_own_and_says_where(recording: Any, wher
     assert (rg.tensor([1.0]) * 2.0).numpy().tolist() == [2.0]
 
 
+class OfMesh(rg.autograd.Function):
+    """Uses what a process made for itself, and tells when it was made."""
+
+    mesh = rg.worker_local(lambda: (threading.Lock(), time.monotonic_ns()))
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        lock, born = OfMesh.mesh()
+        with lock:
+            rg.emit("mesh", (os.getpid(), born))
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        rg.emit("mesh", (os.getpid(), OfMesh.mesh()[1]))
+        return grad * 2
+
+
+def test_h24_each_process_makes_its_own_once_and_keeps_it(recording: Any) -> None:
+    seen: list[tuple[int, int]] = []
+    recording.on("mesh", seen.append)
+    for _ in range(2):
+        for worker in (0, 1):
+            with rg.place(worker=worker):
+                x = rg.ones(3, requires_grad=True)
+                OfMesh.apply(x).sum().backward()
+                assert x.grad is not None
+                assert x.grad.tolist() == [2.0, 2.0, 2.0]
+    assert len(seen) == 8
+    assert len(set(seen)) == 2
+    assert len({pid for pid, _ in seen}) == 2
+
+
 def test_h13_saved_tensors_leave_the_store_after_the_last_vjp(recording: Any) -> None:
     data = np.ones(500_000)
 
