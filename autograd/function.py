@@ -50,6 +50,7 @@ from .user_backward import densified
 from .user_backward import run_backward as run_backward
 from .versions import CLOCK
 from .views import Stale
+from .writable import saved_copies
 
 _HERE = contextlib.nullcontext()
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
@@ -89,6 +90,8 @@ class FunctionMeta(type):
 def _plan_anew(cls: Any) -> None:
     """Make the plan of a class that was patched anew, and those of the classes that inherit from it."""
     cls._backward_cls._plan = plan = Plan(cls)
+    saved: Any = cls._context_type.saved_tensors
+    cls._backward_cls.saved_tensors = saved_copies(saved) if plan.writable else saved
     type.__setattr__(cls, "_plan", plan)
     for below in type.__subclasses__(cls):
         _plan_anew(below)
@@ -100,6 +103,9 @@ class Function(Members, metaclass=FunctionMeta):
     Subclasses give a static `forward`, with or without `setup_context`, and a static `backward` (or `vjp`, the same
     under its other name), and are used through `apply`. In a session, `infer(*specs)` may state the outputs without
     running (H3): each as (shape, dtype), or as (shape, dtype, differentiable); None leaves it to a run.
+    `writable_inputs = True` has forward given copies of its tensors, and backward of the gradients and of what was
+    saved, in C order: code of other languages may work in their memory. What forward saves of them is the argument
+    itself; what it returns of them is a new tensor.
     """
 
     forward = staticmethod(unwritten_forward)
@@ -108,6 +114,7 @@ class Function(Members, metaclass=FunctionMeta):
     vjp = staticmethod(unwritten)
     clear_saved_tensors_on_access = False
     boxed_grads_call = False
+    writable_inputs = False
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -275,7 +282,7 @@ def _forward(
     arg: Any = args[0] if len(args) == 1 else None
     needs: tuple[bool, ...]
     targets: tuple[Edge | None, ...]
-    metas: Sequence[Meta | None]
+    metas: Any
     if (
         type(arg) is Tensor
         and arg._requires_grad

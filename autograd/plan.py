@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError, MissingDerivative
 
+from .writable import backward_on_copies, forward_on_copies
+
 if TYPE_CHECKING:
     from .function import Function
 
@@ -61,10 +63,11 @@ class Plan:
         backward: what is called for the gradients: its backward or vjp, or what raises because of neither or both.
         boxed: backward takes one list of gradients instead of one argument for each (CX-26).
         read_once: saved tensors are given away when they are first read (CX-25).
+        writable: forward and backward are given copies that they may write to.
         node: the class of its nodes.
     """
 
-    __slots__ = ("backward", "boxed", "forward", "node", "read_once", "setup")
+    __slots__ = ("backward", "boxed", "forward", "node", "read_once", "setup", "writable")
 
     def __init__(self, cls: type[Function]) -> None:
         self.node = cls._backward_cls
@@ -80,7 +83,17 @@ class Plan:
         )
         self.boxed: Any = getattr(cls, "boxed_grads_call", False)
         self.read_once: Any = getattr(cls, "clear_saved_tensors_on_access", False)
-        for name, flag in (("boxed_grads_call", self.boxed), ("clear_saved_tensors_on_access", self.read_once)):
+        writable: Any = getattr(cls, "writable_inputs", False)
+        self.writable = bool(writable)
+        if self.writable:
+            self.forward = forward_on_copies(self.forward, cls.__name__, self.setup is None)
+            self.backward = backward_on_copies(self.backward, bool(self.boxed))
+        flags = {
+            "boxed_grads_call": self.boxed,
+            "clear_saved_tensors_on_access": self.read_once,
+            "writable_inputs": writable,
+        }
+        for name, flag in flags.items():
             if not isinstance(flag, bool):
                 self.forward = _refusing(f"{cls.__name__}.{name} must be a bool, got {type(flag).__name__}")
 

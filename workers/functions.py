@@ -106,10 +106,9 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             given_to.append(value if flag < 0 else given(value, flag == 1))
         args = tuple(given_to)
         named = {name: slots[source] for name, source in zip(names, given_by_name, strict=True)} if names else {}
-        always = bool(getattr(cls, "writable_inputs", False))
-        if expected is None or always or changes:
+        if expected is None or changes:
             for position, arg in enumerate(args):
-                if mask[position] >= 0 and (expected is None or always or position in changes):
+                if mask[position] >= 0 and (expected is None or position in changes):
                     writable(arg)
         if again:
             args = _with_repeated(args, again)
@@ -122,7 +121,7 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             raise AutogradError(_WRITES.format(name=cls.__name__)) from error
         outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
         if expected is None or open_ended:
-            if expected is None and not always:
+            if expected is None:
                 _check_unchanged(context, args, [None if s == UNDEFINED else slots[s] for s in sources])
             shown = describe(context, args, outputs, isinstance(raw, tuple))
             host.report.learned.append(learned(step.index, context, shown, args, outputs))

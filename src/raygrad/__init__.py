@@ -96,14 +96,13 @@ if TYPE_CHECKING:
     from raygrad.autograd.dtypes import int64 as int64
     from raygrad.autograd.inference import inference_mode as inference_mode
     from raygrad.autograd.inference import is_inference_mode_enabled as is_inference_mode_enabled
+    from raygrad.autograd.local import worker_local as worker_local
     from raygrad.autograd.modes import enable_grad as enable_grad
     from raygrad.autograd.modes import is_grad_enabled as is_grad_enabled
     from raygrad.autograd.modes import no_grad as no_grad
     from raygrad.autograd.modes import set_grad_enabled as set_grad_enabled
     from raygrad.autograd.tensor import Tensor as Tensor
     from raygrad.autograd.vmap import vmap as vmap
-    from raygrad.autograd.local import WorkerLocal as WorkerLocal
-    from raygrad.autograd.local import worker_local as worker_local
     from raygrad.client.place import place as place
     from raygrad.client.session import Session as Session
     from raygrad.workers.emit import emit as emit

@@ -11,6 +11,7 @@ import pytest
 
 import raygrad as rg
 
+
 class Solver:
     """Something that cannot travel."""
 
