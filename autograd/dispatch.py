@@ -7,18 +7,17 @@ which go straight to the kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from raygrad.errors import DtypeError, MissingKernel
+from raygrad.errors import MissingKernel
 
 from . import dtypes
 from .anomaly import remember as remember_origin
 from .batched import Batched, bottom, innermost, living
 from .devices.serving import device_of, is_elsewhere, settled
 from .elsewhere import meeting, missing, run
-from .exchange import remember_converted
 from .handles import pack_op
 from .inference import marked
 from .inheriting import inherit
@@ -26,6 +25,7 @@ from .keeping import keep
 from .modes import Modes, state
 from .node import NO_EDGE, OpNode, next_sequence
 from .placed import DeviceOpNode
+from .promotion import note_conversion, promoted
 from .recording import Pending
 from .registry import Op, get_op
 from .repeating import repeated
@@ -169,8 +169,14 @@ def _made(
     return result
 
 
-def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    """Apply `op` in any case: recording, operands that must be converted, values of a closed session."""
+def call_met(op: Op, given: Sequence[Any], met: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """Apply `op` to operands that have been converted to `met`; in the graph are those that were given."""
+    return _general(op, given, params, met)
+
+
+def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequence[Any] | None = None) -> Any:
+    """Apply `op` in any case: recording, operands that must be converted (or are, to `met`), values of a closed
+    session."""
     if op.custom and (results := _as_function(op, operands, params)) is not None:
         return results
     recorder = state.here.recorder
@@ -193,35 +199,38 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
             elif type(operand._data) is Batched:
                 batched = True
                 if not operand._data.level.entered:
-                    return _general(op, [living(o) if isinstance(o, Tensor) else o for o in operands], params)
+                    alive = [living(o) if isinstance(o, Tensor) else o for o in operands]
+                    return _general(op, alive, params)
     if not tensors:
         return _on_arrays(op, operands, params)
-    if op.promotes is not None:
-        operands = promoted(op, operands)
+    if met is None:
+        met = operands if op.promotes is None else promoted(op, operands)
     if batched:
         from .batching import batched_call
 
-        made = batched_call(op, operands, params, needed)
+        made = batched_call(op, met, params, needed)
         if state.here.forward:
-            propagate(op, operands, params, made)
+            propagate(op, met, params, made)
         return made
     if recorder is None and elsewhere:
-        operands = meeting(op, operands)
-        datas = [o.read() if isinstance(o, Tensor) else o for o in operands]
+        operands, met = meeting(op, operands), meeting(op, met)
+        datas = [o.read() if isinstance(o, Tensor) else o for o in met]
         try:
             out = run(op, datas, params, _compute_dtype(datas))
         except MISUSE as error:
             raise explained(op, params, datas, error) from None
     elif recorder is None:
-        datas = [o.read() if isinstance(o, Tensor) else o for o in operands]
+        datas = [o.read() if isinstance(o, Tensor) else o for o in met]
         out = _on_arrays(op, datas, params)
     else:
-        datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in operands]
+        datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in met]
         out = recorder.op(op, datas, params)
     outs = (out,) if recorder is None and op.outputs == 1 else out
     result = _several(op, operands, params, datas, outs, needed)
+    if met is not operands:
+        note_conversion((result,) if op.outputs == 1 else result, operands, met)
     if state.here.forward:
-        propagate(op, operands, params, result)
+        propagate(op, met, params, result)
     if state.here.inference:
         for made in (result,) if op.outputs == 1 else result:
             if made._base is None:
@@ -445,62 +454,3 @@ def _node(
     else:
         keep(node, rule.saves, rule.gates, operands, datas, results)
     return node
-
-
-def promoted(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return the operands in the dtype in which they meet (PyTorch's promotion); numbers stay numbers."""
-    first = None
-    same = True
-    for operand in operands:
-        if isinstance(operand, Tensor):
-            dtype = operand._data.dtype
-            if first is None:
-                first = dtype
-            elif dtype is not first and dtype != first:
-                same = False
-        elif operand is not None and type(operand) is not float and type(operand) is not int:
-            same = False
-    if same and first is not None and first.kind == "f":
-        return operands
-    return _meet(op, operands)
-
-
-def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
-    from . import ops
-
-    dims: list[Any] = []
-    zeros: list[Any] = []
-    numbers: list[Any] = []
-    for operand in operands:
-        if isinstance(operand, Tensor):
-            (dims if operand._data.ndim else zeros).append(operand.dtype)
-        elif isinstance(operand, np.ndarray) or is_elsewhere(operand):
-            raise DtypeError(f"{op.name}: expected tensors or numbers, got an array; wrap it with raygrad.as_tensor")
-        elif operand is not None:
-            if not isinstance(operand, bool | int | float | complex | np.generic):
-                raise DtypeError(
-                    f"{op.name}: unsupported operand of type {type(operand).__name__}; expected a tensor or a number"
-                )
-            numbers.append(operand)
-    target = dtypes.promote(dims, zeros, numbers)
-    if op.promotes == "ordered":
-        ops.check_order(op.name, target)
-    if op.promotes == "float":
-        target = dtypes.floating(target)
-    out: list[Any] = []
-    for operand in operands:
-        if isinstance(operand, Tensor):
-            if operand.dtype != target:
-                converted = ops.to_dtype(operand, target)
-                converted._counter = operand.counter()  # who saves it saves the operand (CX-13)
-                remember_converted(operand, converted._data)
-                operand = converted
-            out.append(operand)
-        elif operand is None:
-            out.append(None)
-        else:
-            number: Any = cast("np.generic[Any]", operand).item() if isinstance(operand, np.generic) else operand
-            if target.kind in "iu" and target.itemsize < 8:  # a number too large for the dtype wraps round
-                number = np.int64(number).astype(target).item()
-            out.append(number)
-    return out

@@ -56,7 +56,7 @@ def keep(
                 counter = held._counter = [0, 0]
             versions.append((counter, counter[0]))
         else:
-            saved.append(held)
+            saved.append(datas[position])  # a number, as the kernel was given it
             versions.append(None)
     node.saved_tensors = tuple(saved)
     node.versions = tuple(versions)

@@ -210,6 +210,8 @@ class OpNode(Node):
     """The record of the op in its session, if it was recorded."""
     tangents: Sequence[Any] | None = None
     """Per residual, the tangents that it carried, if any did."""
+    _converts: bool = False
+    """It computed with operands in another dtype than they were given in."""
 
     @property
     def outputs(self) -> Sequence[Meta | None]:
@@ -346,8 +348,6 @@ class OpNode(Node):
             raise AutogradError(stale_message(stale_value(data, edge, self), counter[0], version))
         if position < 0:
             return
-        while isinstance(edge[0], OpNode) and edge[0].op.name == "to_dtype":  # it was saved in the dtype of the result
-            edge = edge[0]._edges[0] or NO_EDGE
         if was_detached(counter, *edge):
             raise AutogradError(
                 "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(): operand "
@@ -357,6 +357,7 @@ class OpNode(Node):
 
     def _residual_tensors(self, saved: Sequence[Data]) -> list[Any]:
         """Return the residuals as tensors with their place in the graph, and their tangents."""
+        from .promotion import as_computed
         from .tensor import Tensor
 
         assert self.rule is not None
@@ -365,6 +366,7 @@ class OpNode(Node):
             held = self.tangents[slot] if self.tangents is not None else None
             if held and data is not None:
                 edge = (self, -1 - position) if position < 0 else self._edges[position] or NO_EDGE
+                edge = as_computed(data, edge) if self._converts else edge
                 tensor = Tensor.made(data, edge[0], edge[1])
                 tensor._tangents = held
                 out.append(tensor)
@@ -383,7 +385,7 @@ class OpNode(Node):
             if isinstance(edge[0], AccumulateGrad):
                 out.append(edge[0].variable)
                 continue
-            out.append(Tensor.made(data, edge[0], edge[1]))
+            out.append(Tensor.made(data, *(as_computed(data, edge) if self._converts else edge)))
             version = self.versions[slot]
             if version is not None:  # what saves it anew is to notice changes, too
                 out[-1]._counter = version[0]

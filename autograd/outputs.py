@@ -150,9 +150,9 @@ def _flowing(output: Any, marked: Args) -> bool:
 def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, several: bool) -> Tensor:
     """Return an argument that forward returned as it is: an alias, whose base it is (OU-09)."""
     alias = source.alias(apart=True)
-    if state.here.grad:
+    if state.here.grad or not source._requires_grad:  # unrecorded, what requires grad is detached, and no view
         alias._base = source if source._base is None else source._base
-        alias._made_by = SEVERAL if several else FUNCTION
+        alias._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
         remember_output(alias, source)
         watch(alias.counter(), alias)
     if flows:

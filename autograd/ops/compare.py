@@ -9,7 +9,8 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .. import dtypes
-from ..dispatch import call, call_few, promoted
+from ..dispatch import call, call_few, call_met
+from ..promotion import promoted
 from ..registry import Op
 from ..tensor import Tensor
 from .define import broadcast_shape, define, infer_comparison, infer_elementwise, shapes_of, xp
@@ -203,7 +204,11 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if isinstance(condition, Tensor):
         if condition.dtype.kind != "b":
             _where_infer((None,), condition, input, other)
-        input, other = promoted(_WHERE_MEETS, (input, other))
+        branches = (input, other)
+        met = promoted(_WHERE_MEETS, branches)
+        if met is not branches and (isinstance(input, Tensor) or isinstance(other, Tensor)):
+            return call_met(_WHERE, (condition, input, other), (condition, *met), (None,))
+        input, other = met
     dtype = None
     if not hasattr(input, "dtype") and not hasattr(other, "dtype"):
         dtype = dtypes.promote((), (), (input, other)).name

@@ -108,11 +108,6 @@ EXCLUSIONS = (
         applies=_fact("an integer tensor requires grad"),
     ),
     Exclusion(
-        id="EN-20",
-        why="an operand of another dtype is converted by a node of its own, so that its leaf's hooks may come later",
-        applies=lambda program, outcome: {"operands of two dtypes", "a leaf hooked"} <= outcome.facts,
-    ),
-    Exclusion(
         id="EN-38",
         why="what has no elements shares none with a value that is put at indices of it",
         applies=lambda program, outcome: "changed where it is empty" in outcome.facts and _OVERLAP(program, outcome),

@@ -245,8 +245,6 @@ class Machine:
 
     def do_binary(self, name: str, t: int, u: Any) -> Any:
         one, other = self[t], self[u]
-        if not isinstance(u, tuple) and one.dtype != other.dtype and one.requires_grad and other.requires_grad:
-            self.facts.add("operands of two dtypes")
         if name == "atan2":  # zeros without sign: which of 0.0 and -0.0 is the greater is the processor's affair
             one, other = one + 0.0, other + 0.0
         return getattr(self.T, name)(one, other)
@@ -421,8 +419,6 @@ class Machine:
 
     def _note_hook(self, tensor: Any) -> None:
         self._note_watch(tensor)
-        if _is_leaf(tensor):
-            self.facts.add("a leaf hooked")
         if tensor._base is not None:
             self.hooked.add(_memory(tensor))
             if _memory(tensor) in self.behind:  # what eagerly nobody notices

@@ -681,6 +681,33 @@ FOUND: dict[str, Program] = {
         (Leaf((1, 3), "float32", False, 48), Leaf((1,), "complex128", False, 11)),
         (("setitem", 0, (("mask", 0.3),), 1),),
     ),
+    "an_operand_of_another_dtype_is_converted_by_the_op_itself": Program(
+        (Leaf((2, 3), "float32", True, 7), TWO),
+        (("hook", "log", 0), ("hook", "log", 1), ("binary", "mul", 0, 1), ("backward", (2,), {})),
+    ),
+    "a_branch_of_another_dtype_is_converted_by_where_itself": Program(
+        (Leaf((2, 3), "float32", True, 7), TWO),
+        (("hook", "log", 0), ("hook", "log", 1), ("where", 0, 0.3, 0, 1), ("backward", (2,), {})),
+    ),
+    "a_gradient_through_a_converted_operand_is_differentiated": Program(
+        (Leaf((2, 3), "float32", True, 7), TWO),
+        (
+            ("unary", "exp", 0),
+            ("hook", "log", 2),
+            ("binary", "mul", 2, 1),
+            ("grad", (3,), (0, 1), {"create_graph": True}),
+            ("binary", "mul", 4, 4),
+            ("binary", "mul", 5, 5),
+            ("backward", (6, 7), {}),
+        ),
+    ),
+    "what_a_function_returns_as_it_is_is_a_view_also_unrecorded": Program(
+        (Leaf((2, 3), "float64", False, 7),),
+        (("set_grad_enabled", False), ("apply", "passing_beside", (0,)), ("detach_", 2)),
+    ),
+    "what_a_function_changed_unrecorded_shares_its_memory": Program(
+        (TWO,), (("no_grad", (("apply", "double_", (0,)), ("apply", "double_", (0,)))),)
+    ),
 }
 """By what is now so."""
 

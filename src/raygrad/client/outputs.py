@@ -17,7 +17,7 @@ from raygrad.autograd.outputs import warn_of_captured
 from raygrad.autograd.places import Place
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.views import FUNCTION, NO_GRAD, SEVERAL, remember_output, remember_view_of
+from raygrad.autograd.views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
 from raygrad.proto.graph import KIND_OBJECT
 from raygrad.workers.functions import CAPTURED, DIRTY, SAME
 
@@ -90,7 +90,7 @@ def wrap_outputs(
         elif kind == SAME:
             alias = args[position].alias()
             alias._data = inputs[position]
-            if state.grad:
+            if state.grad or not args[position]._requires_grad:
                 _is_view(alias, args[position], several)
             remember_output(alias, args[position])
             results.append(_placed(alias, node if flows else None, number))
@@ -136,7 +136,9 @@ def _changed(
     changed_by_function(source, node if flows else None, number, len(known.outputs), value, recorder)
     source.counter()[0] += known.bumps.get(known.origins[number][1], 0)
     if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
-        return source.alias()
+        alias = source.alias()
+        remember_alias(alias, source)
+        return alias
     return source
 
 

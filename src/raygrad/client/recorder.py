@@ -352,16 +352,17 @@ class SessionRecorder(Recorder):
                 needs = _ONE
             else:
                 needs = tuple([0 if edge is None or edge[0] is None else 1 for edge in edges])
+            alike: Any = (needs, tuple(node.inputs)) if node._converts else needs
             origin = node._origin
             template = origin.template if type(origin) is NodeRecord and origin.recorder is self else None
-            found = None if template is None else template.vjps.get(needs)
+            found = None if template is None else template.vjps.get(alike)
             if found is None:
                 found = (
                     *self._vjp_shape(node, needs),
                     0 if template is None or not template.kind else next(self.kinds),
                 )
                 if template is not None:
-                    template.vjps[needs] = found
+                    template.vjps[alike] = found
             meta, wanted, kind = found
             site = origin.site if type(origin) is NodeRecord else None
             made = NodeRecord(self, ROLE_OP, node.op.name, (VJP,), sources, wanted, meta, site)
