@@ -19,8 +19,8 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
     transforms ():       inputs: arguments in order (tensors or constants), keyword-only arguments (constants), then
                          captured tensors and arrays;
                          params: (number of arguments, per argument 1 if it requires grad / 0 if not / -1 if no tensor,
-                         1 if recorded for backward, what an earlier run showed or None, names of the keyword-only
-                         arguments, the casting state);
+                         the sum of RECORDED, AGAIN and PURE where they hold, what an earlier run showed or None, names
+                         of the keyword-only arguments, the casting state);
                          outputs: the context (spec kind "context"), then forward's outputs.
     transforms (vjp,)*d: inputs: the context, then the inputs of level d:
                              I1 = cotangents (one per output), arguments, outputs;  I(k+1) = cotangents of O(k), I(k)
@@ -44,7 +44,9 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
 ``sum`` (an addition that skips undefined addends; H5, H19)
     inputs: two addends; outputs: their sum. With fn "defined", one input, which must prove defined: the run fails if
     not, since somebody went by what earlier runs showed. With fn "no nan", one input, in which no element may be NaN;
-    params: (what is said of it otherwise,).
+    params: (what is said of it otherwise,). With fn "after", the first input, once the others are there. With fn
+    "digest", a fingerprint of all inputs (spec kind "object"). With fn "agree", the first input, if the second is the
+    fingerprint of all others: a context whose forward was run again; params: (the Function's name,).
 ``emit`` (what the client's own code sent to the session's handlers; H20)
     inputs: a constant: the name and the object, pickled without the tensors in it; then those tensors; no outputs.
 
@@ -76,6 +78,10 @@ ROLE_SUM = "sum"
 ROLE_EMIT = "emit"
 VJP = "vjp"
 
+RECORDED, AGAIN, PURE = 1, 2, 4
+"""What the forward of a user's Function is told, as a sum: it is recorded for backward; it runs a second time for that,
+unnoticed; it may run a second time, since nothing but what it returns shows that it ran (H2)."""
+
 KEPT, SPARED = 1, 2
 """What the vjp of a user's Function is told, as a sum: what was saved is kept; without any cotangent nothing is run."""
 
@@ -106,7 +112,8 @@ MAX_VALUES: Final = 1 << 26
 class Spec(NamedTuple):
     """What is known of a value before it exists.
 
-    `layout` is None where only the kernel knows it; else (axes from outermost to innermost, expanded axes): H1.
+    `layout` is None where only the kernel knows it; else (axes from outermost to innermost, expanded axes): H1. Of a
+    context `shape` is (), or (bytes that it alone holds or -1, 1 if it must stay in its worker's process).
     """
 
     kind: str
@@ -114,6 +121,11 @@ class Spec(NamedTuple):
     dtype: str = ""
     device: str = "cpu"
     layout: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+
+def stored(spec: Spec) -> bool:
+    """Tell whether a value is a context that goes to the object store where it outlives its segment."""
+    return spec.kind == KIND_CONTEXT and spec.shape[1:] != (1,)
 
 
 class Node(NamedTuple):

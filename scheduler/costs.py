@@ -106,7 +106,7 @@ class Costs:
         if spec.kind == KIND_ARRAY:
             return prod(spec.shape) * _itemsize(spec.dtype)
         if spec.kind == KIND_CONTEXT:
-            return self.context_bytes
+            return self.context_bytes + max(spec.shape[0], 0) if spec.shape else self.context_bytes
         return self.const_bytes if spec.kind == KIND_CONST else self.unknown_bytes
 
     def transfer_seconds(self, size: int) -> float:

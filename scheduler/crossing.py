@@ -4,7 +4,8 @@ Rules of this file: it turns blocks of nodes into `Segment`s and moves no node. 
 
 - one that the client keeps in the store, one that another worker reads, and a saved one (a context, or a residual of
   a vjp) that a later segment reads, is *exported*: returned to the object store, where it outlives its process. All
-  its readers import it. Values with equal readers and an equal purpose share one object, so that there are few and
+  its readers import it. On a cluster where what is saved stays on its worker, and of contexts that must, being saved is
+  no reason. Values with equal readers and an equal purpose share one object, so that there are few and
   none holds what one of its readers does not need;
 - one that only later segments of the same worker read stays there, *pinned*, and is dropped by its last reader;
 - one that the client keeps on the worker is pinned besides, until the client drops it.
@@ -27,6 +28,7 @@ from raygrad.proto.graph import (
     ROLE_SUM,
     VJP,
     Node,
+    stored,
 )
 
 from .plan import Export, InStore, OnWorker, Place, Segment
@@ -62,16 +64,17 @@ class _Draft:
     seconds: float = 0.0
 
 
-def cross(priced: Priced, blocks: Sequence[Block], residency: Sequence[int]) -> Crossing:
-    """Return the blocks as segments, with all that they import, export and pin."""
-    return _Crosser(priced, blocks).run(residency)
+def cross(priced: Priced, blocks: Sequence[Block], residency: Sequence[int], *, saved_stays: bool = False) -> Crossing:
+    """Return the blocks as segments, with all that they import, export and pin; see `Cluster.saved_stays`."""
+    return _Crosser(priced, blocks, saved_stays).run(residency)
 
 
 class _Crosser:
     """One use of `cross`: reads first, then one decision per value, in order of value ids."""
 
-    def __init__(self, priced: Priced, blocks: Sequence[Block]) -> None:
+    def __init__(self, priced: Priced, blocks: Sequence[Block], saved_stays: bool) -> None:
         self.priced = priced
+        self.saved_stays = saved_stays
         self.drafts = [_Draft(block.worker, block.nodes) for block in blocks]
         self.home = [0] * len(priced.seconds)  # per node, its segment
         for segment, block in enumerate(blocks):
@@ -120,7 +123,7 @@ class _Crosser:
                 elif home[source] != segment:
                     crossing = True
                     self.readers.setdefault(value, set()).add(segment)
-            if crossing and node.transforms:
+            if crossing and node.transforms and not self.saved_stays:
                 first, last = cotangents(node)
                 for value in (*node.inputs[:first], *node.inputs[last:]):
                     if value >= 0 and maker[value] >= 0 and home[maker[value]] != segment:
@@ -137,9 +140,8 @@ class _Crosser:
         source = self.home[self.priced.maker[value]]
         worker = self.drafts[source].worker
         readers = tuple(sorted(self.readers.get(value, ())))
-        saved = (
-            in_store or value in self.residuals or self.priced.graph.specs[self.priced.spec[value]].kind == KIND_CONTEXT
-        )
+        spec = self.priced.graph.specs[self.priced.spec[value]]
+        saved = in_store or (stored(spec) if spec.kind == KIND_CONTEXT else value in self.residuals)
         if saved or any(self.drafts[reader].worker != worker for reader in readers):
             objects[source].setdefault((readers, saved, in_store), []).append(value)
             return

@@ -20,6 +20,7 @@ from raygrad.proto.graph import (
     ROLE_HOOK,
     ROLE_OP,
     ROLE_SUM,
+    stored,
 )
 
 from .arrays import Arrays, Flags, offsets, rows, tuples
@@ -95,8 +96,9 @@ class Parts(NamedTuple):
 class Crosser:
     """What blocks read of each other, whoever runs them; `run` says how it gets there."""
 
-    def __init__(self, arrays: Arrays, blocks: Blocks) -> None:
+    def __init__(self, arrays: Arrays, blocks: Blocks, *, saved_stays: bool = False) -> None:
         self.arrays = arrays
+        self.saved_stays = saved_stays
         self.blocks = blocks
         self.count = len(blocks.worker)
         present = np.flatnonzero(arrays.read >= 0)
@@ -113,6 +115,8 @@ class Crosser:
         """Return, per value, whether it crosses to a vjp as a residual; `places` are those of `read` that cross."""
         arrays = self.arrays
         found = np.zeros(len(arrays.spec), np.bool_)
+        if self.saved_stays:
+            return found
         vjp = np.array([bool(transforms) for _, transforms in arrays.roles], np.bool_)
         places = places[vjp[arrays.role[arrays.reader[places]]]]
         readers = arrays.reader[places]
@@ -231,8 +235,10 @@ class _Run:
         home = blocks.home[arrays.maker[value]]
         elsewhere = self.worker[reader] != self.worker[blocks.home[arrays.maker[crossing]]]
         remote = np.diff(offsets(elsewhere.astype(np.int64))[ends]) > 0
-        kind = np.array([spec.kind == KIND_CONTEXT for spec in arrays.graph.specs], np.bool_)
-        saved = in_store[value] | self.residual[value] | kind[arrays.spec[value]]
+        specs, spec = arrays.graph.specs, arrays.spec[value]
+        context = np.array([spec.kind == KIND_CONTEXT for spec in specs], np.bool_)[spec]
+        travels = np.array([stored(spec) for spec in specs], np.bool_)[spec]
+        saved = in_store[value] | np.where(context, travels, self.residual[value])
         out = saved | remote
         exports, imports, flow = self._exports(value[out], home[out], saved[out], in_store[value[out]], ends[:-1][out])
         pins, unpins, after = self._pins(value[~out], on_worker)

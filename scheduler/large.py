@@ -104,7 +104,7 @@ def _placed(
     if _limited(cluster):
         workers = blocks.worker[blocks.home].tolist()
         blocks = blocks_of(arrange(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster), len(arrays))
-    crosser = Crosser(arrays, blocks)
+    crosser = Crosser(arrays, blocks, saved_stays=cluster.saved_stays)
     crossed = crosser.run(residency)
     if _limited(cluster):
         crossing = crossed.crossing

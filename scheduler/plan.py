@@ -55,6 +55,9 @@ class Cluster:
     """The workers that a plan may use; indices into `workers` name them everywhere else. Hashable."""
 
     workers: tuple[WorkerSpec, ...]
+    saved_stays: bool = False
+    """What forward saves stays on the worker that made it, and is lost with it; else it goes to the object store where
+    it outlives its segment."""
 
     @classmethod
     def of(cls, count: int) -> Cluster:
@@ -74,7 +77,8 @@ class Cluster:
         limits = [memory] * len(self.workers) if memory is None or isinstance(memory, int) else list(memory)
         if len(limits) != len(self.workers) or any(limit is not None and limit < 1 for limit in limits):
             raise ValueError(f"memory must be a positive number of bytes, or {len(self.workers)} of them, not {memory}")
-        return Cluster(tuple(replace(one, memory=limit) for one, limit in zip(self.workers, limits, strict=True)))
+        limited = tuple(replace(one, memory=limit) for one, limit in zip(self.workers, limits, strict=True))
+        return replace(self, workers=limited)
 
 
 class OnWorker(NamedTuple):

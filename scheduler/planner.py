@@ -200,7 +200,7 @@ def make_plan(
     priced = price(graph, costs)
     placement = place(priced, residency, costs, cluster, seed)
     blocks = arrange(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
-    crossing = cross(priced, blocks, residency)
+    crossing = cross(priced, blocks, residency, saved_stays=cluster.saved_stays)
     segments = hold(crossing.segments, cluster)
     plan = Plan(
         hash=blake2b(repr((key, residency, cluster, costs, seed)).encode(), digest_size=16).digest(),

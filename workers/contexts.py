@@ -64,8 +64,9 @@ class Context:
                     total += slot.value._data.nbytes
                 elif slot.kind is PACKED and not slot.checked:
                     total += _bytes_in(slot.value[1].content[1])
+        references = live._references or ()
         for name, value in live.__dict__.items():
-            if name not in OWN:
+            if name not in OWN and name not in references:
                 total += _bytes_in(value)
         return total
 
@@ -125,6 +126,15 @@ class Context:
             "inputs": tuple(_pack_meta(meta) for meta in node._inputs),
             "outputs": tuple(_pack_meta(meta) for meta in node._metas),
         }
+
+
+def holds(node: FunctionNode) -> int:
+    """Return how many bytes a context alone holds; at least 1 if it holds anything but references."""
+    size = Context(node).nbytes
+    if size or node._notes or not node._attributes().keys() <= node.references().keys():
+        return max(size, 1)
+    slots: Any = node._saved if node.readable else ()
+    return int(any([slot is not None and slot.kind is not INPUT and slot.kind is not OUTPUT for slot in slots or ()]))
 
 
 class Alike:

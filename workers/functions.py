@@ -20,12 +20,13 @@ from raygrad.autograd.places import place_of
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
-from raygrad.proto.graph import UNDEFINED
+from raygrad.proto.graph import AGAIN, RECORDED, UNDEFINED
 from raygrad.proto.layout import layout_of
 from raygrad.proto.program import Learned, Program, Step
 from raygrad.proto.values import Blob
 
-from .contexts import UNWANTED, WANTED, Context, attributes_of, pickles
+from .contexts import UNWANTED, WANTED, Context, attributes_of, holds, pickles
+from .emit import emitting_to
 from .shipping import pickle_value
 
 _new: Any = object.__new__
@@ -89,7 +90,8 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
     operands = tuple(zip(sources, mask, strict=True))
     edges = tuple([_edge(flag) for flag in mask])
     again = _repeated(sources, mask)
-    recorded = bool(recording)
+    recorded = bool(recording & RECORDED)  # type: ignore[operator]
+    silent = bool(recording & AGAIN)  # type: ignore[operator]
     context_slot, targets = step.outputs[0], step.outputs[1:]
     open_ended = program.open_base >= 0 and step is program.steps[-1]
     changes: frozenset[int] = frozenset() if expected is None else changes_of(expected)
@@ -150,7 +152,17 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             if target >= 0:
                 slots[target] = output._data if isinstance(output, Tensor) else output
 
-    return function
+    return _unheard(function) if silent else function
+
+
+def _unheard(execute: Execute) -> Execute:
+    """Return the same without its emits: they were sent when it ran the first time."""
+
+    def again(slots: Slots) -> None:
+        with emitting_to(None):
+            execute(slots)
+
+    return again
 
 
 READ_ONLY: Final = "read-only"
@@ -299,6 +311,7 @@ def learned(
         ("attributes", attributes_of(context)),
         ("pickles", int(pickles(context))),
         ("unchecked", _unchecked(context)),
+        ("holds", holds(context)),
         ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changes_of(shown)])),
     )
     return Learned(index, (*specs, *facts), inputs, outs)

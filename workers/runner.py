@@ -7,6 +7,7 @@ tensors for user code. Undefined gradients are None. It knows no scheduler and n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from raygrad.autograd.engine import call_hook
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.modes import state
 from raygrad.autograd.registry import get_op
-from raygrad.errors import AutogradError, GraphError
+from raygrad.errors import AutogradError, GraphError, ImpureFunctionError
 from raygrad.proto.graph import ROLE_EMIT, ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, UNDEFINED, Node, Spec
 from raygrad.proto.program import Program, Step
 
@@ -211,7 +212,64 @@ def _compile_no_nan(step: Step) -> Execute:
     return no_nan
 
 
-_SUMS = {"sum": _compile_sum, "defined": _compile_defined, "no nan": _compile_no_nan}
+def _compile_after(step: Step) -> Execute:
+    source = step.node.inputs[0]
+    (target,) = step.outputs
+
+    def after(slots: Slots) -> None:
+        slots[target] = slots[source]
+
+    return after
+
+
+def _compile_digest(step: Step) -> Execute:
+    (target,) = step.outputs
+
+    def digest(slots: Slots) -> None:
+        slots[target] = fingerprint([slots[source] for source in step.node.inputs])
+
+    return digest
+
+
+def _compile_agree(step: Step) -> Execute:
+    source, before, *made = step.node.inputs
+    (target,) = step.outputs
+    name = str(step.node.params[0])
+
+    def agree(slots: Slots) -> None:
+        if fingerprint([slots[one] for one in made]) != slots[before]:
+            raise ImpureFunctionError(
+                f"{name} was run again, since its context was not kept, and did not return the same bits as before, so "
+                "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand outside, "
+                "passed in), keep no state between calls, or set pure = False on it and no saved_policy = 'recompute', "
+                "which has its context kept",
+                name,
+            )
+        slots[target] = slots[source]
+
+    return agree
+
+
+def fingerprint(arrays: Sequence[np.ndarray[Any, Any] | None]) -> bytes:
+    """Return 64 bits that stand for the bits, shapes and dtypes of arrays."""
+    digest = blake2b(digest_size=8)
+    for array in arrays:
+        if array is None:
+            digest.update(b"-")
+            continue
+        digest.update(repr((array.dtype.str, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+_SUMS = {
+    "sum": _compile_sum,
+    "defined": _compile_defined,
+    "no nan": _compile_no_nan,
+    "after": _compile_after,
+    "digest": _compile_digest,
+    "agree": _compile_agree,
+}
 
 
 def _meta(spec: Spec) -> tuple[tuple[int, ...], np.dtype[Any]]:

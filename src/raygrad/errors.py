@@ -19,6 +19,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
         InvalidTransition               a bug of ours: a segment got an event it cannot take
         InvariantViolation
       ExecutionError (RuntimeError)     a run did not finish
+        ImpureFunctionError             a Function that was run again did not return the same bits
         RemoteError                     user code raised, and its own exception could not be rebuilt here
         WorkerLost                      a worker process died
         DroppedError                    a value was dropped because an earlier failure reached it
@@ -145,6 +146,20 @@ class InvariantViolation(SchedulerError):
 
 class ExecutionError(RaygradError, RuntimeError):
     """A run did not finish."""
+
+
+class ImpureFunctionError(ExecutionError):
+    """A Function was run again, and did not return the same bits while those of its first run are in use.
+
+    Attributes: function (its name).
+    """
+
+    def __init__(self, message: str = "", function: str = "") -> None:
+        super().__init__(message, function)
+        self.function = function
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class RemoteError(ExecutionError):

@@ -1,4 +1,4 @@
-from raygrad.proto.graph import Node
+from raygrad.proto.graph import Node, Spec
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.crossing import cotangents, cross
 from raygrad.scheduler.plan import Export, InStore, OnWorker
@@ -6,9 +6,10 @@ from raygrad.scheduler.priced import price
 from raygrad.scheduler.segment import Block
 
 
-def crossing(graph, blocks, residency=None):
+def crossing(graph, blocks, residency=None, *, saved_stays=False):
     residency = [-1] * len(graph.externals) if residency is None else residency
-    return cross(price(graph, Costs()), [Block(worker, nodes) for worker, nodes in blocks], residency)
+    made = [Block(worker, nodes) for worker, nodes in blocks]
+    return cross(price(graph, Costs()), made, residency, saved_stays=saved_stays)
 
 
 def test_what_another_worker_reads_is_exported_and_imported(builder):
@@ -58,6 +59,28 @@ def test_a_context_that_a_later_segment_of_the_same_worker_reads_goes_to_the_sto
     exports = {(export.values, export.readers, export.saved) for export in made[0].exports}
     assert exports == {((context,), (2,), True), ((y,), (1, 2), True)}
     assert made[2].unpins == ()
+
+
+def test_a_context_that_must_stay_is_pinned_where_it_was_made(builder):
+    build = builder()
+    build.specs[0] = Spec("context", (100, 1))
+    context, y = build.function("f", 0)
+    z = build.op("sin", y)
+    build.function_vjp("f", context, z, 0, y)
+    made = crossing(build.graph(), [(0, [0]), (1, [1]), (0, [2])]).segments
+    assert made[0].pins == (context,)
+    assert made[2].unpins == ((context, True),)
+
+
+def test_on_a_cluster_where_what_is_saved_stays_only_what_other_workers_read_is_exported(builder):
+    build = builder()
+    residual = build.op("sin", 0)
+    cotangent = build.op("cos", 0)
+    build.op_vjp("sin", [residual], cotangent)
+    blocks = [(0, [0, 1]), (0, [2])]
+    assert crossing(build.graph(), blocks).segments[0].pins == (cotangent,)
+    stays = crossing(build.graph(), blocks, saved_stays=True).segments[0]
+    assert (stays.pins, stays.exports) == ((residual, cotangent), ())
 
 
 def test_a_cotangent_is_not_saved_but_a_residual_is(builder):

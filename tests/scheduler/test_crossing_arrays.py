@@ -24,6 +24,8 @@ def test_segments_are_those_that_a_walk_over_the_values_finds(graphs, data):
     arrays = arrays_of(graph, Costs())
     crosser = Crosser(arrays, blocks_of(blocks, count))
     assert crosser.run(residency).crossing == cross(priced, blocks, residency)
+    staying = Crosser(arrays, blocks_of(blocks, count), saved_stays=True)
+    assert staying.run(residency).crossing == cross(priced, blocks, residency, saved_stays=True)
     moved = [
         Block((block.worker + 1) % 3 if number % 2 else block.worker, block.nodes)
         for number, block in enumerate(blocks)

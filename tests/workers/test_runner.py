@@ -24,6 +24,7 @@ from raygrad.proto.program import Call, Record
 from raygrad.scheduler.plan import Cluster
 from raygrad.scheduler.planner import Planner
 from raygrad.workers.host import WorkerHost
+from raygrad.workers.runner import fingerprint
 from raygrad.workers.shipping import ship
 
 VECTOR = Spec("array", (2,), "float64", "cpu", ((0,), ()))
@@ -126,3 +127,33 @@ def test_lg_14_user_code_sees_the_casting_state_in_which_it_was_recorded(recorde
         record, values = run(graph, [np.array([1.0, 2.0])], host)
     assert record.failure is None
     assert values[1].tolist() == [factor, 2 * factor]
+
+
+def test_h2_a_context_passes_only_if_the_same_bits_were_returned_again() -> None:
+    array, other = np.array([1.0, 2.0]), np.array([1.0, 2.0 + 1e-15])
+    specs = (VECTOR, Spec("object"))
+    nodes = (
+        Node(ROLE_SUM, "digest", (), (0,), (1,), ()),
+        Node(ROLE_SUM, "agree", (), (1, 2, 1), (0,), ("Draws",)),
+    )
+    graph = Graph(specs, (0, 0), nodes, ((3, KEEP_ON_WORKER),))
+    assert run(graph, [array, array.copy()])[1][3] is not array
+    record, _ = run(graph, [array, other])
+    assert record.failure is not None
+    assert record.failure.type == "ImpureFunctionError"
+    assert "Draws was run again" in record.failure.message
+
+
+def test_a_value_comes_after_others_as_it_is() -> None:
+    nodes = (Node(ROLE_SUM, "after", (), (0, 1), (0,), ()),)
+    graph = Graph((VECTOR,), (0, 0), nodes, ((2, KEEP_ON_WORKER),))
+    array = np.ones(2)
+    assert run(graph, [array, np.zeros(2)])[1][2] is array
+
+
+def test_a_fingerprint_tells_bits_shapes_and_dtypes_apart_and_not_layouts() -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    others = [array + 0.0, np.asfortranarray(array)]
+    assert {fingerprint([one]) for one in others} == {fingerprint([array])}
+    different = [array.reshape(3, 2), array.astype(np.float32), array + 1e-15, None, np.array([0.0]), np.array([-0.0])]
+    assert len({fingerprint([one]) for one in [array, *different]}) == 1 + len(different)

@@ -6,7 +6,8 @@ recorded for a backward is in `vjps`. Reading an attribute of the context, or wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from .recorder import SessionRecorder
     from .records import NodeRecord
+    from .saving import Repetition
 
 
 class RecordedFunction(FunctionNode):
@@ -49,6 +51,8 @@ class RecordedFunction(FunctionNode):
     _site: Any
     _context: Pending | None = None
     """The context, as long as a backward may ask for what it saved."""
+    _repetition: Repetition | None = None
+    """How its forward is run again, where the context is not kept."""
     _left: Pending | None = None
     """The context without what it saved, for who asks for its attributes after that was freed."""
     _input_tangents: dict[int, Tangents]
@@ -123,6 +127,9 @@ class RecordedFunction(FunctionNode):
         message = self._refusal()
         if message:
             raise AutogradError(message)
+        if self._context is None and self._repetition is not None:
+            with self._again(()):
+                return self.saved_tensors
         live = self._live_context()
         assert live is not None
         if type(live._saved) is Refused:
@@ -172,7 +179,27 @@ class RecordedFunction(FunctionNode):
 
     def _held(self) -> Pending | None:
         """Return the context as it is now, if anything of it is left."""
+        if self._context is None and self._left is None and self._repetition is not None:
+            if self._recorder.closed:
+                raise SessionError(self._dropped())
+            with self._again(()):
+                return self._context
         return self._left if self._context is None else self._context
+
+    @contextmanager
+    def _again(self, grads: Sequence[Any]) -> Generator[None]:
+        """Have meanwhile what was not kept, by running forward again once `grads` are there."""
+        assert self._repetition is not None
+        data = [self._recorder.leaf(grad) if isinstance(grad, Tensor) else grad for grad in grads]
+        with self._recorder.lock:
+            context, outputs = self._repetition.run(self._recorder, data)
+        own = self.__dict__
+        own["_context"], own["_saved_outputs"] = context, outputs
+        try:
+            yield
+        finally:
+            if self._context is context:
+                own["_context"], own["_saved_outputs"] = None, _NONE
 
     def _live_context(self) -> FunctionNode | None:
         """Wait for the context and return it as a node of its own."""
@@ -180,9 +207,12 @@ class RecordedFunction(FunctionNode):
         if held is None:
             return None
         if self._recorder.closed:
-            raise SessionError(f"the context of {self._title()} was dropped when its session was closed")
+            raise SessionError(self._dropped())
         context: Any = self._recorder.read(held)
         return context.seen(self._applied)
+
+    def _dropped(self) -> str:
+        return f"the context of {self._title()} was dropped when its session was closed"
 
     def _saved_at(self, kind: str, position: int) -> Tensor:
         """Return a saved input or output in its place in the graph."""
@@ -197,6 +227,7 @@ class RecordedFunction(FunctionNode):
         own["_freed"] = True
         if self._saves:
             own["_context"] = None if self._reads() else self._left  # what reads nothing may run again (CX-11)
+            own["_repetition"] = None
             own["_saved_inputs"] = own["_saved_outputs"] = own["_tensors"] = _NONE
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
@@ -204,6 +235,9 @@ class RecordedFunction(FunctionNode):
             made = each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
             if made is not None:
                 return made
+        if self._context is None and self._repetition is not None and not self._recorder.closed:
+            with self._again(grads):
+                return self._run(grads, create_graph, recorder)
         if self._context is None:
             raise AutogradError(FREED)
         if self._recorder.closed:

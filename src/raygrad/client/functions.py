@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.autograd.anomaly import remember as remember_origin
 from raygrad.autograd.autocast import Moment, moment
@@ -19,13 +19,14 @@ from raygrad.autograd.modes import state
 from raygrad.autograd.node import NO_EDGE, next_sequence
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.proto.graph import ROLE_FUNCTION
+from raygrad.proto.graph import KIND_CONTEXT, PURE, RECORDED, ROLE_FUNCTION, Spec
 from raygrad.workers.shipping import Shipped
 
 from .applied import RecordedFunction
 from .learned import Known, Learning, inferred, shown
 from .outputs import fresh_outputs, wrap_outputs
-from .records import CONTEXT, NodeRecord, snapshot
+from .records import CONTEXT, STAYING, NodeRecord, SpecEntry, snapshot
+from .saving import RECOMPUTE, STORE, WORKER, Repetition, is_pure, policy_of
 from .sites import user_site
 from .vjps import VjpShape
 
@@ -37,17 +38,44 @@ class Application:
     """What applications of a Function share over arguments of equal specs, once it is known: looked up once, as a
     `Template` of a built-in op is."""
 
-    __slots__ = ("effects", "known", "members", "meta", "outputs", "pinned", "plain", "plan", "saved", "shapes")
+    __slots__ = (
+        "effects",
+        "key",
+        "known",
+        "members",
+        "meta",
+        "name",
+        "outputs",
+        "pinned",
+        "plain",
+        "plan",
+        "pure",
+        "repeats",
+        "saved",
+        "shapes",
+    )
 
     def __init__(
-        self, cls: type[Function], known: Known, meta: tuple[Any, ...], names: tuple[str, ...], casting: Moment
+        self,
+        cls: type[Function],
+        known: Known,
+        meta: tuple[Any, ...],
+        names: tuple[str, ...],
+        casting: Moment,
+        key: Any,
+        policy: str,
     ) -> None:
         self.plan = cls._plan
         """That of the class as it was: setting an attribute of the class makes another."""
         self.known = known
+        self.key = key
+        self.name = cls.__name__
         self.meta = (*meta, known.expected, names, casting)
-        self.outputs = (CONTEXT, *known.outputs)
-        self.pinned = not known.pickles or bool(getattr(cls, "pinned", False))
+        self.pinned = not known.pickles or bool(getattr(cls, "pinned", False)) or policy == WORKER
+        self.outputs = (_context_of(known, stays=self.pinned), *known.outputs)
+        self.pure = bool(meta[2] & PURE)
+        self.repeats = policy == RECOMPUTE and known.holds > 0
+        """Forward runs again before backward: its context holds more than references, and is not kept."""
         self.effects = bool(getattr(cls, "effects", False))
         self.shapes: dict[Any, VjpShape] = {}
         """How their backwards were recorded."""
@@ -64,6 +92,24 @@ class Application:
     def serves(self, cls: type[Function], known: Known | None) -> bool:
         """Tell whether it still holds."""
         return self.plan is cls._plan and self.known is known
+
+
+def _context_of(known: Known, *, stays: bool) -> SpecEntry:
+    """Return what is known of the contexts of a Function."""
+    if known.expected is None:
+        return STAYING if stays else CONTEXT
+    entry = _contexts.get((known.holds, stays))
+    if entry is None:
+        entry = _contexts[known.holds, stays] = SpecEntry(Spec(KIND_CONTEXT, (known.holds, int(stays))))
+        if len(_contexts) > CONTEXTS_KEPT:
+            del _contexts[next(iter(_contexts))]
+    return entry
+
+
+CONTEXTS_KEPT: Final = 1024
+"""Sizes of contexts that are remembered: a bound on memory for Functions that save other bytes each time."""
+
+_contexts: dict[tuple[int, bool], SpecEntry] = {}
 
 
 def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -113,17 +159,25 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         known = recorder.session.known.get(where)
         fn = "@" + shipped.fingerprint
         application: Application | None = recorder.applications.get(where)
-        meta, names = (len(args), tuple(flags), int(recording)), tuple(named)
+        told = RECORDED * recording
+        if cls is written and is_pure(cls):
+            told |= PURE
+        meta, names, policy = (len(args), tuple(flags), told), tuple(named), ""
         if application is None or not application.serves(cls, known):
             application = None
+            policy = policy_of(written, recorder.session.saved) if recording else STORE
+            if policy == RECOMPUTE and cls is not written:
+                policy = STORE  # what hooks pack is where they have it, and they run once
             if known is None and cls is written and hasattr(cls, "infer"):
                 known = inferred(recorder, cls, args)
             if known is not None:
-                application = Application(cls, known, meta, names, casting)
+                application = Application(cls, known, meta, names, casting, where, policy)
                 if recorder.session.known.get(where) is known:
                     recorder.applications[where] = application
         if application is None:
-            application, record, values = _resolve(recorder, cls, fn, sources, meta, names, casting, where, recording)
+            application, record, values = _resolve(
+                recorder, cls, fn, sources, meta, names, casting, where, recording, policy
+            )
         else:
             known = application.known
             record = NodeRecord(
@@ -136,7 +190,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             recorder.add_record(record)
             values = [record.output(i) for i in range(1, len(application.outputs))]
         result = _wrapped(
-            recorder, written, cls, shipped, record, application, args, inputs, captured, values, recording
+            recorder, written, cls, shipped, record, application, args, inputs, captured, values, recording, sources
         )
         if recorder.session.sync:
             recorder.session.wait_for_everything()
@@ -153,6 +207,7 @@ def _resolve(
     casting: Moment,
     where: Any,
     recording: bool,
+    policy: str,
 ) -> tuple[Application, NodeRecord, list[Any]]:
     """Run up to and including the Function, wait, and return what its run showed with its outputs."""
     record = NodeRecord(
@@ -184,7 +239,7 @@ def _resolve(
     if context is not None:
         record.live |= 1
         values.append(context)
-    application = Application(cls, known, meta, names, casting)
+    application = Application(cls, known, meta, names, casting, where, policy)
     application.pinned = True
     return application, record, values
 
@@ -201,16 +256,21 @@ def _wrapped(
     captured: Sequence[Pending],
     values: list[Any],
     recording: bool,
+    sources: list[Any],
 ) -> Any:
     """Return what apply returns, as pending tensors with a node that records their vjp."""
     known = application.known
-    context = None
+    context = repetition = None
     if recording:
         context = values.pop() if len(values) > len(known.outputs) else record.output(0)
         record.saved |= 1
     node = None
     if context is not None and True in known.differentiable:
+        if application.repeats:
+            repetition = Repetition.of(recorder, application, record, inputs, sources, captured, values)
+            context = None
         node = _node(recorder, cls, applied, shipped, record.site, context, application, args, inputs, captured, values)
+        node.__dict__["_repetition"] = repetition
     if application.plain and not state.here.inference:
         return fresh_outputs(known, values, node)
     return wrap_outputs(recorder, cls, record, known, args, inputs, values, node)
@@ -222,7 +282,7 @@ def _node(
     applied: type[Function],
     shipped: Shipped,
     site: Any,
-    context: Pending,
+    context: Pending | None,
     application: Application,
     args: tuple[Any, ...],
     inputs: list[Pending | None],
@@ -266,7 +326,7 @@ def _node(
             counter = arg.counter()
             versions.append((i, False, counter, counter[0]))
     saved_outputs: dict[int, Pending] = _NONE
-    if known.saved_outputs is None or known.saved_outputs:
+    if (known.saved_outputs is None or known.saved_outputs) and context is not None:
         saved_outputs = {}
         places = range(len(values)) if known.saved_outputs is None else known.saved_outputs
         for j in [j for j in places if known.outputs[j].dtype is not None]:

@@ -17,7 +17,7 @@ from raygrad.proto.graph import UNDEFINED, Graph
 from raygrad.workers.driver import Given, Kept, Submission
 
 from .demands import Asked
-from .records import CONTEXT, NodeRecord
+from .records import NodeRecord
 from .submission import build
 
 GRAPHS_KEPT = 16
@@ -122,7 +122,7 @@ def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
                     kept.append(base + index)
-                    kept.append(int(not record.pinned) if entry is CONTEXT else record.saved >> index & 1)
+                    kept.append(int(not record.pinned) if entry.is_context else record.saved >> index & 1)
         base += len(record.outputs)
     # each kind has its number of sources, so that what is written one after the other can be told apart
     digest = blake2b(array("q", (len(numbers), len(specs), *specs)).tobytes(), digest_size=16)

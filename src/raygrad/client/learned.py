@@ -51,6 +51,9 @@ class Known(NamedTuple):
     """Per argument that is changed in place, by how much its version moves."""
     unchecked: frozenset[tuple[int, bool]] = frozenset()
     """The saved arguments and (True) outputs that hooks packed as something else: they may change (GR-05)."""
+    holds: int = 1
+    """Bytes that its context alone holds, beside references to arguments and outputs; at least 1 if it holds anything,
+    or if that is not known."""
     fixed: Mapping[int, Any] = MappingProxyType({})
     """By number, the outputs that are no tensors and the same each time."""
 
@@ -150,5 +153,6 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
         tuple([kind[5] if kind[0] == "array" else () for kind in kinds]),
         dict(facts["bumps"]),
         frozenset([(int(position), bool(is_output)) for position, is_output in facts["unchecked"]]),
+        int(facts["holds"]),
         {number: unpickle_value(kind[1]) for number, kind in enumerate(kinds) if kind[0] == "fixed"},
     )

@@ -61,6 +61,8 @@ class SessionRecorder(Recorder):
 
     def __init__(self, session: Session, *, by_reference: bool) -> None:
         self.session = session
+        self.claims = int(session.saved != "worker")
+        """Whether what backward nodes hold as residuals goes to the store; else it stays on its worker."""
         self.by_reference = by_reference
         """User code may be used as it is, in this process (H23)."""
         self.lock = threading.RLock()

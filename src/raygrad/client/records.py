@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 class SpecEntry:
     """A spec, interned per session: equal specs are one object, compared and hashed by identity."""
 
-    __slots__ = ("bytes", "dtype", "local", "shape", "spec", "stamp", "unary")
+    __slots__ = ("bytes", "dtype", "is_context", "local", "shape", "spec", "stamp", "unary")
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.shape = spec.shape
+        self.is_context = spec.kind == KIND_CONTEXT
         self.dtype = np.dtype(spec.dtype) if spec.dtype else None
         self.bytes = 0 if self.dtype is None else math.prod(spec.shape) * self.dtype.itemsize
         """Of an array, as far as its spec tells."""
@@ -47,6 +48,8 @@ class SpecEntry:
 
 CONST = SpecEntry(Spec(KIND_CONST))
 CONTEXT = SpecEntry(Spec(KIND_CONTEXT))
+STAYING = SpecEntry(Spec(KIND_CONTEXT, (-1, 1)))
+"""A context that does not leave its worker."""
 
 
 class Constant:
@@ -190,7 +193,7 @@ class NodeRecord(Record):
             self.recorder.dropped.append((self.run, self.base + index))
 
     def claimed(self, index: int) -> None:
-        self.saved |= 1 << index
+        self.saved |= self.recorder.claims << index
 
 
 _new: Any = object.__new__

@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -45,6 +46,7 @@ from .recorder import SessionRecorder
 from .records import NodeRecord
 from .reissue import Reissue
 from .runs import Run
+from .saving import WORKER, checked_policy
 from .sites import Site
 from .submission import Submitted, needed_records, unsubmitted_dependencies
 
@@ -63,6 +65,9 @@ class Session:
         workers: how many; None means one per CPU that the address offers.
         memory: bytes that the values of one submission may take at once on each worker, or one figure per worker: a
             hard limit. Its nodes are run in an order that keeps to it, and in no other; None sets no limit.
+        saved: where what forward saves for backward is kept, if it outlives the segment that makes it: in the object
+            "store", on its "worker", or nowhere ("recompute": forwards of user Functions run again before their
+            backwards). A Function may say otherwise of its own context, by its `saved_policy`.
         strict: in this process, send everything through the codec and user code by value, as a cluster would.
         sync: wait inside `apply` and `backward`, so that errors appear on their own line (debugging).
         seed: the planner's seed, and that of random draws.
@@ -73,7 +78,7 @@ class Session:
             like those, `runtime_env`, `placement_group`, `object_store_memory`.
 
     Raises:
-        ValueError: an address or option that does not exist, or a memory that is not a number of bytes.
+        ValueError: an address, option or policy that does not exist, or a memory that is not a number of bytes.
         CostsError: the file of costs is none.
         BackendUnavailable: Ray is asked for and not installed.
     """
@@ -84,6 +89,7 @@ class Session:
         *,
         workers: int | None = None,
         memory: int | Sequence[int | None] | None = None,
+        saved: str = "store",
         strict: bool = False,
         sync: bool = False,
         seed: int = 0,
@@ -95,6 +101,7 @@ class Session:
         self.address = address
         self.sync = sync
         self.timeout = timeout
+        self.saved = checked_policy(saved, "saved")
         self.known: dict[Any, Any] = {}
         """What runs of user Functions showed, by key (H3)."""
         self.undefined: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
@@ -116,7 +123,8 @@ class Session:
         executor = open_executor(address, workers=workers, strict=strict, blas_threads=blas_threads, options=options)
         self._measured.links_were(**executor.links())
         try:
-            planner = Planner(executor.cluster.limited(memory), seed=seed, measured=self._measured)
+            cluster = replace(executor.cluster.limited(memory), saved_stays=saved == WORKER)
+            planner = Planner(cluster, seed=seed, measured=self._measured)
         except BaseException:
             executor.close()
             raise

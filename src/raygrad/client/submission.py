@@ -28,7 +28,7 @@ from raygrad.workers.driver import Given, Kept, Submission
 
 from .cells import Write
 from .demands import Asked, Pin, demands_of
-from .records import CONTEXT, NodeRecord, SpecEntry
+from .records import NodeRecord, SpecEntry
 from .sites import Site
 
 _node: Any = partial(tuple.__new__, Node)  # pyright: ignore[reportUnknownMemberType]
@@ -174,7 +174,7 @@ def build(
         if record.live:
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
-                    stored = not record.pinned if entry is CONTEXT else record.saved >> index & 1
+                    stored = not record.pinned if entry.is_context else record.saved >> index & 1
                     on_worker = KEEP_FOR_RUNS if unread.get(id(record), 0) >> index & 1 else KEEP_ON_WORKER
                     keep.append((record.base + index, KEEP_IN_STORE if stored else on_worker))
     demands = demands_of(records, asked) if demanding else ()

@@ -1,0 +1,159 @@
+"""Where what forward saves for backward is kept: the policies of sessions and Functions, and running forward again.
+
+Rules of this file: which policy holds for a Function, and what is recorded when its context was not kept. A forward
+that is run a second time must return the same bits (H2): unless the Function says that it is pure, the fingerprint of
+what it returned is taken at the first run and compared at the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from raygrad.autograd.recording import Data, Pending
+from raygrad.proto.graph import AGAIN, KIND_OBJECT, ROLE_FUNCTION, ROLE_SUM, Spec
+
+from .learned import Learning
+from .records import NodeRecord
+
+if TYPE_CHECKING:
+    from .functions import Application
+    from .recorder import SessionRecorder
+
+STORE: Final = "store"
+WORKER: Final = "worker"
+RECOMPUTE: Final = "recompute"
+POLICIES: Final = (STORE, WORKER, RECOMPUTE)
+
+
+def checked_policy(policy: Any, whose: str) -> str:
+    """Return a policy that a user has set.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if policy not in POLICIES:
+        raise ValueError(f"{whose} must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}")
+    return policy
+
+
+def is_pure(cls: type[Any]) -> bool | None:
+    """Return whether a Function says of itself that nothing but what it returns shows that it ran; None if it does not
+    say.
+
+    Raises:
+        TypeError: it says something else.
+    """
+    pure = getattr(cls, "pure", None)
+    if pure is not None and type(pure) is not bool:
+        raise TypeError(f"{cls.__name__}.pure must be True, False or None (not said), not {pure!r}")
+    return pure
+
+
+def policy_of(cls: type[Any], session_policy: str) -> str:
+    """Return the policy that holds for a Function: its own `saved_policy`, or that of the session.
+
+    Raises:
+        ValueError: it names none, or it asks for recomputation and says that it is not pure.
+        TypeError: see `is_pure`.
+    """
+    own, pure = getattr(cls, "saved_policy", None), is_pure(cls)
+    if own is None:
+        return STORE if session_policy == RECOMPUTE and pure is False else session_policy
+    policy = checked_policy(own, f"{cls.__name__}.saved_policy")
+    if policy == RECOMPUTE and pure is False:
+        raise ValueError(
+            f"{cls.__name__} has saved_policy = 'recompute' and pure = False, which says that its forward must not run "
+            "twice: remove one of them"
+        )
+    return policy
+
+
+class Repetition(NamedTuple):
+    """What it takes to run the forward of one application again."""
+
+    application: Application
+    fn: str
+    site: Any
+    inputs: Sequence[Pending | None]
+    """Per argument, the tensor that it is."""
+    sources: Sequence[Any]
+    """What the application read; where there are `inputs`, these are read instead."""
+    captured: Sequence[Pending]
+    fingerprint: Pending | None
+    """Of what the first run returned; None for a pure Function."""
+
+    @staticmethod
+    def of(
+        recorder: SessionRecorder,
+        application: Application,
+        record: NodeRecord,
+        inputs: Sequence[Pending | None],
+        sources: Sequence[Any],
+        captured: Sequence[Pending],
+        values: Sequence[Pending],
+    ) -> Repetition:
+        """Return what it takes for an application that was recorded as `record` and returns `values`."""
+        for pending in inputs:
+            if pending is not None:
+                pending.record.claimed(pending.index)
+        fingerprint = None
+        if not application.pure:
+            arrays = [recorder.source(value) for value in _arrays(application, values)]
+            entry = recorder.entry(Spec(KIND_OBJECT))
+            made = NodeRecord(recorder, ROLE_SUM, "digest", (), arrays, (entry,), (), record.site)
+            recorder.add_record(made)
+            fingerprint = made.output(0)
+        return Repetition(application, record.fn, record.site, inputs, sources, captured, fingerprint)
+
+    def run(self, recorder: SessionRecorder, grads: Sequence[Data | None]) -> tuple[Pending, dict[int, Pending]]:
+        """Record the forward again, once `grads` are there; return its context and the outputs that were saved."""
+        application, known = self.application, self.application.known
+        sources = list(self.sources)
+        for position, pending in enumerate(self.inputs):
+            if pending is not None:
+                sources[position] = recorder.source(pending)
+        if self.captured:
+            sources[-len(self.captured) :] = [recorder.source(value) for value in self.captured]
+        self._wait(recorder, sources, grads)
+        told: Any = application.meta
+        meta = (*told[:2], told[2] | AGAIN, *told[3:])
+        again = NodeRecord(recorder, ROLE_FUNCTION, self.fn, (), sources, application.outputs, meta, self.site)
+        again.pinned = application.pinned
+        if known.expected is None:
+            again.learn = Learning(application.key, known)
+        recorder.add_record(again)
+        context = again.output(0)
+        places = range(len(known.outputs)) if known.saved_outputs is None else known.saved_outputs
+        arrays = {j: again.output(j + 1) for j, entry in enumerate(known.outputs) if entry.dtype is not None}
+        if self.fingerprint is not None:
+            parts = [recorder.source(value) for value in (context, self.fingerprint, *arrays.values())]
+            name = application.name
+            check = NodeRecord(recorder, ROLE_SUM, "agree", (), parts, application.outputs[:1], (name,), self.site)
+            check.near = recorder.source(context)
+            check.pinned = application.pinned
+            recorder.add_record(check)
+            context = check.output(0)
+        return context, {j: arrays[j] for j in places if j in arrays}
+
+    def _wait(self, recorder: SessionRecorder, sources: list[Any], grads: Sequence[Data | None]) -> None:
+        """Have the smallest argument come after the gradients: else forward would run as soon as it can, which is at
+        once, and what it saves would wait for backward all the same."""
+        awaited = [recorder.source(grad) for grad in grads if grad is not None]
+        tensors = [(pending.spec.bytes, i) for i, pending in enumerate(self.inputs) if pending is not None]
+        if not awaited or not tensors:
+            return
+        first = self.inputs[min(tensors)[1]]
+        assert first is not None
+        made = NodeRecord(
+            recorder, ROLE_SUM, "after", (), (recorder.source(first), *awaited), (first.spec,), (), self.site
+        )
+        recorder.add_record(made)
+        late = recorder.source(made.output(0))
+        for position, pending in enumerate(self.inputs):
+            if pending is not None and pending.record is first.record and pending.index == first.index:
+                sources[position] = late  # given twice, it stays one value
+
+
+def _arrays(application: Application, values: Sequence[Any]) -> list[Pending]:
+    return [value for value, entry in zip(values, application.known.outputs, strict=True) if entry.dtype is not None]
