@@ -1,7 +1,8 @@
 """A worker as the process of an actor: a host behind remote calls.
 
 Rules of this file: it runs in the worker's process and knows no backend. Whoever calls passes bytes and packed objects
-and gets bytes and packed objects back; nothing is put into a store from here (DESIGN §7).
+and gets bytes and packed objects back; nothing is put into a store from here (DESIGN §7). Calls come on several threads
+and in any order; here they get one, one at a time (`turns`).
 """
 
 from __future__ import annotations
@@ -10,25 +11,32 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from raygrad.proto.program import Pinned
 from raygrad.proto.values import Packed
+from raygrad.scheduler.machine import DEFAULT_WINDOW
 
 from .base import failed_record
 from .host import POISON, WorkerHost, packed_since
 from .shipping import Shipment
 from .threads import limit_blas
+from .turns import ASIDE, Turns
 from .warned import WarningCollector
-from .wire import Frame, Order, compact, decode_call, decode_order, decode_program, encode_record, pieces
+from .wire import Frame, Order, compact, decode_call, decode_order, decode_program, encode_answer, encode_record, pieces
+
+CALLS_AT_ONCE: Final = 2 * DEFAULT_WINDOW
+"""Threads on which calls wait for their turn: one for each segment that a worker may be sent ahead, and as many again,
+so that there is always one for what others wait for."""
 
 
 class WorkerActor:
-    """The actor: a host behind Ray's calls. Its methods answer with values, never with errors of user code."""
+    """The actor: a host behind remote calls. Its methods answer with values, never with errors of user code."""
 
     def __init__(self, name: str, blas_threads: int) -> None:
         _leave_the_repository()
@@ -37,6 +45,9 @@ class WorkerActor:
             os.environ[variable] = str(blas_threads)  # for libraries that are loaded later
         limit_blas(blas_threads)
         self._host = WorkerHost(name, WarningCollector())
+        self._turns = Turns()
+        self._unloadable: dict[bytes, Exception] = {}
+        """By key, why a program could not be loaded."""
 
     def hello(self, node_id: Callable[[], str]) -> tuple[int, str]:
         """Return the process id, and what `node_id` says here."""
@@ -44,50 +55,84 @@ class WorkerActor:
 
     def pass_on(self, size: int, *_waited_for: Any) -> Any:
         """Return that many bytes once what it waits for is here: what calls and links cost is measured with it."""
-        return np.zeros(size, np.uint8) if size else b""
+        with self._turn():
+            return np.zeros(size, np.uint8) if size else b""
 
-    def load(self, key: bytes, program: Frame | bytes, code: Mapping[str, Shipment]) -> None:
-        """Keep a program, and user code that it needs."""
-        for fingerprint, shipment in code.items():
-            self._host.learn(fingerprint, shipment)
-        self._host.load(key, decode_program(pieces(program)))
+    def load(self, number: int, key: bytes, program: Frame | bytes, code: Mapping[str, Shipment]) -> None:
+        """Keep a program, and user code that it needs; if that fails, calls of the program fail with the same error."""
+        with self._turn(number):
+            for fingerprint, shipment in code.items():
+                self._host.learn(fingerprint, shipment)
+            try:
+                self._host.load(key, decode_program(pieces(program)))
+            except Exception as error:
+                self._unloadable[key] = error
+                raise
 
     def run(self, order: Order | bytes, *references: Any) -> Any:
-        """Carry out an order. The first references are the objects that it reads, the others it only waits for.
+        """Carry out an order: its calls, one after the other. The references are the objects that it reads.
 
-        Returns the record, a token if asked for, and as many objects as asked for.
+        Returns the answer and, if any were asked for, objects.
         """
+        number, after, _, exports, frames = decode_order(order)
+        frames_of: list[Frame | bytes] = []
+        packed: list[Any] = []
+        with self._turn(number, after):
+            for frame in frames:
+                record, objects = self._ran(frame, references, exports)
+                frames_of.append(record)
+                packed += objects
+        answer = encode_answer(frames_of)
+        return (answer, *packed) if exports else answer
+
+    def _ran(self, frame: Frame | bytes, references: Sequence[Any], exports: int) -> tuple[Frame | bytes, list[Any]]:
+        """Run one call; return its record, encoded, and its packed objects."""
         started = time.perf_counter()
-        frame, count, exports, with_token = decode_order(order)
         call = decode_call(pieces(frame))
         host = self._host
         try:
-            objects = [host.unpack(packed) for packed in references[:count]]
+            if call.program in self._unloadable:
+                raise self._unloadable[call.program]
+            objects = [host.unpack(packed) for packed in references]
             record, values = host.run(call, objects, time.perf_counter() - started)
             packing = time.perf_counter()
             packed = [host.pack(one) for one in values]
-            answer = compact(encode_record(packed_since(record, packing)))
+            return compact(encode_record(packed_since(record, packing))), packed
         except BaseException as error:  # also SystemExit, which would end the actor: the record says what happened
             seconds = time.perf_counter() - started
-            answer = compact(encode_record(failed_record(call, host.name, os.getpid(), error, seconds)))
-            packed = [POISON] * exports
-        token = (b"",) if with_token else ()
-        return (answer, *token, *packed) if token or packed else answer
+            failed = failed_record(call, host.name, os.getpid(), error, seconds)
+            return compact(encode_record(failed)), [POISON] * exports
 
-    def fetch(self, run: int, value: int, *_tokens: Any) -> tuple[tuple[bool, int], Any]:
+    def give_up(self, number: int, values: Sequence[Pinned]) -> None:
+        """Order `number` will never come, because what it reads was lost: what it was to pin is poison."""
+        self._host.poison(values)
+        self._turns.end(number)
+
+    def fetch(self, run: int, value: int, *_waited_for: Any) -> tuple[tuple[bool, int], Any]:
         """Return (whether it is there, its bytes) and, as an object, a pinned value."""
-        try:
-            found = self._host.fetch(run, value)
-        except KeyError:  # the segment that was to pin it failed
-            found = POISON
-        if found is POISON:
-            return (False, 0), POISON
-        packed = self._host.pack([found])
-        return (True, packed.nbytes if isinstance(packed, Packed) else 0), packed
+        with self._turn():
+            try:
+                found = self._host.fetch(run, value)
+            except KeyError:  # the segment that was to pin it failed
+                found = POISON
+            if found is POISON:
+                return (False, 0), POISON
+            packed = self._host.pack([found])
+            return (True, packed.nbytes if isinstance(packed, Packed) else 0), packed
 
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Let go of pinned values."""
-        self._host.unpin(values)
+        with self._turn():
+            self._host.unpin(values)
+
+    @contextmanager
+    def _turn(self, number: int = ASIDE, after: tuple[int, ...] = ()) -> Generator[None]:
+        """Wait for a turn, and have it meanwhile."""
+        self._turns.take(number, after)
+        try:
+            yield
+        finally:
+            self._turns.give(number)
 
 
 def _leave_the_repository() -> None:

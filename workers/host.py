@@ -122,6 +122,11 @@ class WorkerHost:
         for run, value in values:
             self._pins.pop((run, value), None)
 
+    def poison(self, values: Sequence[Pinned]) -> None:
+        """Pin POISON in the place of values that will not be made."""
+        for run, value in values:
+            self._pins[run, value] = POISON
+
     def fetch(self, run: int, value: int) -> Any:
         """Return a pinned value.
 

@@ -1,27 +1,25 @@
 """Calls on workers that are Ray actors.
 
 Rules of this file: what an actor *returns* is owned by this process and survives the actor; nothing is ever put into
-the store by an actor (DESIGN §7). Calls are submitted ahead with object references as arguments, and actors run out of
-order, so that one late argument holds up nothing else (H13): an order that matters is a reference too. Ray retries and
+the store by an actor (DESIGN §7). Calls are submitted ahead with object references as arguments, and come to actors in
+any order, so that one late argument holds up nothing else (H13); what has to be in order, workers keep in order
+(`channel`, `turns`). Ray retries and
 restarts nothing. Finding Ray is `rayconnection`'s, starting actors `rayactors`'s affair.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from raygrad.errors import ExecutionError, WaitTimeout, WorkerLost
-from raygrad.proto.graph import KIND_ARRAY
-from raygrad.proto.program import Item, Pinned, Program
+from raygrad.proto.program import Item, Pinned
 from raygrad.proto.values import Packed, pack_values
 from raygrad.scheduler.plan import Cluster, WorkerSpec
 
@@ -38,11 +36,13 @@ from .base import (
     offered,
     value_object,
 )
+from .channel import Channel
 from .host import WorkerHost
-from .rayactors import Worker, as_ours, cause_of, start_workers, wait_until_gone
+from .overdue import Overdue
+from .rayactors import as_ours, cause_of, start_workers, wait_until_gone
 from .rayconnection import connect, disconnect, node_id, ray_module, store_statistics
 from .raylinks import measure_links
-from .wire import Order, compact, decode_record, encode_call, encode_order, encode_program, pieces
+from .wire import compact, decode_answer, encode_call
 
 SETTLE_DEADLINE: Final = 3.0
 """Seconds for the store's statistics to show that dropped objects are gone; they lag by some tenths."""
@@ -53,23 +53,21 @@ RECORD_DEADLINE: Final = 10.0
 PUT_BYTES: Final = 64 * 1024
 """A read-only array of this size or more that a call brings is put into the store once, while it lives (H17)."""
 
-TOKEN_BYTES: Final = 4096
-"""A call whose results take more than this returns a token besides: calls that wait for it are sent that, and not its
-record."""
-
-ITEM_BYTES: Final = 16
-"""Of an array's element, at most."""
+HELD_SECONDS: Final = 0.005
+"""After this long, what is held back is sent whatever else happens."""
 
 
 # ---- the executor ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Asked:
-    """A call that is not answered yet: a segment's work, or a (run, value) to be fetched, or a (key,) to be loaded."""
+class _Asked(NamedTuple):
+    """A message that is not answered yet."""
 
     worker: int
-    what: Work | tuple[int, int] | bytes
+    number: int
+    """Of the message, or -1."""
+    what: list[Work] | tuple[int, int] | bytes
+    """What was asked for: calls to be run, a (run, value) to be fetched, or a program to be loaded, by its key."""
 
 
 class RayExecutor(Executor):
@@ -122,8 +120,8 @@ class RayExecutor(Executor):
         self._lock = threading.RLock()
         self._asked: dict[Any, _Asked] = {}
         """By the reference of its answer, each call that is not answered."""
-        self._tokens: dict[SegmentId, Any] = {}
-        """A reference per segment that has not ended, ready when it has."""
+        self._channels = [self._channel_to(index) for index in range(len(self._workers))]
+        self._overdue = Overdue(self._send_overdue, HELD_SECONDS)
         self._objects: dict[ObjectId, Any] = {}
         self._sizes: dict[ObjectId, int] = {}
         self._constants: dict[int, tuple[weakref.ref[Any], Any]] = {}
@@ -140,68 +138,61 @@ class RayExecutor(Executor):
 
     def start(self, work: Work) -> None:
         with self._lock:
-            worker = self._worker(work.worker)
+            channel = self._channel(work.worker)
             call = work.call
             references = [self._object(name) for name in work.arguments]
             values = [self._stored(value, references) for value in call.externals]
             frame = compact(encode_call(call._replace(externals=tuple(values))))
-            load = self._loaded(work.worker, work)
-            tokens = [self._tokens[segment] for segment in work.after if segment in self._tokens]
-            if load is not None:
-                tokens.append(load)
-            exports = len(work.program.exports)
-            with_token = worker.with_token.get(call.program)
-            if with_token is None:
-                with_token = worker.with_token[call.program] = _is_large(work.program)
-            returns = 1 + with_token + exports
-            run = worker.runs.get(returns)
-            if run is None:
-                run = worker.runs[returns] = worker.actor.run.options(num_returns=returns)
-            order = encode_order(Order(frame, len(references), exports, with_token))
-            answer: Any = run.remote(order, *references, *tokens)
-            answers: list[Any] = [answer] if returns == 1 else answer
-            self._asked[answers[0]] = _Asked(work.worker, work)
-            self._tokens[SegmentId(call.run, call.segment)] = answers[int(with_token)]
-            for index, reference in enumerate(answers[1 + with_token :]):
+            if call.program not in channel.programs:
+                channel.load(call.program, work.program, self.code_of(work.program))
+            for index, reference in enumerate(channel.run(work, frame, references)):
                 self._objects[ObjectId(call.run, call.segment, index)] = reference
+            if channel.held is not None:
+                self._overdue.begin()
 
     def fetch(self, worker: int, run: int, value: int, after: SegmentId | None) -> None:
         with self._lock:
-            actor = self._worker(worker).actor
-            tokens = [self._tokens[after]] if after is not None and after in self._tokens else []
-            about, reference = actor.fetch.options(num_returns=2).remote(run, value, *tokens)
-            self._asked[about] = _Asked(worker, (run, value))
+            about, reference = self._channel(worker).fetch(run, value, after)
+            self._asked[about] = _Asked(worker, -1, (run, value))
             self._objects[value_object(run, value)] = reference
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         with self._lock:
             if not self._closed and not self._workers[worker].lost:
-                self._workers[worker].actor.unpin.options(num_returns=0).remote(tuple(values))
+                self._channels[worker].unpin(values)
 
-    def _worker(self, index: int) -> Worker:
+    def _channel_to(self, index: int) -> Channel:
+        """Make the channel to a worker."""
+
+        def asked(reference: Any, number: int, what: list[Work] | bytes) -> None:
+            self._asked[reference] = _Asked(index, number, what)
+
+        return Channel(self._workers[index].actor, asked)
+
+    def _channel(self, index: int) -> Channel:
         if self._closed:
             raise ExecutionError("this executor is closed")
         worker = self._workers[index]
         if worker.lost:
             raise WorkerLost(f"{worker.name} is lost", worker.name)
-        return worker
+        return self._channels[index]
+
+    def _send_overdue(self) -> None:
+        """Send what has been held back for long: its worker may have nothing to do, and nobody polls."""
+        with self._lock:
+            now = time.monotonic()
+            for channel in self._channels:
+                if channel.held is None:
+                    continue
+                if now - channel.held.since >= HELD_SECONDS:
+                    channel.send_held()
+                else:
+                    self._overdue.begin()
 
     def _object(self, name: ObjectId) -> Any:
         reference = self._objects.get(name)
         if reference is None:
             raise ExecutionError(f"the object {tuple(name)} was dropped, or never asked for")
-        return reference
-
-    def _loaded(self, index: int, work: Work) -> Any:
-        """See to it that a program and its code are on their way; return what a call must wait for, or None."""
-        worker, key = self._workers[index], work.call.program
-        if key in worker.programs:
-            return worker.programs[key]
-        code = {name: shipment for name, shipment in self.code_of(work.program).items() if name not in worker.code}
-        reference = worker.actor.load.remote(key, compact(encode_program(work.program)), code)
-        worker.code.update(code)
-        worker.programs[key] = reference
-        self._asked[reference] = _Asked(index, key)
         return reference
 
     def _stored(self, value: Any, references: list[Any]) -> Any:
@@ -220,16 +211,22 @@ class RayExecutor(Executor):
 
     def poll(self, timeout: float) -> list[Report]:
         with self._lock:
+            if timeout > 0 and not self._reports:
+                for channel in self._channels:
+                    channel.send_held()
             waiting = [] if self._closed else list(self._asked)
             pause = 0.0 if self._reports else timeout
         if waiting:
-            ray = self._ray
-            ready, _ = ray.wait(waiting, num_returns=1, timeout=pause)
-            if ready and len(waiting) > 1:
-                ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+            wait = self._ray.wait
+            ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
+            if pause and ready and len(waiting) > 1:
+                ready, _ = wait(waiting, num_returns=len(waiting), timeout=0)
             for reference in ready:
                 self._answered(reference)
         with self._lock:
+            for channel in self._channels:
+                if channel.held is not None and channel.hungry:
+                    channel.send_held()
             reports, self._reports = self._reports, []
             return reports
 
@@ -241,39 +238,46 @@ class RayExecutor(Executor):
             asked = self._asked.pop(reference, None)
             if asked is None or self._closed:
                 return
-            index, what = asked.worker, asked.what
-            if isinstance(what, Work):
-                self._tokens.pop(SegmentId(what.call.run, what.call.segment), None)
+            index, number, what = asked
+            channel = self._channels[index]
+            if number >= 0:
+                channel.answered(number, what if isinstance(what, list) else ())
             try:
                 answer = ray.get(reference, timeout=RECORD_DEADLINE)
             except ray.exceptions.RayError as error:
-                self._went_wrong(index, what, error)
+                self._went_wrong(asked, error)
                 return
-            if isinstance(what, bytes):
-                self._workers[index].programs[what] = None
-            elif isinstance(what, Work):
-                record = decode_record([bytes(piece) for piece in pieces(answer)])
-                for number, (size, _) in enumerate(record.exports):
-                    self._sizes[ObjectId(record.run, record.segment, number)] = size
-                self._reports.append(SegmentReturned(record, time.thread_time() - began))
-            else:
+            if isinstance(what, list):
+                records = decode_answer(answer)
+                spent = (time.thread_time() - began) / len(records)
+                for work, record in zip(what, records, strict=True):
+                    for position, (size, _) in enumerate(record.exports):
+                        self._sizes[ObjectId(record.run, record.segment, position)] = size
+                    if record.status == "done":
+                        channel.took(work, record.seconds)
+                    self._reports.append(SegmentReturned(record, spent))
+            elif isinstance(what, tuple):
                 ok, size = answer
                 self._sizes[value_object(*what)] = size
                 self._reports.append(ValueReady(*what, ok, size))
 
-    def _went_wrong(self, index: int, what: Work | tuple[int, int] | bytes, error: Exception) -> None:
+    def _went_wrong(self, asked: _Asked, error: Exception) -> None:
         """Enter an answer that Ray could not give: the worker died, or what the call reads was lost."""
+        index, number, what = asked
         worker = self._workers[index]
         exceptions = self._ray.exceptions
         died = isinstance(error, exceptions.RayActorError)
         if died and getattr(error, "actor_id", None) == worker.actor_id:
             self._lose(index, error)
             return
-        if isinstance(what, Work):
-            record = failed_record(what.call, worker.name, worker.pid, as_ours(error))
-            if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
-                record = record._replace(status="skipped", failure=None)
-            self._reports.append(SegmentReturned(record))
+        if isinstance(what, list):
+            if not worker.lost:
+                self._channels[index].give_up(number, what)
+            for work in what:
+                record = failed_record(work.call, worker.name, worker.pid, as_ours(error))
+                if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
+                    record = record._replace(status="skipped", failure=None)
+                self._reports.append(SegmentReturned(record))
         elif isinstance(what, tuple):
             self._reports.append(ValueReady(*what, False, 0, str(as_ours(error))))
         # a load that failed: the calls that wait for it fail with the same error
@@ -284,11 +288,8 @@ class RayExecutor(Executor):
             return
         worker.lost = True
         self._ray.kill(worker.actor)  # if it was only out of reach: what it might still do no longer counts
-        for reference, asked in list(self._asked.items()):
-            if asked.worker == index:
-                del self._asked[reference]
-                if isinstance(asked.what, Work):
-                    self._tokens.pop(SegmentId(asked.what.call.run, asked.what.call.segment), None)
+        self._asked = {reference: asked for reference, asked in self._asked.items() if asked.worker != index}
+        self._channels[index].close()
         self._reports.append(WorkerGone(index, f"process {worker.pid}: {cause_of(error)}"))
 
     # ---- objects ----------------------------------------------------------------------------------------------------
@@ -321,7 +322,9 @@ class RayExecutor(Executor):
     @property
     def busy(self) -> bool:
         with self._lock:
-            return bool(self._reports) or any(not isinstance(asked.what, bytes) for asked in self._asked.values())
+            if self._reports or any(channel.held is not None for channel in self._channels):
+                return True
+            return any(not isinstance(asked.what, bytes) for asked in self._asked.values())
 
     def stored_bytes(self) -> int:
         """Return the bytes in Ray's object stores, by their own statistics. Waits until they show no more than what
@@ -354,10 +357,12 @@ class RayExecutor(Executor):
                 return
             self._closed = True
             self._asked.clear()
-            self._tokens.clear()
+            for channel in self._channels:
+                channel.close()
             self._objects.clear()
             self._sizes.clear()
             self._constants.clear()
+        self._overdue.close()
         ray = self._ray
         if ray.is_initialized():
             here = node_id()
@@ -369,17 +374,3 @@ class RayExecutor(Executor):
 
 _UNPACKER: Final = WorkerHost("client")
 """Opens packed objects at the client; runs nothing."""
-
-
-def _is_large(program: Program) -> bool:
-    """Tell whether the results in a program's records may be large."""
-    if program.open_base >= 0:
-        return True
-    spec_of = {slot: spec for step in program.steps for slot, spec in zip(step.outputs, step.node.outputs, strict=True)}
-    size = 0
-    for slot, _ in program.results:
-        spec = program.specs[spec_of[slot]]
-        if spec.kind != KIND_ARRAY:
-            return True
-        size += math.prod(spec.shape) * ITEM_BYTES
-    return size > TOKEN_BYTES

@@ -1,6 +1,6 @@
-"""Worker processes as Ray actors: how they start, what was shipped to each, and how they are gone.
+"""Worker processes as Ray actors: how they start, which processes they are, and how they are gone.
 
-Rules of this file: no call of a session's work is made here. Ray retries and restarts nothing.
+Rules of this file: no call of a session's work is made here (`channel`). Ray retries and restarts nothing.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from raygrad.errors import ExecutionError
 
-from .actor import WorkerActor
+from .actor import CALLS_AT_ONCE, WorkerActor
 from .rayconnection import node_id, ray_module
 
 START_DEADLINE: Final = 60.0
@@ -29,7 +29,7 @@ CLOSE_DEADLINE: Final = 10.0
 
 @dataclass(slots=True)
 class Worker:
-    """An actor and what was shipped to it."""
+    """An actor, and the process behind it."""
 
     name: str
     actor: Any
@@ -37,13 +37,6 @@ class Worker:
     pid: int = 0
     node_id: str = ""
     lost: bool = False
-    programs: dict[bytes, Any] = field(default_factory=dict[bytes, Any])
-    """By key, the reference of the load that may still be under way, or None."""
-    code: set[str] = field(default_factory=set[str])
-    with_token: dict[bytes, bool] = field(default_factory=dict[bytes, bool])
-    """By key of a program, whether its records are too large to be sent to whoever waits for them."""
-    runs: dict[int, Any] = field(default_factory=dict[int, Any])
-    """By number of returned objects, the actor's method."""
 
 
 def start_workers(
@@ -58,7 +51,13 @@ def start_workers(
     strategy = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
     workers: list[Worker] = []
     for number in range(count):
-        chosen = {**options, "max_restarts": 0, "max_task_retries": 0, "allow_out_of_order_execution": True}
+        chosen = {
+            **options,
+            "max_restarts": 0,
+            "max_task_retries": 0,
+            "allow_out_of_order_execution": True,
+            "max_concurrency": CALLS_AT_ONCE,
+        }
         if placement_group is not None:
             chosen["scheduling_strategy"] = strategy(placement_group, placement_group_bundle_index=number)
         name = f"worker {number}"

@@ -49,13 +49,13 @@ class _Probe:
         first = actors[0]
         self.ray.get([actor.pass_on.remote(0) for actor in actors], timeout=DEADLINE)  # connections are made
         submit, trip = self.best(lambda: self.trip(first))
-        burst = self.best(lambda: (self.chain([first] * CHAIN, waiting=False), 0.0))[0] / CHAIN
-        follow = (self.best(lambda: (self.chain([first] * CHAIN), 0.0))[0] - trip) / (CHAIN - 1)
+        ahead = self.best(lambda: (self.chain([first] * CHAIN, waiting=False), 0.0))[0]
+        follow = (ahead - trip) / (CHAIN - 1)  # a worker keeps the order of its calls itself
         figures: dict[str, Any] = {
             "submit_seconds": submit,
             "send_seconds": max(trip - submit, 0.0) / 2,
             "return_seconds": max(trip - submit, 0.0) / 2,
-            "call_seconds": max(burst, submit),
+            "call_seconds": max(ahead / CHAIN, submit),
             "follow_seconds": max(follow, 0.0),
         }
         one_of = {host: actor for actor, host in zip(reversed(actors), reversed(hosts), strict=True)}

@@ -7,6 +7,7 @@ Who opens a blob trusts who made it: a worker its session, a session its workers
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from raygrad.proto.messages import decode_message, encode_message
@@ -37,32 +38,75 @@ def pieces(frame: Frame | bytes) -> Frame:
 
 
 class Order(NamedTuple):
-    """A call with what a worker has to know besides: how many objects follow it as arguments, how many it returns, and
-    whether it returns a token, before them."""
+    """Calls that one message has a worker carry out, with what the worker has to know besides."""
 
-    frame: Frame | bytes
+    number: int
+    """Of the message among those to this worker: later ones name it in `after`."""
+    after: tuple[int, ...]
+    """Messages that must have ended before it starts."""
     objects: int
+    """How many objects follow it as arguments."""
     exports: int
-    with_token: bool
+    """How many objects it returns."""
+    frames: tuple[Frame | bytes, ...]
+    """The calls, in order. One that reads or returns objects is alone."""
 
 
-_ORDER_HEAD: Final = struct.Struct("<HH?")
+_ORDER_HEAD: Final = struct.Struct("<QHHHH")
+_LENGTH: Final = struct.Struct("<I")
 
 
 def encode_order(order: Order) -> Order | bytes:
     """Return an order as one argument: as bytes if it is small, because each argument of a remote call costs 50 µs or
     more, and one that has to be pickled more than bytes."""
-    frame = order.frame
-    return (
-        _ORDER_HEAD.pack(order.objects, order.exports, order.with_token) + frame if isinstance(frame, bytes) else order
-    )
+    number, after, objects, exports, frames = order
+    pieces: list[bytes] = [_ORDER_HEAD.pack(number, objects, exports, len(after), len(frames))]
+    pieces.append(struct.pack(f"<{len(after)}Q", *after))
+    for frame in frames:
+        if not isinstance(frame, bytes):
+            return order
+        pieces += (_LENGTH.pack(len(frame)), frame)
+    return b"".join(pieces)
 
 
 def decode_order(order: Order | bytes) -> Order:
     """Return the order that `encode_order` was given."""
-    if isinstance(order, bytes):
-        return Order(order[_ORDER_HEAD.size :], *_ORDER_HEAD.unpack_from(order))
-    return order
+    if not isinstance(order, bytes):
+        return order
+    number, objects, exports, many, calls = _ORDER_HEAD.unpack_from(order)
+    start = _ORDER_HEAD.size + 8 * many
+    after = struct.unpack_from(f"<{many}Q", order, _ORDER_HEAD.size)
+    return Order(number, after, objects, exports, tuple(_split(order, start, calls)))
+
+
+Answer: TypeAlias = "bytes | tuple[Frame | bytes, ...]"
+"""The records of an order's calls, in order."""
+
+
+def encode_answer(frames: Sequence[Frame | bytes]) -> Answer:
+    """Return the records of an order's calls as one value; as bytes if they are small."""
+    pieces: list[bytes] = []
+    for frame in frames:
+        if not isinstance(frame, bytes):
+            return tuple(frames)
+        pieces += (_LENGTH.pack(len(frame)), frame)
+    return b"".join(pieces)
+
+
+def decode_answer(answer: Answer) -> list[Record]:
+    """Return the records in an answer, in order."""
+    frames = _split(answer, 0) if isinstance(answer, bytes) else answer
+    return [decode_record([bytes(piece) for piece in pieces(frame)]) for frame in frames]
+
+
+def _split(data: bytes, start: int, count: int = -1) -> list[bytes]:
+    """Return what stands in `data` from `start` on, each piece after its length."""
+    found: list[bytes] = []
+    while start < len(data) and len(found) != count:
+        (length,) = _LENGTH.unpack_from(data, start)
+        start += _LENGTH.size + length
+        found.append(data[start - length : start])
+    return found
 
 
 def encode_call(call: Call) -> Frame:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from raygrad.autograd.function import Function
+from raygrad.errors import ProtocolError
 from raygrad.proto.program import Call, Item, Pinned, Program
 from raygrad.proto.values import pack_values, unpack_values
 from raygrad.scheduler.plan import Cluster
@@ -19,7 +21,7 @@ from raygrad.workers.actor import WorkerActor
 from raygrad.workers.host import POISON
 from raygrad.workers.shipping import ship
 from raygrad.workers.threads import release_blas
-from raygrad.workers.wire import Order, compact, decode_record, encode_call, encode_order, encode_program, pieces
+from raygrad.workers.wire import Order, compact, decode_answer, encode_call, encode_order, encode_program
 
 
 class Leaves(Function):
@@ -41,40 +43,80 @@ def program_of(g: Any) -> Program:
     return Planner(Cluster.of(1)).plan(g.graph(), (-1,) * len(g.externals), b"key").programs[0]
 
 
-def order(*externals: Any, objects: int = 0, exports: int = 0, with_token: bool = False) -> Any:
-    frame = compact(encode_call(Call(1, 0, 0, b"key", externals)))
-    return encode_order(Order(frame, objects, exports, with_token))
+def order(*calls: Call, number: int = 1, after: tuple[int, ...] = (), objects: int = 0, exports: int = 0) -> Any:
+    """Return an order to run calls; the program was message 0."""
+    frames = tuple([compact(encode_call(call)) for call in calls])
+    return encode_order(Order(number, after, objects, exports, frames))
+
+
+def call(*externals: Any, run: int = 1) -> Call:
+    return Call(run, 0, 0, b"key", externals)
 
 
 def test_a_call_returns_its_record_and_its_objects(actor: Any, graphs: Any):
     g = graphs(2)
     g.keep(g.mul(0, 1), in_store=True)
-    actor.load(b"key", compact(encode_program(program_of(g))), {})
+    actor.load(0, b"key", compact(encode_program(program_of(g))), {})
     answer, packed = actor.run(
-        order(Item(0, 0), np.full(4, 2.0), objects=1, exports=1), pack_values([np.arange(4.0)]), None
+        order(call(Item(0, 0), np.full(4, 2.0)), objects=1, exports=1), pack_values([np.arange(4.0)])
     )
-    record = decode_record(pieces(answer))
+    (record,) = decode_answer(answer)
     assert (record.status, record.worker, record.pid) == ("done", "worker 5", os.getpid())
     assert unpack_values(packed)[0].tolist() == [0, 2, 4, 6]
 
 
-def test_a_token_comes_between_record_and_objects_and_a_lone_record_alone(actor: Any, graphs: Any):
+def test_calls_of_one_order_run_in_turn_and_are_answered_together(actor: Any, graphs: Any):
     g = graphs()
-    g.keep(g.mul(0, 0))
-    actor.load(b"key", encode_program(program_of(g)), {})
-    answer, token = actor.run(order(np.ones(4), with_token=True))
-    assert token == b""
-    assert decode_record(pieces(answer)).status == "done"
-    assert isinstance(actor.run(order(np.ones(4))), bytes)
+    out = g.mul(0, 0)
+    g.keep(out)
+    actor.load(0, b"key", encode_program(program_of(g)), {})
+    answer = actor.run(order(call(np.full(4, 2.0)), call(Pinned(1, out), run=2), call(Pinned(7, out), run=3)))
+    assert isinstance(answer, bytes)
+    first, second, third = decode_answer(answer)
+    assert (first.run, second.run, third.run) == (1, 2, 3)
+    assert second.results[0][1].tolist() == [16.0] * 4
+    assert third.status == "failed"
+
+
+def test_an_order_waits_for_the_messages_that_it_names(actor: Any, graphs: Any):
+    g = graphs()
+    out = g.mul(0, 0)
+    g.keep(out)
+    actor.load(0, b"key", encode_program(program_of(g)), {})
+    answers: list[Any] = []
+    late = order(call(Pinned(1, out), run=2), number=2, after=(1,))
+    thread = threading.Thread(target=lambda: answers.append(actor.run(late)))
+    thread.start()
+    actor.run(order(call(np.full(4, 3.0)), number=1))
+    thread.join(10)
+    assert decode_answer(answers[0])[0].results[0][1].tolist() == [81.0] * 4
+
+
+def test_what_follows_a_message_that_never_comes_is_skipped(actor: Any, graphs: Any):
+    g = graphs()
+    out = g.mul(0, 0)
+    g.keep(out)
+    actor.load(0, b"key", encode_program(program_of(g)), {})
+    actor.give_up(1, (Pinned(1, out),))
+    (record,) = decode_answer(actor.run(order(call(Pinned(1, out), run=2), number=2, after=(1,))))
+    assert record.status == "skipped"
+
+
+def test_calls_of_a_program_that_cannot_be_read_fail_with_the_reason(actor: Any):
+    with pytest.raises(ProtocolError):
+        actor.load(0, b"key", b"damaged", {})
+    (record,) = decode_answer(actor.run(order(call(), after=(0,))))
+    assert record.failure is not None
+    assert (record.status, record.failure.type) == ("failed", "ProtocolError")
 
 
 def test_code_that_leaves_the_process_fails_its_segment_only(actor: Any, graphs: Any):
     shipped = ship(Leaves)
     g = graphs()
     g.keep(g.call(shipped.fingerprint, 0), in_store=True)
-    actor.load(b"key", encode_program(program_of(g)), {shipped.fingerprint: shipped.shipment})
-    answer, packed = actor.run(order(np.ones(4), exports=1))
-    record = decode_record(pieces(answer))
+    actor.load(0, b"key", encode_program(program_of(g)), {shipped.fingerprint: shipped.shipment})
+    answer, packed = actor.run(order(call(np.ones(4)), exports=1))
+    (record,) = decode_answer(answer)
     assert record.failure is not None
     assert (record.status, record.failure.type) == ("failed", "SystemExit")
     assert packed is POISON
@@ -84,8 +126,8 @@ def test_a_pinned_value_is_fetched_until_it_is_unpinned(actor: Any, graphs: Any)
     g = graphs()
     out = g.mul(0, 0)
     g.keep(out)
-    actor.load(b"key", encode_program(program_of(g)), {})
-    actor.run(order(np.ones(4)))
+    actor.load(0, b"key", encode_program(program_of(g)), {})
+    actor.run(order(call(np.ones(4))))
     (ok, size), packed = actor.fetch(1, out)
     assert ok
     assert size >= 32

@@ -14,10 +14,12 @@ from raygrad.workers.wire import (
     JOINED_BYTES,
     Order,
     compact,
+    decode_answer,
     decode_call,
     decode_order,
     decode_program,
     decode_record,
+    encode_answer,
     encode_call,
     encode_order,
     encode_program,
@@ -85,8 +87,17 @@ def test_small_frames_travel_as_one_string_of_bytes_large_ones_as_they_are():
 
 
 def test_an_order_comes_back_as_bytes_or_as_it_is():
-    frames: list[Any] = [b"frame", [b"piece", b"piece"]]
-    for frame in frames:
-        order = Order(frame, 3, 2, True)
-        assert isinstance(encode_order(order), bytes) is isinstance(frame, bytes)
+    large: Any = [b"piece", b"piece"]
+    for after, frames in (((), (b"frame",)), ((3, 1 << 40), (b"one", b"", b"three")), ((), (b"one", large))):
+        order = Order(5, after, 3, 2, frames)
+        assert isinstance(encode_order(order), bytes) is all(isinstance(frame, bytes) for frame in frames)
         assert decode_order(encode_order(order)) == order
+
+
+def test_the_records_of_an_order_come_back_together():
+    small = failed_record(call(), "worker 0", 7, ValueError("x"))
+    large = small._replace(segment=2, results=((5, np.ones(JOINED_BYTES)),))
+    for records in ((small,), (small, small._replace(run=4)), (small, large)):
+        answer = encode_answer([compact(encode_record(record)) for record in records])
+        assert isinstance(answer, bytes) is (records[-1] is not large)
+        assert [(one.run, one.segment) for one in decode_answer(answer)] == [(one.run, one.segment) for one in records]

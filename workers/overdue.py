@@ -1,0 +1,57 @@
+"""A reminder, from a thread of its own, that something has been waiting for a while.
+
+Rules of this file: when, not what. The thread exists only if it is ever needed, sleeps while nothing waits, and holds
+nothing that would keep its owner alive.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+
+class Overdue:
+    """Calls `remind` some time after `begin`, once for all calls of `begin` since the last reminder.
+
+    Args:
+        remind: a bound method; after its object has died nothing is called.
+        seconds: how long after.
+    """
+
+    def __init__(self, remind: Callable[[], None], seconds: float) -> None:
+        self._remind: Any = weakref.WeakMethod(remind)
+        self._seconds = seconds
+        self._begun = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Something waits from now on."""
+        if self._thread is None:
+            arguments = (self._remind, self._seconds, self._begun, self._closed)
+            self._thread = threading.Thread(target=_reminding, args=arguments, name="raygrad-overdue", daemon=True)
+            self._thread.start()
+        if not self._begun.is_set():
+            self._begun.set()
+
+    def close(self) -> None:
+        """End the thread; closing again does nothing. Not to be called while holding what `remind` waits for."""
+        self._closed.set()
+        self._begun.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+
+def _reminding(remind: Any, seconds: float, begun: threading.Event, closed: threading.Event) -> None:
+    while True:
+        begun.wait()
+        if closed.wait(seconds):
+            return
+        begun.clear()
+        call = remind()
+        if call is None:
+            return
+        call()
+        del call
