@@ -284,24 +284,30 @@ def _doing(what: Callable[[], None]) -> None:
         state.recorder.drawn(None, what)
 
 
+class RandomPlace:
+    """Where the random numbers of the process stand at this moment, to come back to."""
+
+    def __init__(self) -> None:
+        _doing(self._mark)
+
+    def _mark(self) -> None:
+        self._generator = _Random.generator
+        self._was: Any = self._generator.bit_generator.state
+
+    def _return(self) -> None:
+        _Random.generator = self._generator
+        self._generator.bit_generator.state = self._was
+
+    def back(self) -> None:
+        """Go on drawing from there."""
+        _doing(self._return)
+
+
 @contextmanager
 def drawn_alike(alike: bool) -> Generator[Callable[[], None]]:
     """Yield what makes the generator of the process start again from where it was, if it is to."""
-    before: list[tuple[np.random.Generator, Any]] = []
-
-    def mark() -> None:
-        before[:] = [(_Random.generator, _Random.generator.bit_generator.state)]
-
-    def back() -> None:
-        generator, was = before[0]
-        generator.bit_generator.state = was
-
-    def again() -> None:
-        if alike:
-            _doing(back)
-
-    _doing(mark)
-    yield again
+    place = RandomPlace()
+    yield place.back if alike else lambda: None
 
 
 def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, device: Any = None) -> Tensor:

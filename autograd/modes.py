@@ -40,6 +40,7 @@ class Modes:
         anomaly: what anomaly detection is to do, None while it is off.
         inference: whether inference mode is on.
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
+        again: whether user code runs a second time, unheard: what it emits was sent the first time.
         local: what the worker whose code runs here keeps for `worker_local`, by handle; None outside of workers.
         device: where factories make tensors, None for the host; no rare mode, since no op asks.
         casting: what operands are cast to (`autocast`), None outside of all its regions; no rare mode, since the casts
@@ -47,6 +48,7 @@ class Modes:
     """
 
     __slots__ = (
+        "again",
         "anomaly",
         "batches",
         "casting",
@@ -84,6 +86,7 @@ class Modes:
         self.casting: Any = None
         self.device: Any = None
         self.local: dict[str, Any] | None = None
+        self.again: bool = False
 
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""
@@ -131,6 +134,7 @@ class ThreadState(threading.local):
         casting: Any
         device: Any
         local: dict[str, Any] | None
+        again: bool
 
 
 def _delegated(name: str) -> property:

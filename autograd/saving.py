@@ -6,7 +6,8 @@ Rules of this file: the hooks in force, and a packed value. Which values a node 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -53,7 +54,7 @@ class Packed:
         try:
             value = hooks.pack(shown)
         except (AutogradError, ValueError) as error:
-            if writable(data) or "read-only" not in str(error):
+            if "read-only" not in str(error) or writable(data):
                 raise
             raise AutogradError(_MODIFYING) from error
         finally:
@@ -226,6 +227,23 @@ class disable_saved_tensors_hooks:
                 return fn(*args, **kwargs)
 
         return cast(F, without)
+
+
+@contextmanager
+def hooked(hooks: Hooks) -> Generator[None]:
+    """Let these hooks pack what is saved in a block.
+
+    Raises:
+        RuntimeError: hooks are disabled here.
+    """
+    if state.saving_refused is not None:
+        raise AutogradError(state.saving_refused)
+    before = state.saving
+    _set((*before, hooks))
+    try:
+        yield
+    finally:
+        _set(before)
 
 
 def _set(saving: tuple[Any, ...]) -> None:

@@ -33,6 +33,8 @@ def emit(name: str, value: Any) -> None:
     Raises:
         NotShippable: it cannot be pickled.
     """
+    if state.here.again:
+        return
     if _local.sink is not None:
         _local.sink(name, value)
         return

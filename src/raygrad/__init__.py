@@ -21,6 +21,7 @@ _HOMES = {
     "place": "raygrad.client.place",
     "emit": "raygrad.workers.emit",
     "worker_local": "raygrad.autograd.local",
+    "checkpoint": "raygrad.autograd.checkpointing",
     "Tensor": "raygrad.autograd.tensor",
     **dict.fromkeys(
         "autocast get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled".split(),
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.autocast import get_autocast_dtype as get_autocast_dtype
     from raygrad.autograd.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
     from raygrad.autograd.autocast import is_autocast_enabled as is_autocast_enabled
+    from raygrad.autograd.checkpointing import checkpoint as checkpoint
     from raygrad.autograd.creation import arange as arange
     from raygrad.autograd.creation import as_tensor as as_tensor
     from raygrad.autograd.creation import empty as empty

@@ -6,6 +6,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
     RaygradError
       AutogradError (RuntimeError)      the autograd contract: freed buffers, wrong gradients, in-place changes
         MissingDerivative (NotImplementedError)
+        CheckpointError               a second run that did not what the first did
         GradcheckError                gradcheck found a derivative that is wrong
         NoSingleValue                   a number or an array asked of a tensor inside vmap
         LinAlgError                   a matrix that cannot be inverted or taken apart
@@ -49,6 +50,10 @@ class AutogradError(RaygradError, RuntimeError):
 
 class MissingDerivative(AutogradError, NotImplementedError):
     """No derivative is defined where one is needed."""
+
+
+class CheckpointError(AutogradError):
+    """A checkpointed function, run again for backward, saved other tensors than it did the first time."""
 
 
 class GradcheckError(AutogradError):
