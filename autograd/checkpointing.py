@@ -8,6 +8,7 @@ Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), for the idea of trading m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from raygrad.errors import AutogradError, CheckpointError
@@ -16,6 +17,7 @@ from .autocast import as_at, moment
 from .creation import RandomPlace
 from .modes import enable_grad, state
 from .node import stale_message
+from .recording import Data
 from .saving import Hooks, Packed, hooked, in_force
 from .tensor import Tensor
 from .trees import flatten, unflatten
@@ -41,8 +43,9 @@ class _Argument:
         else:
             self._tensor = tensor
 
-    def again(self) -> Tensor:
-        """Return the value as a leaf, which requires grad if the tensor did."""
+    def again(self, grads: Sequence[Any]) -> Tensor:
+        """Return the value as a leaf, which requires grad if the tensor did; in a session, as one that is there after
+        some gradients: what could run before them would, and hold what it saves all the while."""
         if self._packed is not None:
             value = self._packed.tensor(None)
         else:
@@ -51,7 +54,48 @@ class _Argument:
                 what = f"[{self._tensor.dtype} {list(self._tensor.shape)}], an argument of a checkpointed function,"
                 raise AutogradError(stale_message(what, self._tensor.counter()[0], self._version))
             value = self._tensor.detach()
+        recorder = None if (task := state.here.task) is None else task.recorder
+        awaited = [grad for grad in grads if grad is not None]
+        if recorder is not None and awaited:
+            data = [recorder.leaf(grad) if isinstance(grad, Tensor) else grad for grad in awaited]
+            value = Tensor.made(recorder.after(recorder.leaf(value), data))
         return value.requires_grad_(self._requires_grad)
+
+
+class _Second:
+    """What a second run of a region has saved, by place."""
+
+    def __init__(self, region: Region | None = None) -> None:
+        self._region = region
+        self.values: dict[int, Tensor] = {}
+        self.functions: dict[int, Any] = {}
+
+    def hooks(self) -> Hooks:
+        """Return the hooks that keep what is saved."""
+        return Hooks(self._keep, _refuse, region=self)
+
+    def _keep(self, tensor: Tensor) -> None:
+        region, place = self._region, len(self.values)
+        assert region is not None
+        if (tensor.shape, tensor.dtype) != (expected := region.meta(place)):
+            raise CheckpointError(
+                f"{region.name}: run again for backward it saved a {tensor.dtype} tensor of shape "
+                f"{list(tensor.shape)} where its first run saved "
+                + ("nothing more" if expected is None else f"a {expected[1]} one of shape {list(expected[0])}")
+                + f"; {_REMEDY}"
+            )
+        self.values[place] = Tensor.made(tensor._data)
+        self._look()
+
+    def applied(self, node: Any) -> None:
+        """Keep the node of a Function."""
+        self.functions[len(self.functions)] = node
+        self._look()
+
+    def _look(self) -> None:
+        assert self._region is not None
+        if self._region.is_all(len(self.values), len(self.functions)):
+            raise _Enough
 
 
 class Region:
@@ -64,66 +108,77 @@ class Region:
         self._random, self._casting = RandomPlace(), moment()
         self._metas: list[tuple[Any, Any]] = []
         """Of what was saved, in order."""
-        self._values: dict[int, Tensor] = {}
+        self._functions = 0
+        """How many Functions a session recorded in it."""
+        self._second = _Second()
         self._pass: int | None = None
-        """The pass that `_values` are for."""
+        """The pass that the second run is for."""
+
+    # ---- the first run --------------------------------------------------------------------------------------------
 
     def hooks(self) -> Hooks:
         """Return the hooks that keep places instead of tensors."""
-        return Hooks(self._note, self._value)
+        return Hooks(self._note, self._value, region=self)
 
     def _note(self, tensor: Tensor) -> int:
         self._metas.append((tensor.shape, tensor.dtype))
         return len(self._metas) - 1
 
+    def applied(self, node: Any) -> Callable[[Sequence[Data | None]], Any]:
+        """Take note of a Function that a session recorded."""
+        place = self._functions
+        self._functions += 1
+        return partial(self._function_at, place)
+
+    # ---- the second -----------------------------------------------------------------------------------------------
+
     def _value(self, place: int) -> Tensor:
         """Return what was saved at a place; the first time that a pass asks, by running the function again."""
         task = state.here.task
+        return self._taken(lambda second: second.values, place, () if task is None else task.arrived)
+
+    def _function_at(self, place: int, grads: Sequence[Data | None]) -> Any:
+        return self._taken(lambda second: second.functions, place, grads)
+
+    def _taken(self, where: Callable[[_Second], dict[int, Any]], place: int, grads: Sequence[Any]) -> Any:
+        task = state.here.task
         number = None if task is None else task.number
-        if number != self._pass or place not in self._values:
-            self._run()
+        if number != self._pass or place not in where(self._second):
+            self._run(grads)
             self._pass = number
-        return self._values.pop(place)
+        return where(self._second).pop(place)
 
-    def _run(self) -> None:
-        values: dict[int, Tensor] = {}
-        metas = self._metas
-
-        def keep(tensor: Tensor) -> None:
-            place = len(values)
-            if place < len(metas) and (tensor.shape, tensor.dtype) != metas[place]:
-                raise CheckpointError(
-                    f"{self._name}: run again for backward it saved a {tensor.dtype} tensor of shape "
-                    f"{list(tensor.shape)} where its first run saved a {metas[place][1]} one of shape "
-                    f"{list(metas[place][0])}; {_REMEDY}"
-                )
-            values[place] = Tensor.made(tensor._data)
-            if len(values) == len(metas):
-                raise _Enough
-
-        args, named = unflatten(
-            self._tree, [x.again() if isinstance(x, _Argument) else x for x in self._leaves]
-        )
+    def _run(self, grads: Sequence[Any]) -> None:
+        second = _Second(self)
+        args, named = unflatten(self._tree, [x.again(grads) if isinstance(x, _Argument) else x for x in self._leaves])
         here, now = state.here, RandomPlace()
         outer, here.again = here.again, True
         self._random.back()
         try:
-            with enable_grad(), as_at(self._casting), hooked(Hooks(keep, _refuse)):
+            with enable_grad(), as_at(self._casting), hooked(second.hooks()):
                 self._function(*args, **named)
         except _Enough:
             pass
         finally:
             here.again = outer
             now.back()
-        if len(values) != len(metas):
+        if len(second.values) != len(self._metas) or len(second.functions) != self._functions:
             raise CheckpointError(
-                f"{self._name}: run again for backward it saved {len(values)} tensors where its first run saved "
-                f"{len(metas)}; {_REMEDY}"
+                f"{self.name}: run again for backward it saved {len(second.values)} tensors where its first run saved "
+                f"{len(self._metas)}; {_REMEDY}"
             )
-        self._values = values
+        self._second = second
+
+    def meta(self, place: int) -> tuple[Any, Any] | None:
+        """Return shape and dtype of what was saved at a place, None for one too many."""
+        return self._metas[place] if place < len(self._metas) else None
+
+    def is_all(self, values: int, functions: int) -> bool:
+        """Tell whether a second run has all that the first saved."""
+        return values == len(self._metas) and functions == self._functions
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
         return f"checkpoint({getattr(self._function, '__qualname__', self._function)})"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.errors import AutogradError
 
 from .context import INPUT, OUTPUT, PACKED, FunctionNode, Saved
+from .modes import state
 from .node import FREED, Edge, OpNode
 from .placed import OnDevice
 from .recording import Data, Recorder
@@ -31,6 +32,8 @@ class PackedOpNode(OpNode):
         self._check_stale()
         if all(grad is None for grad in grads):
             return [None] * len(self._edges)
+        if (task := state.here.task) is not None:
+            task.arrived = grads
         plain = _Unpacked.__new__(_Unpacked)
         plain.__dict__.update(self.__dict__)
         plain.tensors = [

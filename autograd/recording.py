@@ -171,6 +171,11 @@ class Recorder(ABC):
             NotShippable: it captures something that cannot.
         """
 
+    def after(self, value: Pending, awaited: Sequence[Data]) -> Pending:
+        """Return a value as one that is not there before all that is `awaited`: what is made of it runs later. What
+        does at once what it is told has nothing to order."""
+        return value
+
     @abstractmethod
     def pinned(self, device: Device) -> Callable[[], None]:
         """Ask, of the workers of what is recorded from now on, for a device; return what takes that back."""

@@ -6,10 +6,10 @@ Rules of this file: the hooks in force, and a packed value. Which values a node 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from raygrad.errors import AutogradError
 
@@ -25,6 +25,15 @@ from .versions import was_changed
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Region(Protocol):
+    """What is run again instead of kept: see `checkpointing`."""
+
+    def applied(self, node: Any) -> Callable[[Sequence[Data | None]], Any] | None:
+        """Take note of a Function that a session recorded. Return what gives its node in a second run, once some
+        gradients are there; None if this is the second run."""
+        ...
+
+
 class Hooks(NamedTuple):
     """What is in force: `pack(tensor)` gives what is kept, `unpack` makes a tensor of it again."""
 
@@ -32,6 +41,8 @@ class Hooks(NamedTuple):
     unpack: Callable[[Any], Any]
     about_to_change: Callable[[Tensor], None] | None = None
     """Told of a tensor that is going to be changed in place."""
+    region: Region | None = None
+    """They are those of a region: they run where the graph is recorded, and keep nothing."""
 
 
 class Packed:

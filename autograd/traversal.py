@@ -57,6 +57,7 @@ class Pass:
     Attributes:
         number: what no other pass has.
         node: the node that is running.
+        arrived: what arrived at the last node that made what it saved of what hooks had packed.
         callbacks: what is called when the gradients are in place; called once each, in order.
         seen: what hooks over several tensors have seen in this pass, by hook.
         captured: the gradients that arrived at the edges asked for.
@@ -70,6 +71,7 @@ class Pass:
         self.recorder = recorder
         self.number = next(_numbers)
         self.node: Node | None = None
+        self.arrived: Sequence[Any] = ()
         self.callbacks: list[Callable[[], Any]] = []
         self.seen: dict[Any, dict[int, Any]] = {}
         self.captured: dict[Edge, Any] = {}

@@ -1,9 +1,10 @@
-"""`checkpoint`: the same gradients as without it, with less kept; eagerly, in process, by value, and against PyTorch."""
+"""`checkpoint`: the gradients that one gets without it, with less kept; eagerly, in sessions, and against PyTorch."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import time
 import weakref
 from collections.abc import Callable, Generator
 from typing import Any
@@ -40,6 +41,21 @@ class Cubed(rg.autograd.Function):
     def backward(ctx: Any, grad: Any) -> Any:
         (x,) = ctx.saved_tensors
         return grad * (2.0 * ctx.square + x * x)
+
+
+class Telling(rg.autograd.Function):
+    """Emits from forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        rg.emit("norm", -1.0)
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * 2.0 * x
 
 
 def leaf(*values: float) -> Any:
@@ -83,15 +99,52 @@ def test_what_it_emits_is_sent_once() -> None:
 
     def block(a: Any) -> Any:
         rg.emit("norm", float(a.detach().sum().item()))
-        return a.exp() * a
+        return Telling.apply(a) * a
 
     with rg.Session(workers=1) as session:
         session.on("norm", seen.append)
         x = leaf(1.0, 2.0)
-        rg.checkpoint(block, x).sum().backward()
+        for _ in range(2):
+            rg.checkpoint(block, x).sum().backward()
         assert x.grad is not None
         x.grad.tolist()
-    assert seen == [3.0]
+    assert seen == [3.0, -1.0, 3.0, -1.0]
+
+
+def test_in_a_session_the_second_run_waits_for_the_gradients() -> None:
+    def block(a: Any) -> Any:
+        for _ in range(3):
+            a = Cubed.apply(a)
+        return a
+
+    class Noting(rg.autograd.Function):
+        pure = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.made = [x.numpy() + 1.0, time.monotonic_ns()]
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            rg.emit("made", ctx.made[1])
+            return grad
+
+    def watched(grad: Any) -> None:
+        rg.emit("gradient", time.monotonic_ns())
+
+    with rg.Session(workers=1) as session:
+        times: dict[str, list[int]] = {"made": [], "gradient": []}
+        for name, seen in times.items():
+            session.on(name, seen.append)
+        x = leaf(1.0, 2.0)
+        y = rg.checkpoint(lambda a: Noting.apply(block(Noting.apply(a))), x)
+        y.register_hook(watched)
+        y.sum().backward()
+        assert x.grad is not None
+        x.grad.tolist()
+    assert len(times["made"]) == 2
+    assert min(times["made"]) > times["gradient"][0]
 
 
 def test_nested_regions_and_containers(place: str) -> None:
@@ -163,7 +216,9 @@ def test_a_function_that_does_otherwise_the_second_time_is_told(place: str) -> N
         return (a[:1] if len(calls) == 4 else a).exp()
 
     x = leaf(1.0, 2.0)
-    with pytest.raises(CheckpointError, match=r"checkpoint\(.*fewer\): run again for backward it saved 1 tensors where"):
+    with pytest.raises(
+        CheckpointError, match=r"checkpoint\(.*fewer\): run again for backward it saved 1 tensors where"
+    ):
         rg.checkpoint(fewer, x).sum().backward()
     with pytest.raises(RuntimeError, match=r"shape \[1\] where its first run saved a float64 one of shape \[2\]"):
         rg.checkpoint(other, x).sum().backward()
@@ -180,7 +235,7 @@ def test_an_argument_that_was_changed_since_is_told(place: str) -> None:
 
 def test_it_wants_a_function() -> None:
     with pytest.raises(TypeError, match="expects a function and its arguments, got Tensor"):
-        rg.checkpoint(leaf(1.0), leaf(1.0))  # pyright: ignore[reportArgumentType]
+        rg.checkpoint(leaf(1.0), leaf(1.0))
 
 
 @pytest.mark.oracle
@@ -215,3 +270,26 @@ def test_pytorch_gives_the_same_values_calls_and_errors() -> None:
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):
         assert one == other or np.allclose(one, other, rtol=1e-14)
+
+
+def test_a_compiled_step_replays_the_second_run_with_the_numbers_of_the_first() -> None:
+    w = leaf(0.5, 0.25)
+
+    def block(a: Any) -> Any:
+        return Cubed.apply(layers(a, w) * rg.rand(2, dtype=rg.float64))
+
+    def step(call: Callable[..., Any]) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            w.grad = None
+            call(block, x).sum().backward()
+            return w.grad
+
+        return run
+
+    shown: list[Any] = []
+    for call in (rg.checkpoint, lambda fn, *args: fn(*args)):
+        rg.manual_seed(5)
+        with rg.Session(workers=1) as session:
+            run = session.compile(step(call))
+            shown.append([run(rg.tensor([1.0, t], dtype=rg.float64)).tolist() for t in (1.0, 2.0, 3.0)])
+    assert shown[0] == shown[1]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from .recorder import SessionRecorder
     from .records import NodeRecord
-    from .saving import Repetition
+    from .saving import OfRegion, Repetition
 
 
 class RecordedFunction(FunctionNode):
@@ -51,7 +51,7 @@ class RecordedFunction(FunctionNode):
     _site: Any
     _context: Pending | None = None
     """The context, as long as a backward may ask for what it saved."""
-    _repetition: Repetition | None = None
+    _repetition: Repetition | OfRegion | None = None
     """How its forward is run again, where the context is not kept."""
     _left: Pending | None = None
     """The context without what it saved, for who asks for its attributes after that was freed."""
@@ -192,14 +192,28 @@ class RecordedFunction(FunctionNode):
         assert self._repetition is not None
         data = [self._recorder.leaf(grad) if isinstance(grad, Tensor) else grad for grad in grads]
         with self._recorder.lock:
-            context, outputs = self._repetition.run(self._recorder, data)
+            context, outputs, inputs = self._repetition.run(self._recorder, data)
         own = self.__dict__
+        kept = own["_saved_inputs"], own["_tensors"]
         own["_context"], own["_saved_outputs"] = context, outputs
+        if inputs is not None:
+            own["_saved_inputs"] = inputs
+            own["_tensors"] = {
+                i: _at_edge(value, self._edges[i], self._input_tangents.get(i)) for i, value in inputs.items()
+            }
         try:
             yield
         finally:
+            own["_saved_inputs"], own["_tensors"] = kept
             if self._context is context:
                 own["_context"], own["_saved_outputs"] = None, _NONE
+
+    def leave(self, repetition: OfRegion) -> None:
+        """Keep nothing of what was saved, and no versions of it: it will be made again."""
+        own = self.__dict__
+        own["_repetition"], own["_context"] = repetition, None
+        own["_saved_inputs"] = own["_saved_outputs"] = own["_tensors"] = _NONE
+        own["_versions"] = []
 
     def _live_context(self) -> FunctionNode | None:
         """Wait for the context and return it as a node of its own."""

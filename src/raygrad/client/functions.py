@@ -26,11 +26,13 @@ from .applied import RecordedFunction
 from .learned import Known, Learning, inferred, shown
 from .outputs import fresh_outputs, wrap_outputs
 from .records import CONTEXT, STAYING, NodeRecord, SpecEntry, snapshot
-from .saving import RECOMPUTE, STORE, WORKER, Repetition, is_pure, policy_of
+from .saving import RECOMPUTE, STORE, WORKER, OfRegion, Repetition, is_pure, policy_of, unheard
 from .sites import user_site
 from .vjps import VjpShape
 
 if TYPE_CHECKING:
+    from raygrad.autograd.saving import Region
+
     from .recorder import SessionRecorder
 
 
@@ -122,7 +124,8 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                 if isinstance(arg, Tensor) and arg._requires_grad:
                     recording = True
         written = cls
-        if recording and here.saving:
+        region = here.saving[-1].region if recording and here.saving else None
+        if recording and here.saving and region is None:
             cls = with_hooks(cls)
         shipped = recorder.code(cls)
         sources: list[Any] = []
@@ -180,9 +183,8 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             )
         else:
             known = application.known
-            record = NodeRecord(
-                recorder, ROLE_FUNCTION, fn, (), sources, application.outputs, application.meta, user_site()
-            )
+            asked = unheard(application.meta) if here.again else application.meta
+            record = NodeRecord(recorder, ROLE_FUNCTION, fn, (), sources, application.outputs, asked, user_site())
             record.pinned = application.pinned
             record.effects = application.effects
             if known.expected is None:
@@ -190,7 +192,19 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             recorder.add_record(record)
             values = [record.output(i) for i in range(1, len(application.outputs))]
         result = _wrapped(
-            recorder, written, cls, shipped, record, application, args, inputs, captured, values, recording, sources
+            recorder,
+            written,
+            cls,
+            shipped,
+            record,
+            application,
+            args,
+            inputs,
+            captured,
+            values,
+            recording,
+            sources,
+            region,
         )
         if recorder.session.sync:
             recorder.session.wait_for_everything()
@@ -257,6 +271,7 @@ def _wrapped(
     values: list[Any],
     recording: bool,
     sources: list[Any],
+    region: Region | None,
 ) -> Any:
     """Return what apply returns, as pending tensors with a node that records their vjp."""
     known = application.known
@@ -266,14 +281,18 @@ def _wrapped(
         record.saved |= 1
     node = None
     if context is not None and True in known.differentiable:
-        if application.repeats:
+        if application.repeats and region is None:
             repetition = Repetition.of(recorder, application, record, inputs, sources, captured, values)
             context = None
         node = _node(recorder, cls, applied, shipped, record.site, context, application, args, inputs, captured, values)
         node.__dict__["_repetition"] = repetition
     if application.plain and not state.here.inference:
-        return fresh_outputs(known, values, node)
-    return wrap_outputs(recorder, cls, record, known, args, inputs, values, node)
+        result = fresh_outputs(known, values, node)
+    else:
+        result = wrap_outputs(recorder, cls, record, known, args, inputs, values, node)
+    if node is not None and region is not None and (again := region.applied(node)) is not None:
+        node.leave(OfRegion(again))
+    return result
 
 
 def _node(

@@ -120,6 +120,12 @@ class SessionRecorder(Recorder):
             found = self._plain[meta] = self.entry(spec_of_array(tuple(meta[0]), np.dtype(meta[1]).name))
         return found
 
+    def after(self, value: Pending, awaited: Sequence[Data]) -> Pending:
+        sources = [self.source(value), *map(self.source, awaited)]
+        made = NodeRecord(self, ROLE_SUM, "after", (), sources, (value.spec,), (), user_site())
+        self.add_record(made)
+        return made.output(0)
+
     def pinned(self, device: Device) -> Callable[[], None]:
         before = self.pin
         self.pin = Pin(before.worker if isinstance(before, Pin) else before, str(device))

@@ -7,7 +7,7 @@ what it returned is taken at the first run and compared at the second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from raygrad.autograd.recording import Data, Pending
@@ -17,6 +17,7 @@ from .learned import Learning
 from .records import NodeRecord
 
 if TYPE_CHECKING:
+    from .applied import RecordedFunction
     from .functions import Application
     from .recorder import SessionRecorder
 
@@ -69,6 +70,34 @@ def policy_of(cls: type[Any], session_policy: str) -> str:
     return policy
 
 
+def unheard(meta: Any) -> tuple[Any, ...]:
+    """Return the meta of an application as that of a second run: what it emits was sent the first time."""
+    return (*meta[:2], meta[2] | AGAIN, *meta[3:])
+
+
+class MadeAgain(NamedTuple):
+    """What an application keeps for its backward, made again."""
+
+    context: Pending
+    outputs: dict[int, Pending]
+    """Those that were saved."""
+    inputs: dict[int, Pending] | None = None
+    """Those that were saved; None where they were kept."""
+
+
+class OfRegion(NamedTuple):
+    """An application inside a checkpointed region: all that it kept is made again with the region."""
+
+    again: Callable[[Sequence[Data | None]], RecordedFunction]
+    """Return the same application in a second run of the region, once some gradients are there."""
+
+    def run(self, recorder: SessionRecorder, grads: Sequence[Data | None]) -> MadeAgain:
+        """Have the region run again, unless it did for this pass."""
+        other = self.again(grads)
+        assert other._context is not None
+        return MadeAgain(other._context, other._saved_outputs, other._saved_inputs)
+
+
 class Repetition(NamedTuple):
     """What it takes to run the forward of one application again."""
 
@@ -106,8 +135,8 @@ class Repetition(NamedTuple):
             fingerprint = made.output(0)
         return Repetition(application, record.fn, record.site, inputs, sources, captured, fingerprint)
 
-    def run(self, recorder: SessionRecorder, grads: Sequence[Data | None]) -> tuple[Pending, dict[int, Pending]]:
-        """Record the forward again, once `grads` are there; return its context and the outputs that were saved."""
+    def run(self, recorder: SessionRecorder, grads: Sequence[Data | None]) -> MadeAgain:
+        """Record the forward again, once `grads` are there."""
         application, known = self.application, self.application.known
         sources = list(self.sources)
         for position, pending in enumerate(self.inputs):
@@ -116,8 +145,7 @@ class Repetition(NamedTuple):
         if self.captured:
             sources[-len(self.captured) :] = [recorder.source(value) for value in self.captured]
         self._wait(recorder, sources, grads)
-        told: Any = application.meta
-        meta = (*told[:2], told[2] | AGAIN, *told[3:])
+        meta = unheard(application.meta)
         again = NodeRecord(recorder, ROLE_FUNCTION, self.fn, (), sources, application.outputs, meta, self.site)
         again.pinned = application.pinned
         if known.expected is None:
@@ -134,22 +162,18 @@ class Repetition(NamedTuple):
             check.pinned = application.pinned
             recorder.add_record(check)
             context = check.output(0)
-        return context, {j: arrays[j] for j in places if j in arrays}
+        return MadeAgain(context, {j: arrays[j] for j in places if j in arrays})
 
     def _wait(self, recorder: SessionRecorder, sources: list[Any], grads: Sequence[Data | None]) -> None:
         """Have the smallest argument come after the gradients: else forward would run as soon as it can, which is at
         once, and what it saves would wait for backward all the same."""
-        awaited = [recorder.source(grad) for grad in grads if grad is not None]
+        awaited = [grad for grad in grads if grad is not None]
         tensors = [(pending.spec.bytes, i) for i, pending in enumerate(self.inputs) if pending is not None]
         if not awaited or not tensors:
             return
         first = self.inputs[min(tensors)[1]]
         assert first is not None
-        made = NodeRecord(
-            recorder, ROLE_SUM, "after", (), (recorder.source(first), *awaited), (first.spec,), (), self.site
-        )
-        recorder.add_record(made)
-        late = recorder.source(made.output(0))
+        late = recorder.source(recorder.after(first, awaited))
         for position, pending in enumerate(self.inputs):
             if pending is not None and pending.record is first.record and pending.index == first.index:
                 sources[position] = late  # given twice, it stays one value
