@@ -115,14 +115,20 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             [~i if i in errors else i for i, value in enumerate(kept) if value is not None and value._requires_grad]
         )
         if expected is not None and (undefined, flows) != expected:
+            before: Any = expected
             raise GraphError(
                 f"the backward of {cls.__name__} under create_graph left other gradients undefined, or differentiable "
-                f"in other ways, than in its earlier runs with equal specs: expected {expected}, "
-                f"got {(undefined, flows)}"
+                "in other ways, than in its earlier runs with such arguments: by argument, undefined are "
+                f"{_numbers(undefined)}, and {_numbers(before[0])} were; differentiable are {_numbers(flows)}, and "
+                f"{_numbers(before[1])} were. Let both depend on shapes and dtypes alone: return zeros instead of None"
             )
         host.report.undefined.append((step.index, undefined, flows))
 
     return vjp
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join([str(number) for number in numbers if number >= 0]) or "none"
 
 
 class _Once:

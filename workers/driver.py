@@ -92,6 +92,14 @@ class Submission(NamedTuple):
     externals: tuple[External, ...]
 
 
+class Lost(NamedTuple):
+    """A worker that is gone, and took along what of a run it had been given."""
+
+    worker: str
+    segments: tuple[int, ...]
+    """Those that had been sent there and were not answered, the first of them first."""
+
+
 class Listener(Protocol):
     """Who is told what becomes of runs: by one thread at a time, the one that polls or waits."""
 
@@ -102,9 +110,9 @@ class Listener(Protocol):
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""
 
-    def failed(self, run: int, record: Record | None, reason: str) -> None:
-        """A run cannot finish. `record` says why if code raised; `reason` begins with "raised", "worker lost",
-        "dependency" or "abandoned"."""
+    def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
+        """A run cannot finish. `record` says why if code raised, `lost` if a worker is gone; `reason` begins with
+        "raised", "worker lost", "dependency" or "abandoned"."""
 
 
 class _Located(NamedTuple):
@@ -403,13 +411,16 @@ class Driver:
     def _failed(self, why: FailRun) -> None:
         run = self._runs.pop(why.run)
         reason = why.reason.value
+        lost: Lost | None = None
         if why.reason is FailReason.WORKER_LOST:
             name = self.executor.cluster.workers[why.worker].name
             reason += f": {name} ({self._lost.get(why.worker, 'gone')})"
+            segments = run.planned.plan.segments
+            lost = Lost(name, tuple([one for one in run.sent if segments[one].worker == why.worker]))
         elif why.reason is FailReason.DEPENDENCY:
             reason += f" on run {why.cause}"
         record = run.failure if why.reason is FailReason.RAISED else None
-        self._reports.append(partial(self._listener.failed, why.run, record, reason))
+        self._reports.append(partial(self._listener.failed, why.run, record, reason, lost))
 
     def _deliver(self) -> None:
         """Report to the listener, in order; its handlers may come back here."""

@@ -28,6 +28,7 @@ from raygrad.proto.values import Blob
 from .contexts import UNWANTED, WANTED, Context, attributes_of, holds, pickles
 from .emit import emitting_to
 from .shipping import pickle_value
+from .told import difference
 
 _new: Any = object.__new__
 
@@ -133,9 +134,10 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
                 shown = describe(context, args, outputs, isinstance(raw, tuple))
                 if shown != expected:
                     raise GraphError(
-                        f"{cls.__name__} behaved differently from its first run with equal arguments: "
-                        f"expected {expected}, got {shown}; "
-                        "a Function's output kinds, shapes and what it saves must depend on its arguments' specs only"
+                        f"{cls.__name__} behaved differently from its first run with such arguments: "
+                        f"{difference(expected, shown)}. What a session records goes by the first run: let kinds, "
+                        "shapes and dtypes of outputs, and what is saved, depend on those of the arguments alone (pad, "
+                        "or return a mask), or apply it outside of the session"
                     )
                 agreed = facts
         if context_slot >= 0:

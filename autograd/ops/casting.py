@@ -144,7 +144,9 @@ def _asking(function: Function, policy: Policy) -> Function:
         f"        return _cast_and_call(_function, _policy, ({args}), {{{kwargs}}})\n"
         f"    return _function({plain})\n"
     )
-    names = {"_regions": REGIONS, "_cast_and_call": _cast_and_call, "_function": function, "_policy": policy}
+    names: dict[str, Any] = {"_regions": REGIONS, "_cast_and_call": _cast_and_call}
+    names |= {"_function": function, "_policy": policy}
+    names["__name__"] = __name__  # by which whoever looks for the user's line knows that this is none
     exec(source, names)
     made: Any = names["asking"]
     given: Any = function

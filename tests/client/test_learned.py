@@ -87,8 +87,29 @@ def test_an_infer_that_does_not_hold_is_told_so(session: Any) -> None:
             return x * 1.0
 
     y = Wrong.apply(rg.tensor([1.0, 2.0]))
-    with pytest.raises(GraphError, match="infer said that its outputs are"):
+    message = (
+        r"the infer of 'Wrong' \(\S*test_learned\.py:\d+ in test_\w+\) said that its outputs are float32\[3\], but its "
+        r"forward returned float32\[2\]: let infer describe"
+    )
+    with pytest.raises(GraphError, match=message):
         y.numpy()
+
+
+@pytest.mark.parametrize("said", [7, ((2,),), ("x", "y", "z"), ((2,), "nosuch"), [((2,), "float32"), 3]])
+def test_an_infer_that_says_nothing_of_use_is_named_with_the_line(session: Any, said: Any) -> None:
+    class Odd(rg.autograd.Function):
+        @staticmethod
+        def infer(x: Any) -> Any:
+            return said
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1.0
+
+    with pytest.raises(
+        TypeError, match=r"Odd\.infer must return \(shape, dtype\).* at \S*test_learned\.py:\d+ in test_"
+    ):
+        Odd.apply(rg.tensor([1.0, 2.0]))
 
 
 class Told(Fixed):
@@ -139,7 +160,7 @@ def test_plain_data_that_an_infer_told_wrongly_is_an_error() -> None:
         said = "another text"
 
     session = rg.Session(workers=1)
-    with pytest.raises(GraphError, match="infer said"), session:
+    with pytest.raises(GraphError, match=r"the infer of 'Wrong' .* said"), session:
         Wrong.apply(rg.tensor([1.0], requires_grad=True))[0].sum().backward()
     session.close(discard=True)
 

@@ -17,7 +17,7 @@ from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.measured import Called
 from raygrad.scheduler.planner import Planner
 from raygrad.workers.base import Executor
-from raygrad.workers.driver import Driver, External, Given, Submission
+from raygrad.workers.driver import Driver, External, Given, Lost, Submission
 from raygrad.workers.shipping import ship
 
 CONTEXT, ARRAY = 0, 1
@@ -63,6 +63,7 @@ class Log:
         self.records: list[Record] = []
         self.times: dict[tuple[int, int], tuple[float, float]] = {}
         self.failures: dict[int, tuple[Record | None, str]] = {}
+        self.lost: dict[int, Lost] = {}
 
     def record(self, called: Called) -> None:
         record, sent, came, *_ = called
@@ -73,9 +74,11 @@ class Log:
     def finished(self, run: int) -> None:
         self.told.append(("finished", run))
 
-    def failed(self, run: int, record: Record | None, reason: str) -> None:
+    def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
         self.told.append(("failed", run))
         self.failures[run] = (record, reason)
+        if lost is not None:
+            self.lost[run] = lost
 
     def over(self, run: int) -> bool:
         """Whether the run has ended, well or not."""

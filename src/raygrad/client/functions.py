@@ -145,7 +145,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                         break
                 inputs.append(pending)
             else:
-                constant, identity = snapshot(arg)
+                constant, identity = snapshot(arg, cls, len(flags))
                 flag = -1
                 key.append(identity)
                 sources.append(constant)
@@ -153,7 +153,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             flags.append(flag)
             key.append(flag)
         for name, value in named.items():  # keyword-only ones are constants (FN-05)
-            constant, identity = snapshot(value)
+            constant, identity = snapshot(value, cls, name)
             key.append((name, identity))
             sources.append(constant)
         captured: Sequence[Pending] = recorder.captured(shipped) if shipped.captured else ()

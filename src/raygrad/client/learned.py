@@ -18,8 +18,10 @@ from raygrad.proto.graph import KIND_OBJECT, Spec
 from raygrad.proto.program import Learned
 from raygrad.workers.contexts import WRITABLE
 from raygrad.workers.shipping import unpickle_value
+from raygrad.workers.told import spec_told
 
 from .records import SpecEntry, spec_of_array
+from .sites import user_site
 
 if TYPE_CHECKING:
     from .recorder import SessionRecorder
@@ -80,11 +82,11 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
     said = cls.infer(*specs)
     if said is None:
         return None
-    many = not (len(said) == 2 and not isinstance(said[1], tuple | list | Fixed))
     entries: list[SpecEntry] = []
     flows: list[bool] = []
     fixed: dict[int, Any] = {}
     try:
+        many = not (len(said) == 2 and not isinstance(said[1], tuple | list | Fixed))
         for number, one in enumerate(said if many else [said]):
             if isinstance(one, Fixed):
                 fixed[number] = one
@@ -98,11 +100,24 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"{cls.__name__}.infer must return (shape, dtype), or a tuple of such pairs for several outputs; "
-            f"got {said!r}"
+            f"for {cls.__name__}.apply at {user_site()} it returned {said!r}"
         ) from error
     outputs, count = tuple(entries), len(entries)
     made = Known(None, outputs, tuple(flows), (-1,) * count, None, None, many, True, origins=((),) * count)
     return made._replace(fixed=fixed) if fixed else made
+
+
+def outputs_told(known: Known) -> str:
+    """Return the outputs of a Function in words."""
+    told = [
+        repr(known.fixed[number])
+        if number in known.fixed
+        else "an object"
+        if entry.dtype is None
+        else spec_told(entry.spec.shape, entry.spec.dtype)
+        for number, entry in enumerate(known.outputs)
+    ]
+    return ", ".join(told) or "none"
 
 
 def _origin(told: Sequence[Any]) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ Rules of this file: texts only. What tables and drawings call nodes is in `repor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from raygrad.errors import PlanError
 from raygrad.proto.graph import ROLE_EMIT, ROLE_HOOK, ROLE_SUM
@@ -14,10 +14,15 @@ from raygrad.proto.graph import ROLE_EMIT, ROLE_HOOK, ROLE_SUM
 if TYPE_CHECKING:
     from raygrad.proto.graph import Graph, Node
 
+    from .records import NodeRecord
     from .sites import Site
 
 
-def node_name(node: Node, site: Site | None, name_of: Callable[[str], str]) -> str:
+NAMED: Final = 3
+"""Nodes of a segment that an error names."""
+
+
+def node_name(node: Node | NodeRecord, site: Site | None, name_of: Callable[[str], str]) -> str:
     """Return what to call a node: "the backward of 'Solve' (train.py:12 in step)". `name_of` gives user code, named
     "@..." in the graph, the name that it has."""
     name = f"'{name_of(node.fn) if node.fn.startswith('@') else node.fn}'"
@@ -30,6 +35,17 @@ def node_name(node: Node, site: Site | None, name_of: Callable[[str], str]) -> s
     elif node.transforms:
         name = f"the backward of {name}"
     return name if site is None else f"{name} ({site})"
+
+
+def segment_name(
+    graph: Graph, nodes: Sequence[int], sites: Sequence[Site | None], name_of: Callable[[str], str]
+) -> str:
+    """Return what to call nodes that run together: the first of the user's own, of others if there are none, and how
+    many more there are."""
+    own = [index for index in nodes if graph.nodes[index].fn.startswith("@")] or list(nodes)
+    named = list(dict.fromkeys(node_name(graph.nodes[index], sites[index], name_of) for index in own))
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return ", ".join(named[:NAMED]) + more
 
 
 def call_nodes(error: BaseException, graph: Graph, sites: Sequence[Site | None], name_of: Callable[[str], str]) -> None:

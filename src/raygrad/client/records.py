@@ -62,8 +62,9 @@ class Constant:
         self.spec = spec
 
 
-def snapshot(value: Any) -> tuple[Constant, Any]:
-    """Return a non-tensor argument as it is now, and what identifies it among equal ones (H17).
+def snapshot(value: Any, function: type[Any] | None = None, name: int | str = "") -> tuple[Constant, Any]:
+    """Return a non-tensor argument as it is now, and what identifies it among equal ones (H17); errors tell of which
+    Function's `apply` it is, and its name or number there.
 
     Raises:
         NotShippable: it cannot be copied or pickled.
@@ -79,9 +80,10 @@ def snapshot(value: Any) -> tuple[Constant, Any]:
         blob = cloudpickle.dumps(value)
         kept = copy.deepcopy(value)
     except Exception as error:
+        what = "what is set on a context" if function is None else f"argument {name!r} of {function.__name__}.apply"
         raise NotShippable(
-            f"an argument of type {kind.__name__} cannot travel to a worker ({error}); pass plain data, "
-            "or make it inside forward"
+            f"{what} is of type {kind.__name__}, which cannot travel to a worker ({error}); pass plain data, or make "
+            "it inside forward"
         ) from error
     return Constant(kept), ("pickle", blob)
 

@@ -19,28 +19,27 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from raygrad.autograd.anomaly import warn_of
 from raygrad.autograd.modes import state
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import DroppedError, GraphError, RaygradError, SessionError, WorkerLost
-from raygrad.proto.program import Failure, Learned
+from raygrad.errors import DroppedError, GraphError, RaygradError, SessionError, WaitTimeout
+from raygrad.proto.program import Learned
 from raygrad.proto.program import Record as RunRecord
 from raygrad.scheduler.clocks import ClockOffset
 from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.measured import Called, MeasuredCosts
 from raygrad.scheduler.planner import Planner
 from raygrad.workers.derivatives import CHANGES, CONDUCT
-from raygrad.workers.driver import Driver, Kept, Submission
+from raygrad.workers.driver import Driver, Kept, Lost, Submission
 from raygrad.workers.host import POISON
-from raygrad.workers.shipping import Shipped, unpack_exception, unpickle_value
+from raygrad.workers.shipping import Shipped, unpickle_value
 
 from .backends import open_executor
-from .cells import roll_back
 from .collector import Rarely
 from .compiled import CompiledFunction
 from .costs import SessionCosts
+from .failures import Failures
 from .graphs import Graphs
-from .learned import Learning, shown
+from .learned import Learning, outputs_told, shown
 from .naming import call_nodes
 from .recorder import SessionRecorder
 from .records import NodeRecord
@@ -48,7 +47,7 @@ from .reissue import Reissue
 from .runs import Run
 from .saving import WORKER, checked_policy
 from .sites import Site
-from .submission import Submitted, needed_records, unsubmitted_dependencies
+from .submission import Submitted, needed_records
 
 if TYPE_CHECKING:
     from raygrad.report.explanation import Explanation
@@ -134,8 +133,7 @@ class Session:
         self._numbers = itertools.count(1)
         self._runs: dict[int, Run] = {}
         self._history: list[Submitted] = []
-        self._failed_runs: dict[int, str] = {}
-        self._errors: list[BaseException] = []
+        self._failures = Failures(self._recorder, self._history, self._runs, executor.name_of)
         self._warnings = Reissue()
         self._handlers: dict[str, list[Callable[[Any], Any]]] = {}
         self._holders: dict[int, weakref.ref[NodeRecord]] = {}
@@ -197,7 +195,7 @@ class Session:
             self.wait_for_everything()
             for reference in list(self._holders.values()):
                 record = reference()
-                if record is None or record.run in self._failed_runs:
+                if record is None or record.run in self._failures.runs:
                     continue
                 for index, entry in enumerate(record.outputs):
                     if record.live >> index & 1 and entry.spec.kind == "array":
@@ -336,11 +334,11 @@ class Session:
         submitted.stories = stories
         alone = not self._history
         self._history.append(submitted)
-        lost = sorted(depends & self._failed_runs.keys())
+        failed = self._failures.runs
+        lost = sorted(depends & failed.keys())
         if lost:
-            error = DroppedError(f"what was recorded reads a value that was dropped: {self._failed_runs[lost[0]]}")
-            self._fail(number, error)
-            self._errors.remove(error)
+            error = DroppedError(f"what was recorded reads a value that was dropped: {failed[lost[0]]}")
+            self._failures.fail(number, error)
             raise error
         started = time.monotonic()
         try:
@@ -349,8 +347,7 @@ class Session:
                 planned = self._driver.submit(submission)
         except RaygradError as error:
             call_nodes(error, submission.graph, sites, self._driver.executor.name_of)
-            self._fail(number, error)
-            self._errors.clear()
+            self._failures.fail(number, error)
             raise
         if self.last_run is not None:
             self.last_run.alone &= self.last_run.finished
@@ -384,14 +381,18 @@ class Session:
     def wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
         """Wait until `done()`, or until an error is to be raised, and raise it."""
         limit = self.timeout if timeout is None else timeout
-        self._driver.wait(lambda: done() or bool(self._errors), None if limit is None else time.monotonic() + limit)
+        deadline = None if limit is None else time.monotonic() + limit
+        self._driver.wait(lambda: done() or bool(self._failures.unraised), deadline)
         self._raise_errors()
 
     def wait_for(self, record: NodeRecord, done: Callable[[], bool]) -> None:
         """Wait until `done()`, which the end of the record's run brings about."""
-        self.wait_until(lambda: done() or record.run in self._failed_runs)
+        try:
+            self.wait_until(lambda: done() or record.run in self._failures.runs)
+        except WaitTimeout as error:
+            raise self._too_long(record, error) from None
         if not done():
-            raise self._dropped(record)
+            raise self._failures.dropped(record)
 
     def wait_for_everything(self) -> None:
         """Wait for every run."""
@@ -405,27 +406,30 @@ class Session:
             raise SessionError("this value was dropped when its session was closed")
         if record.run < 0 and not record.failed:
             self.submit()
-        if record.failed or record.run in self._failed_runs:
+        if record.failed or record.run in self._failures.runs:
             self._raise_errors()
-            raise self._dropped(record)
+            raise self._failures.dropped(record)
         value = self._fetch(record, index)
         self._raise_errors()
         if value is POISON:
-            raise self._dropped(record)
+            raise self._failures.dropped(record)
         return value
+
+    def _too_long(self, record: NodeRecord, error: WaitTimeout) -> WaitTimeout:
+        """Return the error for a wait that has passed its deadline, which says for what it was."""
+        return WaitTimeout(f"waited {self.timeout} s (Session(timeout=...)) for {self._failures.name(record)}: {error}")
 
     def _fetch(self, record: NodeRecord, index: int) -> Any:
         limit = None if self.timeout is None else time.monotonic() + self.timeout
-        value = self._driver.read(record.run, record.base + index, limit)
+        try:
+            value = self._driver.read(record.run, record.base + index, limit)
+        except WaitTimeout as error:
+            raise self._too_long(record, error) from None
         if value is not POISON:
             if record.values is None:
                 record.values = {}
             record.values[index] = value
         return value
-
-    def _dropped(self, record: NodeRecord) -> DroppedError:
-        why = self._failed_runs.get(record.run, "its run failed")
-        return DroppedError(f"this value of run {record.run} was dropped: {why}")
 
     # ---- what the driver reports ------------------------------------------------------------------------------------
 
@@ -439,7 +443,7 @@ class Session:
             run.take(called)
         if submitted is not None:
             for learned in record.learned:
-                self._learned(submitted.learns[learned.index].learn, learned)
+                self._learned(submitted.learns[learned.index], learned)
             for index, undefined, flows in record.undefined:
                 learner = submitted.learns.get(index)
                 if learner is not None:
@@ -456,8 +460,9 @@ class Session:
             for handler in self._handlers.get(name, ()):
                 handler(opened)
 
-    def _learned(self, learning: Learning, learned: Learned) -> None:
+    def _learned(self, record: NodeRecord, learned: Learned) -> None:
         """A Function that was not known has run (H3); what its `infer` said must hold."""
+        learning: Learning = record.learn
         if learning.fn:
             self._conducted(learning.fn, dict(learned.outputs)[CONDUCT])
             return
@@ -470,10 +475,12 @@ class Session:
         if said == was and learning.inferred.fixed == found.fixed:
             self.known[learning.key] = found
         else:
-            self._errors.append(
+            self._failures.unraised.append(
                 GraphError(
-                    f"a Function's infer said that its outputs are {[*said, *learning.inferred.fixed.values()]}, but "
-                    f"its forward returned {[*was, *found.fixed.values()]}"
+                    f"the infer of {self._failures.name(record)} said that its outputs are "
+                    f"{outputs_told(learning.inferred)}, but its forward returned {outputs_told(found)}: let infer "
+                    "describe each output as (shape, dtype), or leave it out; what a Function returns is then learned "
+                    "by running it"
                 )
             )
 
@@ -503,73 +510,14 @@ class Session:
         while self._history and self._history[0].finished:
             self._runs.pop(self._history.pop(0).run, None)
 
-    def failed(self, run: int, record: RunRecord | None, reason: str) -> None:
+    def failed(self, run: int, record: RunRecord | None, reason: str, lost: Lost | None = None) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
         self._warnings.forget(run)
-        if run in self._failed_runs:
-            return
-        if record is not None and record.failure is not None:
-            error = self._rebuilt(run, record.failure, record.worker)
-        elif reason.startswith("dependency"):
-            return
-        else:
-            error = WorkerLost(f"run {run} was lost: {reason}; its values are dropped, open a new session to go on")
-        interrupted = record is not None and record.failure is not None and record.failure.type == "KeyboardInterrupt"
-        self._fail(run, error, interrupted=interrupted)
-
-    def _fail(self, run: int, error: BaseException, *, interrupted: bool = False) -> None:
-        """Drop a run and all that read from it, and let every cell fall back (H8). Who interrupted it knows already."""
-        tainted = {run}
-        for submitted in self._history:
-            if submitted.depends & tainted:
-                tainted.add(submitted.run)
-        dropped = sorted(tainted)
-        for submitted in self._history:
-            if submitted.run in tainted:
-                submitted.error = error
-                if submitted.run in self._runs:
-                    self._runs[submitted.run].failed = True
-        for number in dropped:
-            self._failed_runs[number] = f"run {run} failed with {type(error).__name__}: {error}"
-
-        def depends(value: Any) -> bool:
-            return unsubmitted_dependencies(value, lambda record: record.failed or record.run in tainted)
-
-        self._recorder.forget_dependants(tainted)
-        log = self._recorder.cells
-        pending = log.take()
-        roll_back([*((s.writes, s.run in tainted) for s in self._history), (pending, False)], depends)
-        for write in pending:
-            if not depends(write.new):
-                log.keep(write)
-        self._history = [s for s in self._history if s.run not in tainted]
-        error.add_note(
-            f"raygrad: dropped with it: {', '.join(f'run {n}' for n in dropped)}; parameters, gradients and optimiser "
-            "state are as after the newest run that does not depend on it"
-        )
-        if not interrupted:
-            self._errors.append(error)
-
-    def _rebuilt(self, run: int, failure: Failure, worker: str) -> BaseException:
-        """Return the user's exception as it was raised, with notes that say where (DR-09)."""
-        error = unpack_exception(failure.exception)
-        site = None
-        for submitted in self._history:
-            if submitted.run == run and 0 <= failure.index < len(submitted.sites):
-                site = submitted.sites[failure.index]
-                if failure.index in submitted.stories:
-                    warn_of(submitted.stories[failure.index], error)
-        error.add_note(
-            f"raygrad: raised by node {failure.index} '{failure.node}' of run {run} on {worker}, "
-            f"inputs {', '.join(failure.shapes) or 'none'}, recorded at {site or 'an unknown line'}"
-        )
-        error.add_note("traceback on the worker:\n" + failure.traceback)
-        return error
+        self._failures.came(run, record, reason, lost)
 
     def _raise_errors(self) -> None:
         self._warnings.issue()
-        if self._errors:
-            raise self._errors.pop(0)
+        self._failures.raise_next()
 
 
 def ambient() -> Session | None:
