@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError, DtypeError
+from raygrad.errors import AutogradError, DtypeError, MissingKernel
 
 from .inplace import in_place, set_item
 from .overlap import check_apart, check_item, check_partial
@@ -175,6 +175,30 @@ class Operators:
     def __ixor__(self, other: Any) -> Tensor:
         return self.bitwise_xor_(other)
 
+    def __lshift__(self, other: Any) -> Tensor:
+        try:
+            return ops.bitwise_left_shift(self, other)
+        except DtypeError:
+            return NotImplemented
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        try:
+            return ops.bitwise_left_shift(other, self)
+        except DtypeError:
+            return NotImplemented
+
+    def __rshift__(self, other: Any) -> Tensor:
+        try:
+            return ops.bitwise_right_shift(self, other)
+        except DtypeError:
+            return NotImplemented
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        try:
+            return ops.bitwise_right_shift(other, self)
+        except DtypeError:
+            return NotImplemented
+
     def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
         if other is None:
             return NotImplemented
@@ -236,7 +260,10 @@ class Operators:
         return ops.abs(self)
 
     def __invert__(self) -> Tensor:
-        return ops.bitwise_not(self)
+        try:
+            return ops.bitwise_not(self)
+        except MissingKernel as error:
+            raise DtypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors") from error
 
     def __getitem__(self, index: Any) -> Tensor:
         return ops.getitem(self, index)

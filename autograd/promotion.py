@@ -58,6 +58,8 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
                 )
             numbers.append(operand)
     target = dtypes.promote(dims, zeros, numbers)
+    if op.admits is not None:
+        op.admits(op.name, operands, target)
     if op.promotes == "ordered":
         ops.check_order(op.name, target)
     if op.promotes == "float":

@@ -8,7 +8,7 @@ which travels with its code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ from .entries import check_device, dtype_name
 
 Kernel = Callable[..., Any]
 """kernel(*operands, *params) -> array or tuple of arrays; operands are bare arrays or Python constants."""
+
+Admits = Callable[[str, Sequence[Any], Any], None]
+"""admits(name of the op, operands before they meet, dtype in which they meet): raises for what an op does not take."""
 
 InferRule = Callable[..., Any]
 """infer(params, *operands) -> (shape, dtype), or a list of such for several outputs. Operands have `.shape`,
@@ -58,6 +61,7 @@ class Op:
         promotes: how operands meet before the kernel: None (as they are), "arith" (PyTorch's promotion),
             "ordered" (as "arith", but complex numbers are refused: they have no order), "float" (promotion, integers
             become the default floating dtype).
+        admits: asked, where operands meet and are not all floating, whether the op takes them; raises if not.
         view: the output may share the first operand's memory.
         custom: a user has registered an entry: which one serves must be asked for each application.
         applied: the Function classes made of the present entries; see `registered`.
@@ -69,6 +73,7 @@ class Op:
         "_given_kernels",
         "_kernels",
         "_memo",
+        "admits",
         "applied",
         "bare",
         "custom",
@@ -96,6 +101,7 @@ class Op:
         promotes: str | None = None,
         view: bool = False,
         weak_numbers: bool = True,
+        admits: Admits | None = None,
         params: tuple[str, ...] = (),
     ) -> None:
         self.name = name
@@ -105,6 +111,7 @@ class Op:
         self.outputs = outputs
         self.infer = infer
         self.promotes = promotes
+        self.admits = admits
         self.view = view
         self.weak_numbers = weak_numbers
         """True: of a number operand only its type matters to `infer` (so inference is remembered by type)."""

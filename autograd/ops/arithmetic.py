@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from raygrad.errors import AutogradError
 
 from ..dispatch import call, call_few
 from .compare import keep, where
-from .define import conj, define, infer_elementwise, quiet, xp
+from .define import conj, define, floats_alone, infer_elementwise, no_bools, quiet, xp
 from .unary import exp, floor, log, trunc, zeros_apart, zeros_as
 
 PUBLIC = """
@@ -22,17 +23,18 @@ PUBLIC = """
 # ---- sums and products -----------------------------------------------------------------------------------------------
 
 
-def _infer_sub(params: tuple[Any, ...], *operands: Any) -> Any:
-    shape, dtype = _SUB_SHAPE(params, *operands)
+def _no_bool_among(name: str, operands: Sequence[Any], dtype: Any) -> None:
+    """Check that nothing is subtracted from bools, and no bools from anything."""
     if dtype.kind == "b":
         raise AutogradError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. "
             "Use the `^` or `logical_xor()` operator instead."
         )
-    return shape, dtype
-
-
-_SUB_SHAPE = infer_elementwise("sub")
+    if any(o.dtype.kind == "b" if hasattr(o, "dtype") else type(o) is bool for o in operands):
+        raise AutogradError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. "
+            "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
 
 
 def _mul_backward(ctx: Any, g: Any) -> Any:
@@ -65,10 +67,11 @@ _SUB = define(
     "sub",
     ("a", "b"),
     quiet(np.subtract),
-    _infer_sub,
+    infer_elementwise("sub"),
     lambda ctx, g: (g, -g if ctx.needs_input_grad[1] else None),
     saves="none",
     promotes="arith",
+    admits=_no_bool_among,
 )
 _MUL = define(
     "mul",
@@ -172,8 +175,16 @@ _FLOOR_DIVIDE = define(
     _no_gradient,
     saves="none",
     promotes="arith",
+    admits=no_bools,
 )
-_DIV_TRUNC = define("div_trunc", ("a", "b"), _checked(_int_trunc), infer_elementwise("div_trunc"), promotes="arith")
+_DIV_TRUNC = define(
+    "div_trunc",
+    ("a", "b"),
+    _checked(_int_trunc),
+    infer_elementwise("div_trunc"),
+    promotes="arith",
+    admits=no_bools,
+)
 _REMAINDER = define(
     "remainder",
     ("a", "b"),
@@ -182,6 +193,7 @@ _REMAINDER = define(
     _remainder_backward,
     saved_for={"a": "b", "b": "b"},
     promotes="arith",
+    admits=no_bools,
 )
 _FMOD = define(
     "fmod",
@@ -191,6 +203,7 @@ _FMOD = define(
     _fmod_backward,
     saved_for={"a": "b", "b": "b"},
     promotes="arith",
+    admits=no_bools,
 )
 
 
@@ -213,6 +226,8 @@ def fmod(input: Any, other: Any) -> Any:
 
 
 def _pow(a: Any, b: Any) -> Any:
+    if b is True and a.dtype.kind == "b":
+        return a.copy()
     try:
         return a**b  # the operator, not np.power: it squares and takes roots where the exponent is such a number
     except ValueError:
@@ -249,6 +264,12 @@ def _pow_exponent(a: Any, b: Any, out: Any, g: Any) -> Any:
     return g * (out * (math.log(a) if a > 0 else math.nan))
 
 
+def _no_power_of_bools(name: str, operands: Sequence[Any], dtype: Any) -> None:
+    """Check that bools are not raised to powers by bools; by the number True they stay as they are."""
+    if operands[1] is not True:
+        no_bools(name, operands, dtype)
+
+
 _POW = define(
     "pow",
     ("a", "b"),
@@ -258,6 +279,7 @@ _POW = define(
     saves=("a", "b", "output"),
     saved_for={"output": "b"},
     promotes="arith",
+    admits=_no_power_of_bools,
 )
 
 
@@ -319,7 +341,23 @@ _MAXIMUM = define(
 _MINIMUM = define(
     "minimum", ("a", "b"), np.minimum, infer_elementwise("minimum"), _minimum_backward, promotes="ordered"
 )
-_CLAMP = define("clamp", ("a", "min", "max"), _clamp, _clamp_infer, _clamp_backward, promotes="ordered")
+
+
+def _no_bools_to_numbers(name: str, operands: Sequence[Any], dtype: Any) -> None:
+    """Check that bools are not limited by numbers; by bools they are, as by `maximum`."""
+    if not any(hasattr(bound, "dtype") for bound in operands[1:]):
+        no_bools(name, operands, dtype)
+
+
+_CLAMP = define(
+    "clamp",
+    ("a", "min", "max"),
+    _clamp,
+    _clamp_infer,
+    _clamp_backward,
+    promotes="ordered",
+    admits=_no_bools_to_numbers,
+)
 
 
 def maximum(input: Any, other: Any) -> Any:
@@ -374,7 +412,13 @@ def _hypot_backward(ctx: Any, g: Any) -> Any:
 
 _ATAN2 = define("atan2", ("a", "b"), np.arctan2, infer_elementwise("atan2"), _atan2_backward, promotes="float")
 _LOGADDEXP = define(
-    "logaddexp", ("a", "b"), quiet(np.logaddexp), infer_elementwise("logaddexp"), _logaddexp_backward, promotes="float"
+    "logaddexp",
+    ("a", "b"),
+    quiet(np.logaddexp),
+    infer_elementwise("logaddexp"),
+    _logaddexp_backward,
+    promotes="float",
+    admits=floats_alone,
 )
 _HYPOT = define(
     "hypot",
@@ -384,6 +428,7 @@ _HYPOT = define(
     _hypot_backward,
     saves=("a", "b", "output"),
     promotes="float",
+    admits=floats_alone,
 )
 
 
@@ -407,14 +452,26 @@ def hypot(input: Any, other: Any) -> Any:
 
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """Return `input + weight * (end - input)`."""
+    if hasattr(end, "dtype") and end.dtype != input.dtype:
+        raise AutogradError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}: convert one of them")
+    if input.dtype.kind != "f":
+        no_bools("lerp", (), input.dtype)
     return add(input, mul(sub(end, input), weight))
 
 
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """Return `input + value * tensor1 * tensor2`."""
-    return add(input, mul(tensor1, tensor2), alpha=value)
+    product = mul(tensor1, tensor2)
+    if input.dtype.kind == "b":
+        no_bools("addcmul", (), product.dtype)
+    return add(input, product, alpha=value)
 
 
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """Return `input + value * tensor1 / tensor2`."""
+    if tensor1.dtype.kind in "iub" and tensor2.dtype.kind in "iub":
+        raise AutogradError(
+            "Integer division with addcdiv is no longer supported: write input + value * (tensor1 / tensor2) where "
+            "fractions are meant, with rounding_mode='trunc' where not"
+        )
     return add(input, div(tensor1, tensor2), alpha=value)

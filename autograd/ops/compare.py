@@ -13,7 +13,16 @@ from ..dispatch import call, call_few, call_met
 from ..promotion import promoted
 from ..registry import Op
 from ..tensor import Tensor
-from .define import broadcast_shape, define, infer_comparison, infer_elementwise, shapes_of, xp
+from .define import (
+    broadcast_shape,
+    define,
+    infer_comparison,
+    infer_elementwise,
+    infer_same,
+    shapes_of,
+    whole_numbers,
+    xp,
+)
 
 PUBLIC = """
     bitwise_and bitwise_not bitwise_or bitwise_xor eq ge gt isfinite isinf isnan le logical_and logical_not logical_or
@@ -105,23 +114,14 @@ def isfinite(input: Any) -> Any:
 # ---- bits ------------------------------------------------------------------------------------------------------------
 
 
-def infer_bitwise(name: str) -> Any:
-    """Return the shape rule of an elementwise op of integers and bools."""
-    elementwise = infer_elementwise(name)
-
-    def infer(params: tuple[Any, ...], *operands: Any) -> Any:
-        shape, dtype = elementwise(params, *operands)
-        if dtype.kind not in "iub":
-            raise TypeError(f"{name} is only implemented on integer and Boolean-type tensors, got {dtype}")
-        return shape, dtype
-
-    return infer
+def _bitwise(name: str, kernel: Any) -> Op:
+    return define(name, ("a", "b"), kernel, infer_elementwise(name), promotes="arith", admits=whole_numbers)
 
 
-_BITWISE_AND = define("bitwise_and", ("a", "b"), np.bitwise_and, infer_bitwise("bitwise_and"), promotes="arith")
-_BITWISE_OR = define("bitwise_or", ("a", "b"), np.bitwise_or, infer_bitwise("bitwise_or"), promotes="arith")
-_BITWISE_XOR = define("bitwise_xor", ("a", "b"), np.bitwise_xor, infer_bitwise("bitwise_xor"), promotes="arith")
-_BITWISE_NOT = define("bitwise_not", ("a",), np.invert, infer_bitwise("bitwise_not"))
+_BITWISE_AND = _bitwise("bitwise_and", np.bitwise_and)
+_BITWISE_OR = _bitwise("bitwise_or", np.bitwise_or)
+_BITWISE_XOR = _bitwise("bitwise_xor", np.bitwise_xor)
+_BITWISE_NOT = define("bitwise_not", ("a",), np.invert, infer_same, promotes="arith", admits=whole_numbers)
 
 
 def bitwise_and(input: Any, other: Any) -> Any:

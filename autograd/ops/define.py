@@ -17,7 +17,7 @@ from raygrad.errors import MissingKernel, ShapeError
 from .. import dtypes
 from ..derive import quiet as quiet
 from ..devices import space_of as space_of
-from ..registry import ANY, AutogradConfig, InferRule, Kernel, Op, declare
+from ..registry import ANY, Admits, AutogradConfig, InferRule, Kernel, Op, declare
 
 Shape = tuple[int, ...]
 
@@ -40,6 +40,7 @@ def define(
     promotes: str | None = None,
     view: bool = False,
     weak_numbers: bool = True,
+    admits: Admits | None = None,
     elsewhere: Kernel | None = None,
     host_only: bool = False,
 ) -> Op:
@@ -50,7 +51,16 @@ def define(
     run instead; with `host_only` they have no kernel, and the op is refused there.
     """
     op = declare(
-        Op(name, operands, outputs=outputs, infer=infer, promotes=promotes, view=view, weak_numbers=weak_numbers)
+        Op(
+            name,
+            operands,
+            outputs=outputs,
+            infer=infer,
+            promotes=promotes,
+            view=view,
+            weak_numbers=weak_numbers,
+            admits=admits,
+        )
     )
     op.add_kernel("cpu", ANY, kernel)
     if not host_only:
@@ -196,6 +206,46 @@ def check_order(name: str, dtype: Any) -> None:
     """
     if dtype.kind == "c":
         raise MissingKernel(f'"{name}" not implemented for {dtype}: complex numbers have no order')
+
+
+def no_bools(name: str, operands: Sequence[Any], dtype: Any) -> None:
+    """Check that an op which computes is given something to compute with.
+
+    Raises:
+        NotImplementedError: bools alone.
+    """
+    if dtype.kind == "b":
+        raise MissingKernel(f'"{name}" not implemented for bool: convert it first, as by .to(raygrad.int64)')
+
+
+def floats_alone(name: str, operands: Sequence[Any], dtype: Any) -> None:
+    """Check that an op which is for floating dtypes is given such.
+
+    Raises:
+        NotImplementedError: it is given others.
+    """
+    if dtype.kind not in "fc":
+        raise MissingKernel(f'"{name}" not implemented for {dtype}: convert it first, as by .to(raygrad.float32)')
+
+
+def whole_numbers(name: str, operands: Sequence[Any], dtype: Any) -> None:
+    """Check that an op on bits is given integers or bools.
+
+    Raises:
+        NotImplementedError: it is given others.
+    """
+    if dtype.kind not in "iub":
+        raise MissingKernel(f'"{name}" not implemented for {dtype}: it is for integers and bools')
+
+
+def integers_alone(name: str, operands: Sequence[Any], dtype: Any) -> None:
+    """Check that an op which shifts bits is given integers.
+
+    Raises:
+        NotImplementedError: it is given others.
+    """
+    no_bools(name, operands, dtype)
+    whole_numbers(name, operands, dtype)
 
 
 def real_of(dtype: Any) -> Any:

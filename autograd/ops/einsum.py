@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError, ShapeError
+from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ..dispatch import call
 from ..layout import dense
 from .arithmetic import mul
 from .casting import governed
-from .define import Shape, broadcast_shape, conj, define, quiet
+from .define import Shape, broadcast_shape, conj, define, no_bools, quiet
 from .diagonals import diagonal
 from .reduce import sum
 from .shape import movedim, permute
@@ -127,6 +127,11 @@ def einsum(equation: str, *operands: Any) -> Any:
     tensors = operands
     if len(operands) == 1 and not hasattr(operands[0], "shape"):
         tensors = tuple(operands[0])
+    for tensor in tensors:
+        if not hasattr(tensor, "dtype"):
+            raise DtypeError(f"einsum sums products of tensors, got a {type(tensor).__name__}")
+    for tensor in tensors[1:] and tensors:
+        no_bools("einsum", (), tensor.dtype)
     labels, out = _parse(equation, [tensor.ndim for tensor in tensors])
     result, mine = _without_repeats(tensors[0], labels[0])
     for position in range(1, len(tensors)):

@@ -12,7 +12,7 @@ from raygrad.errors import AutogradError
 from .. import dtypes
 from ..dispatch import call
 from .compare import keep
-from .define import Shape, axis_of, check_order, define, reduction, space_of
+from .define import Shape, axis_of, check_order, define, no_bools, reduction, space_of
 from .gathering import gather, scatter_zeros
 from .layouts import to_dtype
 from .reduce import Dims, count_of, reduced_of, restored, static_of, sum
@@ -198,11 +198,13 @@ def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the index of the greatest element: along `dim`, or in the flattened tensor."""
+    no_bools("argmax", (), input.dtype)
     return call(_ARGMAX, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
 
 
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the index of the smallest element: along `dim`, or in the flattened tensor."""
+    no_bools("argmin", (), input.dtype)
     return call(_ARGMIN, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
 
 
@@ -267,6 +269,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False) -> Any:
 
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
     """Return the `k` greatest elements along `dim` (or the smallest), in order, and where they were."""
+    no_bools("topk", (), input.dtype)
     axis = axis_of(dim, input.ndim)
     if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
         raise AutogradError("selected index k out of range")

@@ -10,7 +10,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ..dispatch import call_few
 from ..layout import dense
 from .arithmetic import add, mul
-from .define import broadcast_shape, conj, define, quiet
+from .define import broadcast_shape, conj, define, no_bools, quiet
 from .reduce import sum
 from .shape import reshape, transpose, unsqueeze
 
@@ -86,7 +86,16 @@ def _matmul_backward(ctx: Any, g: Any) -> Any:
     return to_a, to_b
 
 
-_MATMUL = define("matmul", ("a", "b"), quiet(_matmul), _matmul_infer, _matmul_backward, saved_for={"a": "b", "b": "a"})
+_MATMUL = define(
+    "matmul",
+    ("a", "b"),
+    quiet(_matmul),
+    _matmul_infer,
+    _matmul_backward,
+    saved_for={"a": "b", "b": "a"},
+    promotes="arith",
+    admits=no_bools,
+)
 
 
 def matmul(input: Any, other: Any) -> Any:
@@ -152,5 +161,6 @@ def trace(input: Any) -> Any:
     """Return the sum of a matrix's diagonal."""
     from .diagonals import diagonal
 
+    no_bools("trace", (), input.dtype)
     _expect("trace", input, 2, "input")
     return sum(diagonal(input))

@@ -13,7 +13,7 @@ from ..dispatch import call
 from ..tensor import Tensor
 from .arithmetic import sub
 from .compare import isnan, where
-from .define import axis_of, define, space_of, xp
+from .define import axis_of, define, no_bools, space_of, xp
 from .extremes import ValuesIndices, amax, amin, argsort, sort
 from .gathering import gather
 from .layouts import to_dtype
@@ -70,6 +70,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     Raises:
         RuntimeError: there is no such element.
     """
+    no_bools("kthvalue", (), input.dtype)
     axis = axis_of(dim, input.ndim)
     if not 1 <= k <= (input.shape[axis] if input.ndim else 1):
         raise AutogradError(f"kthvalue(): selected number k out of range for dimension {axis}")
@@ -81,6 +82,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
     NaN where an element is NaN. Of all elements, equal ones share the gradient.
     """
+    no_bools("median", (), input.dtype)
     if dim is None:
         return _shared_median(input, median)
     axis = axis_of(dim, input.ndim)
@@ -95,6 +97,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the median of the elements that are not NaN; see `median`."""
+    no_bools("nanmedian", (), input.dtype)
     if dim is None:
         return _shared_median(input, nanmedian)
     axis = axis_of(dim, input.ndim)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, DtypeError
 
+from .. import dtypes
 from ..dispatch import call_few
 from .arithmetic import add, clamp, div, logaddexp, mul, pow, sub
 from .compare import isfinite, isinf, isnan, keep, where
-from .define import define, infer_comparison, infer_elementwise, quiet
+from .define import define, floats_alone, infer_comparison, infer_elementwise, no_bools, quiet
 from .layouts import to_dtype
 from .reduce import sum
 from .unary import abs, log, sign, sin, trunc, zeros_as
@@ -49,6 +50,7 @@ def rad2deg(input: Any) -> Any:
 
 def frac(input: Any) -> Any:
     """Return what is behind the point, with the sign of `input`."""
+    no_bools("frac", (), input.dtype)
     return sub(input, trunc(input))
 
 
@@ -61,6 +63,7 @@ def sinc(input: Any) -> Any:
 
 def logit(input: Any, eps: float | None = None) -> Any:
     """Return `log(input / (1 - input))`, the inverse of sigmoid; with `eps`, of `input` limited to [eps, 1 - eps]."""
+    input = input if input.dtype.kind == "f" else to_dtype(input, dtypes.floating(input.dtype))
     p = input if eps is None else clamp(input, eps, 1 - eps)
     return log(div(p, sub(1, p)))
 
@@ -86,9 +89,9 @@ def _copysign_backward(ctx: Any, g: Any) -> Any:
 
 def _xlogy(a: Any, b: Any) -> Any:
     none = (a == 0) & ~np.isnan(b)
-    zero: Any = (b.dtype if hasattr(b, "dtype") else a.dtype).type(0)
+    dtype = b.dtype if hasattr(b, "dtype") else a.dtype
     where_none: Any = np.where
-    return where_none(none, zero, a * np.log(np.where(none, 1, b)))
+    return where_none(none, dtype.type(0), (a * np.log(np.where(none, 1, b))).astype(dtype, copy=False))
 
 
 def _xlogy_backward(ctx: Any, g: Any) -> Any:
@@ -131,6 +134,8 @@ def xlog1py(input: Any, other: Any) -> Any:
 
 def logaddexp2(input: Any, other: Any) -> Any:
     """Return `log2(2**input + 2**other)` without overflow."""
+    if not any(one.dtype.kind in "fc" for one in (input, other) if hasattr(one, "dtype")):
+        floats_alone("logaddexp2", (), (input if hasattr(input, "dtype") else other).dtype)
     ln2 = math.log(2.0)
     return div(logaddexp(mul(input, ln2), mul(other, ln2)), ln2)
 
@@ -191,6 +196,13 @@ def isreal(input: Any) -> Any:
 
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Return where `input` and `other` differ by at most `atol + rtol * abs(other)`."""
+    for one in (input, other):
+        if not hasattr(one, "dtype"):
+            raise DtypeError(f"isclose compares tensors, got a {type(one).__name__}; wrap it with raygrad.tensor")
+    if input.dtype != other.dtype:
+        raise AutogradError(f"{input.dtype} did not match {other.dtype}: isclose compares tensors of one dtype")
+    if input.dtype.kind == "b":
+        return input == other
     near = isfinite(input) & isfinite(other) & (abs(sub(input, other)) <= add(mul(abs(other), rtol), atol))
     close = near | (input == other)
     return close | (isnan(input) & isnan(other)) if equal_nan else close

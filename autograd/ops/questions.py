@@ -10,8 +10,8 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call_few
-from .compare import infer_bitwise
-from .define import define, infer_elementwise, xp
+from ..registry import Op
+from .define import define, floats_alone, infer_elementwise, integers_alone, xp
 from .indexing import nonzero
 from .reduce import sum
 
@@ -25,14 +25,16 @@ def _heaviside(a: Any, b: Any) -> Any:
     return xp.heaviside(a, b) if a.dtype.kind == "f" else xp.where(a == 0, b, a > 0).astype(a.dtype)
 
 
-_LEFT_SHIFT = define(
-    "bitwise_left_shift", ("a", "b"), np.left_shift, infer_bitwise("bitwise_left_shift"), promotes="arith"
-)
-_RIGHT_SHIFT = define(
-    "bitwise_right_shift", ("a", "b"), np.right_shift, infer_bitwise("bitwise_right_shift"), promotes="arith"
-)
+def _shift(name: str, kernel: Any) -> Op:
+    return define(name, ("a", "b"), kernel, infer_elementwise(name), promotes="arith", admits=integers_alone)
+
+
+_LEFT_SHIFT = _shift("bitwise_left_shift", np.left_shift)
+_RIGHT_SHIFT = _shift("bitwise_right_shift", np.right_shift)
 _HEAVISIDE = define("heaviside", ("a", "b"), _heaviside, infer_elementwise("heaviside"))
-_NEXTAFTER = define("nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float")
+_NEXTAFTER = define(
+    "nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float", admits=floats_alone
+)
 
 
 def bitwise_left_shift(input: Any, other: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, MissingKernel
 
 from .. import dtypes
 from ..dispatch import call
@@ -198,7 +198,7 @@ def _logcumsumexp(a: Any, axis: int) -> Any:
 
 def _logcumsumexp_infer(params: tuple[Any, ...], a: Any) -> Any:
     if a.dtype.kind != "f":
-        raise AutogradError(f"logcumsumexp is implemented for floating dtypes, got {a.dtype}")
+        raise MissingKernel(f"logcumsumexp is implemented for floating dtypes, got {a.dtype}")
     return infer_same(params, a)
 
 

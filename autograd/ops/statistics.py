@@ -42,6 +42,8 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 
 def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the mean over `dim` of the elements that are not NaN."""
+    if input.dtype.kind not in "fc":
+        raise AutogradError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype}")
     return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call, call_few
-from ..registry import Op
+from ..registry import Admits, Op
 from .compare import keep
 from .complexes import infer_real, real
-from .define import conj, define, infer_elementwise, infer_same, quiet, space_of, xp
+from .define import conj, define, infer_elementwise, infer_same, no_bools, quiet, space_of, xp
 
 PUBLIC = """
     abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log10 log1p log2 neg
@@ -47,6 +47,14 @@ def _rounded(kernel: Any) -> Any:
         return a.copy() if a.dtype.kind in "iub" else kernel(a)
 
     return rounded
+
+
+def _square(a: Any) -> Any:
+    return np.square(a) if a.dtype.kind != "b" else a.astype(np.int64)
+
+
+def _infer_square(params: tuple[Any, ...], a: Any) -> Any:
+    return a.shape, np.dtype(np.int64) if a.dtype.kind == "b" else a.dtype
 
 
 def _rsqrt(a: Any) -> Any:
@@ -150,9 +158,22 @@ def _tanh_backward(ctx: Any, g: Any) -> Any:
 
 
 def _unary(
-    name: str, kernel: Any, backward: Rule, saves: str = "a", *, infer: Any = None, promotes: str | None = None
+    name: str,
+    kernel: Any,
+    backward: Rule,
+    saves: str = "a",
+    *,
+    infer: Any = None,
+    promotes: str | None = None,
+    admits: Admits | None = None,
 ) -> Op:
-    return define(name, ("a",), kernel, infer or infer_elementwise(name), backward, saves=saves, promotes=promotes)
+    infer = infer or infer_elementwise(name)
+    return define(name, ("a",), kernel, infer, backward, saves=saves, promotes=promotes, admits=admits)
+
+
+def _computed(name: str, kernel: Any, backward: Rule, saves: str = "a", *, infer: Any = infer_same) -> Op:
+    """Define a function that is computed in the dtype that it is given, which must not be bool."""
+    return _unary(name, kernel, backward, saves, infer=infer, promotes="arith", admits=no_bools)
 
 
 def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a") -> Op:
@@ -161,14 +182,16 @@ def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a") -> Op:
 
 
 _NEG = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg)
-_ABS = _unary("abs", np.absolute, _abs_backward, infer=infer_real)
+_ABS = _computed("abs", np.absolute, _abs_backward, infer=infer_real)
 _SIGN = _unary("sign", quiet(_sign), _to_zero, "none", infer=_infer_sign)
 _SGN = define("sgn", ("a",), quiet(_sign), infer_same, _sgn_backward, saves=("a", "output"))
-_FLOOR = _unary("floor", _rounded(np.floor), _to_zero, "none", infer=infer_same)
-_CEIL = _unary("ceil", _rounded(np.ceil), _to_zero, "none", infer=infer_same)
-_TRUNC = _unary("trunc", _rounded(np.trunc), _to_zero, "none", infer=infer_same)
+_FLOOR = _computed("floor", _rounded(np.floor), _to_zero, "none")
+_CEIL = _computed("ceil", _rounded(np.ceil), _to_zero, "none")
+_TRUNC = _computed("trunc", _rounded(np.trunc), _to_zero, "none")
 _ZEROS_AS = _unary("zeros_as", _zeros, lambda ctx, g: zeros_as(g), "none", infer=infer_same)
-_SQUARE = _unary("square", quiet(np.square), _linear(lambda f, a: (a if f is np else a**1) * 2))  # as that of pow
+_SQUARE = _unary(
+    "square", quiet(_square), _linear(lambda f, a: (a if f is np else a**1) * 2), infer=_infer_square
+)  # whose rule is that of pow
 _RECIPROCAL = _smooth("reciprocal", _reciprocal, _linear(lambda f, out: -out * out), "output")
 _SQRT = _smooth("sqrt", np.sqrt, _over(lambda out: out * 2), "output")
 _RSQRT = _smooth("rsqrt", _rsqrt, _linear(lambda f, out: out**3 * -0.5), "output")
@@ -191,7 +214,7 @@ _ASINH = _smooth("asinh", np.arcsinh, _linear(lambda f, a: 1 / f.sqrt(a * a + 1)
 _ACOSH = _smooth("acosh", np.arccosh, _linear(lambda f, a: 1 / f.sqrt(a * a - 1)))
 _ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
 _SIGMOID = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output")
-_RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same, promotes="ordered")
+_RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same, promotes="ordered", admits=no_bools)
 
 # ---- rounding with digits --------------------------------------------------------------------------------------------
 
@@ -200,7 +223,7 @@ def _round(a: Any, decimals: int) -> Any:
     return a.copy() if a.dtype.kind in "iub" else xp.round(a, decimals)
 
 
-_ROUND = _unary("round", _round, _to_zero, "none", infer=infer_same)
+_ROUND = _computed("round", _round, _to_zero, "none")
 
 
 def round(input: Any, *, decimals: int = 0) -> Any:

@@ -87,7 +87,7 @@ def test_bools_have_no_minus(T):
 def test_bits_of_floats_are_refused():
     with pytest.raises(TypeError, match="integer and Boolean"):
         ~rg.tensor([1.0])
-    with pytest.raises(TypeError, match="integer and Boolean"):
+    with pytest.raises(NotImplementedError, match="not implemented for float32"):
         rg.tensor([1.0]) & rg.tensor([1.0])
 
 
@@ -153,6 +153,13 @@ def test_arrays_on_the_left():
     assert (np.array([1.0, 3.0]) > x).tolist() == [False, True]
 
 
+FOR_FLOATS = (np.hypot, np.logaddexp)
+REFUSES_BOOLS = (
+    *(np.absolute, np.ceil, np.floor, np.floor_divide, np.fmod, np.matmul, np.power, np.remainder, np.rint, np.trunc),
+    *FOR_FLOATS,
+)
+
+
 def test_each_numpy_function_gives_what_numpy_gives():
     for ufunc in _UFUNCS:
         kinds = [np.array([0.3, 0.6]), np.array([3, 5]), np.array([True, True])]
@@ -164,6 +171,10 @@ def test_each_numpy_function_gives_what_numpy_gives():
                 with np.errstate(all="ignore"):
                     want = ufunc(*[a[:, None] * a if ufunc is np.matmul else a for a in arguments])
             except TypeError:
+                continue
+            if (values.dtype == bool and ufunc in REFUSES_BOOLS) or (values.dtype.kind == "i" and ufunc in FOR_FLOATS):
+                with pytest.raises(NotImplementedError, match="not implemented for"):
+                    ufunc(*[rg.tensor(a) for a in arguments])
                 continue
             got = ufunc(*[rg.tensor(a[:, None] * a if ufunc is np.matmul else a) for a in arguments])
             if got.dtype == want.dtype:  # of integers and bools PyTorch makes other floats
