@@ -2,7 +2,7 @@
 
 Rules of this file: it runs in the worker's process and knows no backend. Whoever calls passes bytes and packed objects
 and gets bytes and packed objects back; nothing is put into a store from here (DESIGN §7). Calls come on several threads
-and in any order; here they get one, one at a time (`turns`).
+and in any order; one at a time has its turn (`turns`), and is carried out by one thread (`one_thread`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -24,11 +23,14 @@ from raygrad.scheduler.machine import DEFAULT_WINDOW
 
 from .base import failed_record
 from .host import POISON, WorkerHost, packed_since
+from .one_thread import OneThread
 from .shipping import Shipment
 from .threads import limit_blas
 from .turns import ASIDE, Turns
 from .warned import WarningCollector
 from .wire import Frame, Order, compact, decode_call, decode_order, decode_program, encode_answer, encode_record, pieces
+
+T = TypeVar("T")
 
 CALLS_AT_ONCE: Final = 2 * DEFAULT_WINDOW
 """Threads on which calls wait for their turn: one for each segment that a worker may be sent ahead, and as many again,
@@ -46,6 +48,7 @@ class WorkerActor:
         limit_blas(blas_threads)
         self._host = WorkerHost(name, WarningCollector())
         self._turns = Turns()
+        self._thread = OneThread("raygrad-worker")
         self._unloadable: dict[bytes, Exception] = {}
         """By key, why a program could not be loaded."""
 
@@ -55,12 +58,12 @@ class WorkerActor:
 
     def pass_on(self, size: int, *_waited_for: Any) -> Any:
         """Return that many bytes once what it waits for is here: what calls and links cost is measured with it."""
-        with self._turn():
-            return np.zeros(size, np.uint8) if size else b""
+        return self._in_turn(lambda: np.zeros(size, np.uint8) if size else b"")
 
     def load(self, number: int, key: bytes, program: Frame | bytes, code: Mapping[str, Shipment]) -> None:
         """Keep a program, and user code that it needs; if that fails, calls of the program fail with the same error."""
-        with self._turn(number):
+
+        def loaded() -> None:
             for fingerprint, shipment in code.items():
                 self._host.learn(fingerprint, shipment)
             try:
@@ -69,21 +72,26 @@ class WorkerActor:
                 self._unloadable[key] = error
                 raise
 
+        self._in_turn(loaded, number)
+
     def run(self, order: Order | bytes, *references: Any) -> Any:
         """Carry out an order: its calls, one after the other. The references are the objects that it reads.
 
         Returns the answer and, if any were asked for, objects.
         """
         number, after, _, exports, frames = decode_order(order)
-        frames_of: list[Frame | bytes] = []
-        packed: list[Any] = []
-        with self._turn(number, after):
+
+        def ran() -> Any:
+            records: list[Frame | bytes] = []
+            packed: list[Any] = []
             for frame in frames:
                 record, objects = self._ran(frame, references, exports)
-                frames_of.append(record)
+                records.append(record)
                 packed += objects
-        answer = encode_answer(frames_of)
-        return (answer, *packed) if exports else answer
+            answer = encode_answer(records)
+            return (answer, *packed) if exports else answer
+
+        return self._in_turn(ran, number, after)
 
     def _ran(self, frame: Frame | bytes, references: Sequence[Any], exports: int) -> tuple[Frame | bytes, list[Any]]:
         """Run one call; return its record, encoded, and its packed objects."""
@@ -110,7 +118,8 @@ class WorkerActor:
 
     def fetch(self, run: int, value: int, *_waited_for: Any) -> tuple[tuple[bool, int], Any]:
         """Return (whether it is there, its bytes) and, as an object, a pinned value."""
-        with self._turn():
+
+        def fetched() -> tuple[tuple[bool, int], Any]:
             try:
                 found = self._host.fetch(run, value)
             except KeyError:  # the segment that was to pin it failed
@@ -120,17 +129,17 @@ class WorkerActor:
             packed = self._host.pack([found])
             return (True, packed.nbytes if isinstance(packed, Packed) else 0), packed
 
+        return self._in_turn(fetched)
+
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Let go of pinned values."""
-        with self._turn():
-            self._host.unpin(values)
+        self._in_turn(lambda: self._host.unpin(values))
 
-    @contextmanager
-    def _turn(self, number: int = ASIDE, after: tuple[int, ...] = ()) -> Generator[None]:
-        """Wait for a turn, and have it meanwhile."""
+    def _in_turn(self, function: Callable[[], T], number: int = ASIDE, after: tuple[int, ...] = ()) -> T:
+        """Wait for a turn, and have the worker's thread call a function in it."""
         self._turns.take(number, after)
         try:
-            yield
+            return self._thread.call(function)
         finally:
             self._turns.give(number)
 

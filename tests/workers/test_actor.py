@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from raygrad.autograd.function import Function
+from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ProtocolError
 from raygrad.proto.program import Call, Item, Pinned, Program
 from raygrad.proto.values import pack_values, unpack_values
@@ -28,6 +29,14 @@ class Leaves(Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
         sys.exit(3)
+
+
+class OnThread(Function):
+    """Returns the thread that it ran on."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return Tensor(np.full(4, float(threading.get_ident())))
 
 
 @pytest.fixture
@@ -90,6 +99,26 @@ def test_an_order_waits_for_the_messages_that_it_names(actor: Any, graphs: Any):
     actor.run(order(call(np.full(4, 3.0)), number=1))
     thread.join(10)
     assert decode_answer(answers[0])[0].results[0][1].tolist() == [81.0] * 4
+
+
+def test_user_code_runs_on_one_thread_whoever_calls(actor: Any, graphs: Any):
+    shipped = ship(OnThread)
+    g = graphs()
+    out = g.call(shipped.fingerprint, 0)
+    g.keep(out)
+    actor.load(0, b"key", encode_program(program_of(g)), {shipped.fingerprint: shipped.shipment})
+    answers: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda n=n: answers.append(actor.run(order(call(np.ones(4), run=n), number=n))))
+        for n in (1, 2, 3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    ran = {decode_answer(answer)[0].results[0][1][0] for answer in answers}
+    assert len(ran) == 1
+    assert ran.isdisjoint([float(thread.ident or 0) for thread in threads])
 
 
 def test_what_follows_a_message_that_never_comes_is_skipped(actor: Any, graphs: Any):

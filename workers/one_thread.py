@@ -1,0 +1,51 @@
+"""One thread that does what others ask for: user code finds again what it left with its thread.
+
+Rules of this file: one question at a time, from whoever has the turn (`turns`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class OneThread:
+    """A thread that calls functions for others. It lives as long as its process."""
+
+    def __init__(self, name: str) -> None:
+        self._asked = threading.Lock()
+        self._asked.acquire()
+        self._done = threading.Lock()
+        self._done.acquire()
+        self._function: Callable[[], Any] | None = None
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Have the thread call a function, and return or raise what that does. One caller at a time."""
+        if threading.current_thread() is self._thread:
+            return function()
+        self._function = function
+        self._asked.release()
+        self._done.acquire()
+        result, error = self._result, self._error
+        self._function = self._result = self._error = None
+        if error is not None:
+            raise error
+        return cast(T, result)
+
+    def _serve(self) -> None:
+        while True:
+            self._asked.acquire()
+            function = cast("Callable[[], Any]", self._function)
+            try:
+                self._result = function()
+            except BaseException as error:
+                self._error = error
+            del function
+            self._done.release()
