@@ -31,6 +31,20 @@ class CopySlices(OpNode):
         return self.saved_tensors is not None
 
 
+class ChangeOfView(OpNode):
+    """The node of what a view was changed to in place. What is overwritten has a gradient of zeros: of a view they have
+    the history that its base's gradient has elsewhere (EN-08)."""
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        results = super()._run(grads, create_graph, recorder)
+        zeros, arrived = results[0], grads[0]
+        if create_graph and zeros is not None and arrived is not None and not zeros._requires_grad:
+            from .ops import zeros_as
+
+            return [zeros_as(arrived), *results[1:]] if arrived._requires_grad else results
+        return results
+
+
 class EmptyView(OpNode):
     """The node of a view without elements that was made again: the zeros that it passes on have no history."""
 

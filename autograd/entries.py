@@ -41,6 +41,7 @@ class AutogradConfig:
             By default the inputs of an op of one or two operands, else nothing.
         saved_for: for some of `saves`, the operand whose gradient alone needs it: where that gradient is not wanted,
             it is not kept, and the rule finds None in its place.
+        saved_beside: for some of `saves`, the operand that has to be a tensor: beside a number it is not kept.
     """
 
     op: str
@@ -50,6 +51,7 @@ class AutogradConfig:
     setup_context: Callable[..., Any] | None = None
     saves: str | tuple[str, ...] | None = None
     saved_for: Mapping[str, str] | None = None
+    saved_beside: Mapping[str, str] | None = None
 
 
 class Derivative:
@@ -63,7 +65,8 @@ class Derivative:
         self.setup_context = config.setup_context
         self.saves = _resolve_saves(config, op)
         self.gates = _resolve_gates(config, op, self.saves)
-        """Beside `saves`: the operand whose gradient needs it, None if any does; all None as ()."""
+        """Beside `saves`: the operand whose gradient needs it, None if any does; all None as (). Counted from the end,
+        the operand beside which it is saved."""
         self.key = (config.device, str(config.dtype))
 
 
@@ -119,9 +122,11 @@ def _resolve_saves(config: AutogradConfig, op: Op) -> tuple[int, ...]:
 
 
 def _resolve_gates(config: AutogradConfig, op: Op, saves: tuple[int, ...]) -> tuple[int | None, ...]:
-    if not config.saved_for:
+    wanted = {_position(name, op): _position(operand, op) for name, operand in (config.saved_for or {}).items()}
+    for name, operand in (config.saved_beside or {}).items():
+        wanted[_position(name, op)] = _position(operand, op) - len(op.operands)
+    if not wanted:
         return ()
-    wanted = {_position(name, op): _position(operand, op) for name, operand in config.saved_for.items()}
     return tuple(wanted.get(position) for position in saves)
 
 

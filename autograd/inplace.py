@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.errors import AutogradError
 
 from .batched import Batched
-from .changed import CopySlices, EmptyView
+from .changed import ChangeOfView, CopySlices, EmptyView
 from .devices.serving import guard, is_away, writable
 from .devices.sums import write_into
 from .exchange import held_by
@@ -56,6 +56,10 @@ _KINDS = "biufc"
 
 
 class DeviceCopySlices(OnDevice, CopySlices):
+    """The same on a device."""
+
+
+class DeviceChangeOfView(OnDevice, ChangeOfView):
     """The same on a device."""
 
 
@@ -338,8 +342,18 @@ def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
     """Put the base among a tensor and its parents in the place of its new value in the graph."""
     base, value = next((t, v) for t, v in values if t._base is None)
     if base is not values[0][0]:
+        _through_view(values[0][1])
         of_part(value)
     rebase(base, value)
+
+
+def _through_view(result: Tensor) -> None:
+    """Note in the graph that a result is what a view was changed to."""
+    node: Any = result.grad_fn
+    if node.__class__ is OpNode:
+        node.__class__ = ChangeOfView
+    elif node.__class__ is DeviceOpNode:
+        node.__class__ = DeviceChangeOfView
 
 
 def of_part(result: Tensor) -> Tensor:

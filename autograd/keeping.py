@@ -23,7 +23,8 @@ def keep(
     results: Sequence[Tensor],
 ) -> None:
     """Have a node keep what its rule saves: operands by position, results as -1, -2, ... (`Derivative.saves`). What has
-    a gate is kept only if the gradient of that operand is wanted.
+    a gate is kept only if the gradient of that operand is wanted; or, of a gate counted from the end, the operand is a
+    tensor at all.
 
     Raises:
         RuntimeError: a tensor of inference mode would be kept (MD-04).
@@ -39,7 +40,7 @@ def keep(
         if gates:
             gate = gates[slot]
             slot += 1
-            if gate is not None and not wants[gate]:
+            if gate is not None and not wants[gate] and (gate >= 0 or not isinstance(operands[gate], Tensor)):
                 saved.append(None)
                 versions.append(None)
                 continue

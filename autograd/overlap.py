@@ -101,6 +101,8 @@ def check_item(tensor: Any, index: Any, value: Any) -> None:
     Raises:
         AutogradError: one does: of a value put in a region as it is, a part only.
     """
+    if value is tensor and 0 in tensor.shape:
+        _check_itself(tensor, index)
     shared = getattr(value, "_data", None) is not None and may_share(tensor, value)
     if not shared and tensor.dtype.kind == "f":
         return
@@ -121,6 +123,15 @@ def check_item(tensor: Any, index: Any, value: Any) -> None:
             check_partial(tensor, indices)
         else:
             _check_scattered(tensor, basic, (value, *indices))
+
+
+def _check_itself(tensor: Tensor, index: Any) -> None:
+    """Check that a tensor without elements, which overlaps with nothing, is not itself put at indices of itself."""
+    from .ops.indexing import is_whole, take_apart
+
+    basic, advanced = take_apart(index, tensor.shape)
+    if advanced and is_whole(basic, tensor.shape):
+        raise AutogradError(_MESSAGE)
 
 
 def _check_put(tensor: Tensor, basic: Any, value: Any) -> None:

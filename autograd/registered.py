@@ -108,7 +108,8 @@ class OpFunction(Function):
                 kept = [operands[p] if p >= 0 else outputs[-1 - p] for p in cls.saves]
                 for slot, gate in enumerate(cls.gates):
                     if gate is not None and not ctx.needs_input_grad[gate]:
-                        kept[slot] = None
+                        if gate >= 0 or not isinstance(operands[gate], Tensor):
+                            kept[slot] = None
                 ctx.save_for_backward(*[value if isinstance(value, Tensor) else None for value in kept])
                 ctx._numbers = {i: v for i, v in enumerate(kept) if not isinstance(v, Tensor)}
         if carried:  # what jvp needs

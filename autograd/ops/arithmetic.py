@@ -277,7 +277,7 @@ _POW = define(
     infer_elementwise("pow"),
     _pow_backward,
     saves=("a", "b", "output"),
-    saved_for={"output": "b"},
+    saved_beside={"output": "b"},
     promotes="arith",
     admits=_no_power_of_bools,
 )

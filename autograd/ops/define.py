@@ -36,6 +36,7 @@ def define(
     *,
     saves: str | tuple[str, ...] = "inputs",
     saved_for: Mapping[str, str] | None = None,
+    saved_beside: Mapping[str, str] | None = None,
     outputs: int = 1,
     promotes: str | None = None,
     view: bool = False,
@@ -66,13 +67,32 @@ def define(
     if not host_only:
         op.add_kernel("cuda", ANY, elsewhere or kernel)
     if backward is not None:
-        op.add_derivative(AutogradConfig(op=name, device=ANY, backward=backward, saves=saves, saved_for=saved_for))
+        op.add_derivative(
+            AutogradConfig(
+                op=name,
+                device=ANY,
+                backward=backward,
+                saves=saves,
+                saved_for=saved_for,
+                saved_beside=saved_beside,
+            )
+        )
     return op
 
 
 def contiguous(array: Any) -> Any:
     """Return an array in C order: itself if it is so."""
     return np.ascontiguousarray(array) if type(array) is _ARRAY else space_of(array).ascontiguousarray(array)
+
+
+def row_by_row(kernel: Kernel) -> Kernel:
+    """Return a kernel whose result lies in C order whatever its first operand's: NumPy's takes that one's (H1)."""
+
+    def ordered(a: Any, *rest: Any) -> Any:
+        out = kernel(a, *rest)
+        return out if a.flags.c_contiguous or not out.ndim else contiguous(out)
+
+    return ordered
 
 
 def reduction(ufunc: np.ufunc, method: str) -> Any:

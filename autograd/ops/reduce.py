@@ -11,10 +11,26 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .. import dtypes
+from ..batched import Batched
 from ..dispatch import call
 from ..layout import dense
+from ..recording import Pending
+from ..tensor import Tensor
+from ..views import memory
 from .compare import keep, where
-from .define import Shape, axes_of, axis_of, conj, define, quiet, real_of, reduction, xp
+from .define import (
+    Shape,
+    axes_of,
+    axis_of,
+    conj,
+    contiguous,
+    define,
+    quiet,
+    real_of,
+    reduction,
+    row_by_row,
+    xp,
+)
 from .layouts import to_dtype
 from .shape import expand, flip, movedim, reshape
 from .unary import exp, zeros_as
@@ -75,11 +91,18 @@ def _counting(dtype: Any) -> Any:
 # ---- sum, mean, product ----------------------------------------------------------------------------------------------
 
 
+def _in_rows(out: Any, axes: Shape | None) -> Any:
+    """Return a sum over some axes in C order, in which it lies whatever its operand's: NumPy's takes that one's."""
+    return out if axes is None or not out.ndim else contiguous(out)
+
+
 def _sum(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     add = _on_host if type(a) is _ARRAY else _add
     if a.dtype.kind in "iub":
-        return add(a, axes, np.int64, None, keepdim)
-    return add(dense(a), axes, None, None, keepdim)
+        return _in_rows(add(a, axes, np.int64, None, keepdim), axes)
+    if a.flags.c_contiguous:
+        return add(a, axes, None, None, keepdim)
+    return _in_rows(add(dense(a), axes, None, None, keepdim), axes)
 
 
 def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -90,7 +113,9 @@ def _mean(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
     add = _on_host if type(a) is _ARRAY else _add
-    return add(dense(a), axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes))
+    if a.flags.c_contiguous:
+        return add(a, axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes))
+    return _in_rows(add(dense(a), axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes)), axes)
 
 
 def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -113,16 +138,35 @@ def _prod(a: Any, axes: Shape | None, keepdim: bool) -> Any:
 
 
 def _prod_backward(ctx: Any, g: Any) -> Any:
-    a, _ = ctx.saved_tensors
+    """Where no element is zero the product is divided by each, so that the product's history is in a second derivative
+    (EN-31)."""
+    a, out = ctx.saved_tensors
     axes, _ = ctx.params
     shape = ctx.inputs[0][0]
     if not shape:
         return g
+    if axes is not None:
+        g, out = restored(g, ctx), restored(out, ctx)
+    if _has_no_zeros(a):
+        return g * conj(out / a)
+    if count_of(shape, axes) == 1:
+        return reshape(g, shape)
     if axes is None:
         others = reshape(_product_of_others(reshape(a, (-1,))), shape)
     else:
         others = movedim(_product_of_others(movedim(a, axes[0], -1)), -1, axes[0])
-    return _spread(g, ctx) * conj(others)
+    return g * conj(others)
+
+
+def _has_no_zeros(a: Any) -> bool:
+    """Tell whether an operand has no zeros; False where that cannot be asked: of what stands for each of several
+    examples, and while a compiled function is recorded."""
+    if isinstance(a, Tensor):
+        data = memory(a._data)
+        if type(data) is Batched or (type(data) is Pending and not data.record.recorder.may_wait()):
+            return False
+        a = a.read()
+    return bool(a.all())
 
 
 def _product_of_others(a: Any) -> Any:
@@ -146,8 +190,7 @@ def _product_of_others(a: Any) -> Any:
 
 _SUM = define("sum", ("a",), quiet(_sum), _sum_infer, lambda ctx, g: _spread(g, ctx), saves="none")
 _MEAN = define("mean", ("a",), quiet(_mean), _mean_infer, _mean_backward, saves="none")
-# The result is not needed, but a change of it is refused, as PyTorch does, whose rule divides by elements.
-_PROD = define("prod", ("a",), quiet(_prod), _sum_infer, _prod_backward, saves=("a", "output"))
+_PROD = define("prod", ("a",), quiet(row_by_row(_prod)), _sum_infer, _prod_backward, saves=("a", "output"))
 
 
 def _converted(input: Any, dtype: Any) -> Any:
@@ -207,8 +250,8 @@ def _std_backward(ctx: Any, g: Any) -> Any:
     return restored(scaled, ctx) * (a - mean(a, axes, True))
 
 
-_VAR = define("var", ("a",), quiet(_var), _var_infer, _var_backward)
-_STD = define("std", ("a",), quiet(_std), _var_infer, _std_backward, saves=("a", "output"))
+_VAR = define("var", ("a",), quiet(row_by_row(_var)), _var_infer, _var_backward)
+_STD = define("std", ("a",), quiet(row_by_row(_std)), _var_infer, _std_backward, saves=("a", "output"))
 
 
 def _corrected(input: Any, dim: Any, unbiased: bool | None, correction: float | None, keepdim: bool) -> tuple[Any, ...]:
@@ -278,12 +321,18 @@ def _cumsum_backward(ctx: Any, g: Any) -> Any:
 
 
 _LOGSUMEXP = define(
-    "logsumexp", ("a",), quiet(_logsumexp), _sum_infer, _logsumexp_backward, saves=("a", "output"), promotes="float"
+    "logsumexp",
+    ("a",),
+    quiet(row_by_row(_logsumexp)),
+    _sum_infer,
+    _logsumexp_backward,
+    saves=("a", "output"),
+    promotes="float",
 )
 _CUMSUM = define(
     "cumsum",
     ("a",),
-    quiet(_cumsum),
+    quiet(row_by_row(_cumsum)),
     _cumsum_infer,
     _cumsum_backward,
     saves="none",
@@ -311,7 +360,7 @@ def _norm_backward(ctx: Any, g: Any) -> Any:
     return keep(restored(g, ctx) * (a / out), out != 0)
 
 
-_NORM = define("norm", ("a",), quiet(_norm), _norm_infer, _norm_backward, saves=("a", "output"))
+_NORM = define("norm", ("a",), quiet(row_by_row(_norm)), _norm_infer, _norm_backward, saves=("a", "output"))
 
 
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:

@@ -57,3 +57,24 @@ def test_an_empty_view_that_was_made_again_passes_zeros_without_history(T: Any):
     (gradient,) = T.autograd.grad((view * view).sum(), x, create_graph=True)
     assert gradient.tolist() == [0.0, 0.0]
     assert not gradient.requires_grad
+
+
+def test_en_08_zeros_of_what_was_overwritten_through_a_view_are_differentiable(T: Any) -> None:
+    x = T.tensor([2.0, 3.0], requires_grad=True)
+    weight = T.tensor([5.0, 7.0], requires_grad=True)
+    base = x * 1
+    base.view((2, 1)).zero_()
+    (gradient,) = T.autograd.grad((base * weight).sum(), x, create_graph=True)
+    assert gradient.tolist() == [0, 0]
+    assert gradient.requires_grad
+    (second,) = T.autograd.grad(gradient.sum(), weight)
+    assert second.tolist() == [0, 0]
+
+
+def test_en_08_zeros_of_what_was_overwritten_itself_are_not(T: Any) -> None:
+    x = T.tensor([2.0, 3.0], requires_grad=True)
+    weight = T.tensor([5.0, 7.0], requires_grad=True)
+    base = x * 1
+    base.zero_()
+    (gradient,) = T.autograd.grad((base * weight).sum(), x, create_graph=True)
+    assert not gradient.requires_grad

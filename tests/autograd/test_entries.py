@@ -67,3 +67,7 @@ def test_ac_03_devices_are_known_by_kind() -> None:
 def test_a_given_kernel_called_as_any_other_returns_no_meta() -> None:
     assert GivenKernel(lambda a: (a, "meta"), True)(3) == 3
     assert GivenKernel(lambda a: a, False)(3) == 3
+
+
+def test_saved_beside_names_the_operand_that_has_to_be_a_tensor() -> None:
+    assert resolved(("x", "y"), saved_beside={"x": "y"}).gates == (-1, None)

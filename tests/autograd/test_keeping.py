@@ -49,3 +49,11 @@ def test_a_tensor_of_inference_mode_is_not_kept():
         x = rg.tensor([1.0])
     with pytest.raises(RuntimeError, match=r"(?i)inference"):
         kept((0,), (), x, wants=(True,))
+
+
+def test_what_a_number_makes_needless_is_kept_beside_a_tensor_only():
+    x, y = rg.tensor([1.0]), rg.tensor([2.0])
+    beside_tensor = kept((-1,), (-1,), x, y, wants=(True, False))
+    assert beside_tensor.saved_tensors is not None
+    assert beside_tensor.saved_tensors[0] is not None
+    assert kept((-1,), (-1,), x, 2.0, wants=(True, False)).saved_tensors == (None,)

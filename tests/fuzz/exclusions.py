@@ -49,7 +49,6 @@ def _both(fact: str, words: str) -> Callable[[Program, Outcome], bool]:
 
 
 _OVERLAP = _torch_says("refer to a single memory location")
-_PRODUCTS = ("a product watched", "a product of one element")
 _SEVERAL = _torch_says("Function cannot return more than one Tensor")
 
 EXCLUSIONS = (
@@ -91,26 +90,9 @@ EXCLUSIONS = (
         applies=lambda program, outcome: {"the data of a view exchanged", "changed"} <= outcome.facts,
     ),
     Exclusion(
-        id="CX-13",
-        why="a power keeps its result where the gradient of the exponent needs it, and may be changed else; torch's "
-        "does always",
-        applies=_torch_says("which is output 0 of Pow1"),
-    ),
-    Exclusion(
-        id="EN-08",
-        why="zeros that are the gradient of what was overwritten have no history, also where that was done through a "
-        "view",
-        applies=lambda program, outcome: {"create_graph", "a base overwritten through a view"} <= outcome.facts,
-    ),
-    Exclusion(
         id="EN-29",
         why="integers never require grad; torch's do, once values that do were put among them",
         applies=_fact("an integer tensor requires grad"),
-    ),
-    Exclusion(
-        id="EN-38",
-        why="what has no elements shares none with a value that is put at indices of it",
-        applies=lambda program, outcome: "changed where it is empty" in outcome.facts and _OVERLAP(program, outcome),
     ),
     Exclusion(
         id="EN-38",
@@ -119,8 +101,8 @@ EXCLUSIONS = (
     ),
     Exclusion(
         id="CX-32",
-        why="a product of matrices saves its operands, and its result is no view; torch's may save views of them, and "
-        "be one",
+        why="a product of matrices saves its operands, whatever their ranks, and its result is no view; torch's may "
+        "save views of them, and be one",
         applies=_fact("a matrix detached"),
     ),
     Exclusion(
@@ -154,9 +136,8 @@ EXCLUSIONS = (
     ),
     Exclusion(
         id="EN-31",
-        why="the derivative of a product of elements is made of the other elements; torch's divides the product where "
-        "none is zero, so that gradient of second order arrives at the product",
-        applies=lambda program, outcome: "create_graph" in outcome.facts and not outcome.facts.isdisjoint(_PRODUCTS),
+        why="the derivative of a product with several zeros has a derivative, which is not zero; torch's has none",
+        applies=lambda program, outcome: {"create_graph", "a product of several zeros"} <= outcome.facts,
     ),
     Exclusion(
         id="BW-08",

@@ -177,10 +177,8 @@ class Machine:
         """The memory of gradients that are views."""
         self.changed: set[int] = set()
         """The memory of what was changed in place."""
-        self.products: set[int] = set()
-        """The products of elements, by identity."""
         self.matrices: set[int] = set()
-        """The operands and results of products of matrices, by identity."""
+        """The operands and results of products of matrices of which torch may save views, by identity."""
         self.aliased: set[int] = set()
         """The memory of which there are detached aliases."""
         self.behind: set[int] = set()
@@ -252,10 +250,8 @@ class Machine:
     def do_reduce(self, name: str, t: int, dim: Any, keepdim: bool) -> Any:
         operation = getattr(self.T, name)
         made = operation(self[t]) if dim is None and not keepdim else operation(self[t], dim, keepdim=keepdim)
-        if name == "prod":
-            self.products.add(id(made))
-            if self[t].ndim and self[t].numel() == made.numel():
-                self.facts.add("a product of one element")
+        if name == "prod" and dim is None and int((self[t].detach() == 0).sum()) > 1:
+            self.facts.add("a product of several zeros")
         return made
 
     def do_along(self, name: str, t: int, dim: int) -> Any:
@@ -265,7 +261,8 @@ class Machine:
         if self[t].dtype != self[u].dtype and not self[t].numel() * self[u].numel():
             self.facts.add("no elements of two dtypes multiplied")
         made = self.T.matmul(self[t], self[u])
-        self.matrices.update(id(tensor) for tensor in (self[t], self[u], made))
+        if (self[t].ndim, self[u].ndim) not in ((1, 1), (2, 1), (2, 2)):
+            self.matrices.update(id(tensor) for tensor in (self[t], self[u], made))
         return made
 
     def do_join(self, name: str, ts: tuple[int, ...], dim: int) -> Any:
@@ -313,15 +310,9 @@ class Machine:
     def do_inplace(self, name: str, t: int, args: tuple[Any, ...]) -> None:
         tensor = self[t]
         self._note_change(tensor)
-        if name in ("zero_", "fill_", "copy_"):
-            self._note_overwriting(tensor)
         operands = [self[arg[1]] if isinstance(arg, tuple) else arg for arg in args]
         self._note_overlap(tensor, operands)
         getattr(tensor, name)(*operands)
-
-    def _note_overwriting(self, tensor: Any) -> None:
-        if tensor._base is not None and tensor.numel() == tensor._base.numel():
-            self.facts.add("a base overwritten through a view")
 
     def do_masked_fill_(self, t: int, limit: float, x: float) -> None:
         tensor = self[t]
@@ -331,9 +322,8 @@ class Machine:
     def do_setitem(self, t: int, index: Any, u: Any) -> None:
         tensor = self[t]
         self._note_change(tensor)
-        self._note_overwriting(tensor)
         if any(isinstance(item, tuple) and item[0] != "slice" for item in index):
-            self.facts.add("changed at indices" if tensor.numel() else "changed where it is empty")
+            self.facts.add("changed at indices")
         index, value = self.index(index, tensor), self[u]
         self._note_overlap(tensor, [value])
         tensor[index] = value
@@ -400,6 +390,9 @@ class Machine:
         if self._is_part(t):
             return
         self._note_hook(self[t])
+        # a view of what was changed finds its place again when it is asked for it; torch dies where a hook asks while
+        # nothing is recorded
+        made_by = self[t].grad_fn  # noqa: F841
         log, name = self.log, f"hook {self.count}"
         if kind == "double":
             self[t].register_hook(lambda g: None if g is None else g * 2)
@@ -418,16 +411,10 @@ class Machine:
         return t % len(self.tensors) in self.parts
 
     def _note_hook(self, tensor: Any) -> None:
-        self._note_watch(tensor)
         if tensor._base is not None:
             self.hooked.add(_memory(tensor))
             if _memory(tensor) in self.behind:  # what eagerly nobody notices
                 self.facts.add("a hooked view changed")
-
-    def _note_watch(self, tensor: Any) -> None:
-        """Note that the gradient that arrives at a tensor will be seen."""
-        if id(tensor) in self.products:
-            self.facts.add("a product watched")
 
     def do_node_hook(self, kind: str, t: int) -> None:
         node = self[t].grad_fn
@@ -458,7 +445,6 @@ class Machine:
         self[t].register_post_accumulate_grad_hook(report)
 
     def do_retain_grad(self, t: int) -> None:
-        self._note_watch(self[t])
         self[t].retain_grad()
 
     def do_requires_grad_(self, t: int, flag: bool) -> None:
@@ -497,8 +483,6 @@ class Machine:
 
     def do_grad(self, ts: tuple[int, ...], us: tuple[int, ...], options: dict[str, Any]) -> list[Any]:
         roots, wanted = [self[t] for t in ts], [self[u] for u in us]
-        for tensor in wanted:
-            self._note_watch(tensor)
         if len(wanted) > 1 and any(not u.is_leaf for u in wanted):
             self.facts.add("grad of a non-leaf among others")
         self._note_graph(options)

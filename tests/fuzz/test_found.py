@@ -708,11 +708,64 @@ FOUND: dict[str, Program] = {
     "what_a_function_changed_unrecorded_shares_its_memory": Program(
         (TWO,), (("no_grad", (("apply", "double_", (0,)), ("apply", "double_", (0,)))),)
     ),
+    "a_product_without_zeros_is_divided_by_its_elements": Program(
+        (TWO,),
+        (
+            ("unary", "exp", 0),
+            ("reduce", "prod", 1, None, False),
+            ("hook", "log", 2),
+            ("grad", (2,), (0,), {"create_graph": True}),
+            ("binary", "mul", 3, 3),
+            ("backward", (4,), {}),
+        ),
+    ),
+    "a_product_with_zeros_is_taken_of_the_others": Program(
+        (TWO,),
+        (
+            ("unary", "relu", 0),
+            ("reduce", "prod", 1, 1, True),
+            ("hook", "log", 2),
+            ("grad", (2,), (0,), {"create_graph": True}),
+            ("binary", "mul", 3, 3),
+            ("backward", (4,), {}),
+        ),
+    ),
+    "a_product_of_one_element_passes_its_gradient": Program(
+        (Leaf((1, 3), "float64", True, 42),),
+        (("unary", "relu", 0), ("reduce", "prod", 1, 0, False), ("backward", (2,), {"create_graph": True})),
+    ),
+    "zeros_of_what_was_overwritten_through_a_view_have_history": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, 0),
+            ("view", "view", 1, (6,)),
+            ("inplace", "zero_", 2, ()),
+            ("binary", "mul", 0, 0),
+            ("binary", "add", 1, 3),
+            ("backward", (4,), {"create_graph": True}),
+        ),
+    ),
+    "a_power_of_two_tensors_is_stale_after_a_change_of_its_result": Program(
+        (TWO, Leaf((2, 3), "float64", False, 8)),
+        (("binary", "pow", 0, 1), ("inplace", "mul_", 2, (2.0,)), ("backward", (2,), {})),
+    ),
+    "a_power_with_a_number_is_not": Program(
+        (TWO,),
+        (("binary", "pow", 0, ("number", 3.0)), ("inplace", "mul_", 1, (2.0,)), ("backward", (1,), {})),
+    ),
+    "what_has_no_elements_is_not_put_at_indices_of_itself": Program(
+        (Leaf((0, 3), "float64", False, 7),), (("setitem", 0, (("mask", 0.5),), 0),)
+    ),
+    "an_operand_of_a_product_of_matrices_must_not_be_detached_in_place": Program(
+        (TWO, Leaf((3, 2), "float64", True, 8)),
+        (("unary", "exp", 0), ("matmul", 2, 1), ("detach_", 2), ("backward", (3,), {})),
+    ),
 }
 """By what is now so."""
 
 LEFT_OUT = {
     "what_a_function_saves_of_the_memory_that_it_changes_is_fresh": "DR-03",
+    "what_has_no_elements_is_not_put_at_indices_of_itself": "EN-30",
 }
 """Of those that are compared eagerly only, the difference in a session."""
 

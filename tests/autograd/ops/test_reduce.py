@@ -37,3 +37,11 @@ def test_norms_at_zero_as_torch(p: float):
 def test_logsumexp_of_nothing_but_minus_infinity_as_torch():
     torch: Any = pytest.importorskip("torch")
     compare_at(lambda T, x: x.logsumexp(1), np.array([[-np.inf, -np.inf], [0.0, -np.inf]]), torch, order=1)
+
+
+@pytest.mark.parametrize("library", ["raygrad", pytest.param("torch", marks=pytest.mark.oracle)])
+def test_results_over_some_axes_lie_row_by_row(library: str) -> None:
+    T: Any = pytest.importorskip(library)
+    turned = T.tensor(np.arange(24.0).reshape(4, 3, 2)).permute(2, 1, 0)
+    for name in ("sum", "mean", "prod", "amax", "cumsum", "std", "logsumexp"):
+        assert getattr(turned, name)(1).is_contiguous(), name
