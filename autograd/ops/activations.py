@@ -12,7 +12,7 @@ from raygrad.errors import MissingDerivative
 from ..dispatch import call
 from ..layout import dense
 from .compare import keep, where
-from .define import axis_of, define, infer_same, quiet, reduction, xp
+from .define import axis_of, define, infer_same, quiet, reduction, row_by_row, xp
 from .error_function import erf
 from .layouts import to_dtype
 from .reduce import sum
@@ -62,8 +62,10 @@ def _log_softmax_backward(ctx: Any, g: Any) -> Any:
     return g - exp(out) * sum(g, ctx.params[0], True)
 
 
-_SOFTMAX = define("softmax", ("a",), quiet(_softmax), _softmax_infer, _softmax_backward, saves="output")
-_LOG_SOFTMAX = define("log_softmax", ("a",), quiet(_log_softmax), _softmax_infer, _log_softmax_backward, saves="output")
+_SOFTMAX = define("softmax", ("a",), quiet(row_by_row(_softmax)), _softmax_infer, _softmax_backward, saves="output")
+_LOG_SOFTMAX = define(
+    "log_softmax", ("a",), quiet(row_by_row(_log_softmax)), _softmax_infer, _log_softmax_backward, saves="output"
+)
 
 
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:

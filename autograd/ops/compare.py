@@ -19,6 +19,7 @@ from .define import (
     infer_comparison,
     infer_elementwise,
     infer_same,
+    row_by_row,
     shapes_of,
     whole_numbers,
     xp,
@@ -243,7 +244,12 @@ def _masked_fill_backward(ctx: Any, g: Any) -> Any:
 
 
 _MASKED_FILL = define(
-    "masked_fill", ("a", "mask", "value"), _masked_fill, _masked_fill_infer, _masked_fill_backward, saves="mask"
+    "masked_fill",
+    ("a", "mask", "value"),
+    row_by_row(_masked_fill),
+    _masked_fill_infer,
+    _masked_fill_backward,
+    saves="mask",
 )
 
 

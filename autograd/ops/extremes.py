@@ -12,7 +12,7 @@ from raygrad.errors import AutogradError
 from .. import dtypes
 from ..dispatch import call
 from .compare import keep
-from .define import Shape, axis_of, check_order, define, no_bools, reduction, space_of
+from .define import Shape, axis_of, check_order, define, no_bools, reduction, row_by_row, space_of
 from .gathering import gather, scatter_zeros
 from .layouts import to_dtype
 from .reduce import Dims, count_of, reduced_of, restored, static_of, sum
@@ -51,7 +51,7 @@ def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
             _check_extent(name, a.shape, axes)
         return reduced_of(a.shape, axes, keepdim), a.dtype
 
-    return extreme, infer
+    return row_by_row(extreme), infer
 
 
 def _check_extent(name: str, shape: Shape, axes: Sequence[int]) -> None:

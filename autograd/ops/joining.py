@@ -11,7 +11,7 @@ from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ..dispatch import call
 from ..views import several
-from .define import axis_of, define, sizes_of
+from .define import axis_of, contiguous, define, sizes_of
 from .shape import dense_copy, expand, reshape, unsqueeze
 
 PUBLIC = """
@@ -80,7 +80,7 @@ def _cat_backward(ctx: Any, g: Any) -> Any:
 
 def _stack(*arrays_and_axis: Any) -> Any:
     *arrays, axis = arrays_and_axis
-    return np.stack(arrays, axis=axis)
+    return contiguous(np.stack(arrays, axis=axis))
 
 
 def _stack_infer(params: tuple[Any, ...], *tensors: Any) -> Any:

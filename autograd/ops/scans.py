@@ -13,7 +13,7 @@ from ..dispatch import call
 from ..layout import dense
 from ..tensor import Tensor
 from .compare import keep
-from .define import accumulation, axis_of, conj, define, infer_same, like_operand, quiet, space_of, xp
+from .define import accumulation, axis_of, conj, define, infer_same, like_operand, quiet, row_by_row, space_of, xp
 from .extremes import ValuesIndices
 from .gathering import scatter_zeros
 from .joining import cat, narrow
@@ -64,7 +64,9 @@ def _from_behind(g: Any, axis: int) -> Any:
     return flip(cumsum(flip(g, axis), axis), axis)
 
 
-_CUMPROD = define("cumprod", ("a",), quiet(_cumprod), _cumprod_infer, _cumprod_backward, saves=("a", "output"))
+_CUMPROD = define(
+    "cumprod", ("a",), quiet(row_by_row(_cumprod)), _cumprod_infer, _cumprod_backward, saves=("a", "output")
+)
 
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:

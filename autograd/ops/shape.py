@@ -14,7 +14,7 @@ from ..devices.serving import is_elsewhere
 from ..dispatch import call
 from ..strides import is_contiguous
 from ..tensor import Tensor
-from .define import Shape, axes_of, axis_of, broadcast_shape, define, infer_same
+from .define import Shape, axes_of, axis_of, broadcast_shape, define, infer_same, row_by_row
 
 PUBLIC = """
     broadcast_tensors broadcast_to clone contiguous expand expand_as flatten flip moveaxis movedim permute reshape roll
@@ -346,7 +346,7 @@ _FLIP = define("flip", ("a",), _flip, infer_same, lambda ctx, g: flip(g, ctx.par
 _ROLL = define(
     "roll",
     ("a",),
-    _roll,
+    row_by_row(_roll),
     infer_same,
     lambda ctx, g: roll(g, [-shift for shift in ctx.params[0]], ctx.params[1]),
     saves="none",
