@@ -390,9 +390,6 @@ class Machine:
         if self._is_part(t):
             return
         self._note_hook(self[t])
-        # a view of what was changed finds its place again when it is asked for it; torch dies where a hook asks while
-        # nothing is recorded
-        made_by = self[t].grad_fn  # noqa: F841
         log, name = self.log, f"hook {self.count}"
         if kind == "double":
             self[t].register_hook(lambda g: None if g is None else g * 2)
@@ -411,6 +408,8 @@ class Machine:
         return t % len(self.tensors) in self.parts
 
     def _note_hook(self, tensor: Any) -> None:
+        # asked first, a view of what was changed finds its place; while nothing is recorded torch dies of a hook else
+        _is_leaf(tensor)
         if tensor._base is not None:
             self.hooked.add(_memory(tensor))
             if _memory(tensor) in self.behind:  # what eagerly nobody notices
