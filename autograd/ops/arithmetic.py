@@ -13,7 +13,7 @@ from raygrad.errors import AutogradError
 from ..dispatch import call, call_few
 from .compare import keep, where
 from .define import conj, define, floats_alone, infer_elementwise, no_bools, quiet, xp
-from .unary import exp, floor, log, trunc, zeros_apart, zeros_as
+from .unary import exp, log, zeros_apart, zeros_as
 
 PUBLIC = """
     add addcdiv addcmul atan2 clamp clamp_max clamp_min div floor_divide fmod hypot lerp logaddexp maximum minimum mul
@@ -122,8 +122,6 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
         raise AutogradError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
-    if any(getattr(o, "dtype", np.dtype(bool)).kind in "fc" or isinstance(o, float) for o in (input, other)):
-        return trunc(call_few(_DIV, input, other))
     return call_few(_DIV_TRUNC, input, other)
 
 
@@ -141,7 +139,9 @@ def _checked(kernel: Any) -> Any:
     return quiet(checked)
 
 
-def _int_trunc(a: Any, b: Any) -> Any:
+def _div_trunc(a: Any, b: Any) -> Any:
+    if (a.dtype if hasattr(a, "dtype") else b.dtype).kind not in "iub":
+        return np.trunc(np.true_divide(a, b))
     quotient = np.floor_divide(a, b)
     return quotient + ((np.multiply(quotient, b) != a) & (quotient < 0))
 
@@ -159,12 +159,12 @@ def _no_gradient(ctx: Any, g: Any) -> Any:
 
 def _remainder_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
-    return g, -g * floor(a / b) if ctx.needs_input_grad[1] else None
+    return g, -g * floor_divide(a, b) if ctx.needs_input_grad[1] else None
 
 
 def _fmod_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
-    return g, -g * trunc(a / b) if ctx.needs_input_grad[1] else None
+    return g, -g * call_few(_DIV_TRUNC, a, b) if ctx.needs_input_grad[1] else None
 
 
 _FLOOR_DIVIDE = define(
@@ -180,8 +180,10 @@ _FLOOR_DIVIDE = define(
 _DIV_TRUNC = define(
     "div_trunc",
     ("a", "b"),
-    _checked(_int_trunc),
+    _checked(_div_trunc),
     infer_elementwise("div_trunc"),
+    _no_gradient,
+    saves="none",
     promotes="arith",
     admits=no_bools,
 )
@@ -228,6 +230,8 @@ def fmod(input: Any, other: Any) -> Any:
 def _pow(a: Any, b: Any) -> Any:
     if b is True and a.dtype.kind == "b":
         return a.copy()
+    if type(b) is float and b == -0.5:
+        return 1 / np.sqrt(a)  # as that of 0.5 is a root: unlike powers at -0.0 and at minus infinity
     try:
         return a**b  # the operator, not np.power: it squares and takes roots where the exponent is such a number
     except ValueError:
@@ -253,14 +257,20 @@ def _pow_base(a: Any, b: Any, g: Any) -> Any:
     return g * conj(b * a ** (b - 1))
 
 
+def _is_no_root(exponent: Any) -> Any:
+    """Tell where a power of zero is one of an exponent that is real and not negative: its slope there is 0."""
+    if not hasattr(exponent, "dtype") or exponent.dtype.kind != "c":
+        return exponent >= 0
+    return (exponent.imag == 0) & (exponent.real >= 0)
+
+
 def _pow_exponent(a: Any, b: Any, out: Any, g: Any) -> Any:
     if hasattr(a, "shape"):
-        slope = conj(out * log(a))
-        return g * (keep(slope, (a != 0) | (b < 0)) if a.dtype.kind != "c" else slope)
+        return g * keep(conj(out * log(a)), (a != 0) | ~_is_no_root(b))
+    if a == 0:
+        return g * where(_is_no_root(b), 0.0, out * -math.inf)
     if isinstance(a, complex) or out.dtype.kind == "c":
         return g * conj(out * complex(np.log(complex(a))))
-    if a == 0:
-        return keep(g * out * -math.inf, b < 0)
     return g * (out * (math.log(a) if a > 0 else math.nan))
 
 

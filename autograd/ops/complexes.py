@@ -114,7 +114,7 @@ def angle(input: Any) -> Any:
     if input.dtype.kind == "c":
         return atan2(imag(input), real(input))
     zeros = zeros_as(input)
-    return where(input < 0, zeros + math.pi, zeros)
+    return where(input < 0, zeros + math.pi, where(input != input, zeros + math.nan, zeros))
 
 
 def view_as_real(input: Any) -> Any:

@@ -9,14 +9,23 @@ import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError
 
-from .. import dtypes
-from ..dispatch import call_few
-from .arithmetic import add, clamp, div, logaddexp, mul, pow, sub
+from ..dispatch import call, call_few
+from .arithmetic import add, div, logaddexp, mul, pow, sub
 from .compare import isfinite, isinf, isnan, keep, where
-from .define import define, floats_alone, infer_comparison, infer_elementwise, no_bools, quiet
+from .define import (
+    conj,
+    define,
+    floats_alone,
+    infer_comparison,
+    infer_elementwise,
+    infer_same,
+    no_bools,
+    quiet,
+    xp,
+)
 from .layouts import to_dtype
 from .reduce import sum
-from .unary import abs, log, sign, sin, trunc, zeros_as
+from .unary import abs, cos, sin, trunc, zeros_as
 
 PUBLIC = """
     allclose copysign deg2rad exp2 float_power fmax fmin frac isclose isneginf isposinf isreal ldexp logaddexp2 logit
@@ -54,18 +63,42 @@ def frac(input: Any) -> Any:
     return sub(input, trunc(input))
 
 
+def _sinc(a: Any) -> Any:
+    angle = xp.where(a == 0, a.dtype.type(1), a * math.pi)
+    return xp.where(a == 0, a.dtype.type(1), xp.sin(angle) / angle)
+
+
+def _sinc_backward(ctx: Any, g: Any) -> Any:
+    """Zero where the square of `a` is: there PyTorch's second derivative is NaN."""
+    (a,) = ctx.saved_tensors
+    angle, square = a * math.pi, a * a * math.pi
+    return where(square == 0, 0.0, g * conj((angle * cos(angle) - sin(angle)) / square))
+
+
+def _logit(a: Any, low: float | None) -> Any:
+    p = a if low is None else xp.minimum(xp.maximum(a, low), 1 - low)
+    return xp.log(p / (1 - p))
+
+
+def _logit_backward(ctx: Any, g: Any) -> Any:
+    (a,) = ctx.saved_tensors
+    (low,) = ctx.params
+    bottom = 0.0 if low is None else low
+    return where((a >= bottom) & (a <= 1 - bottom), g / (a * (1 - a)), math.nan if low is None else 0.0)
+
+
+_SINC = define("sinc", ("a",), quiet(_sinc), infer_same, _sinc_backward, promotes="float")
+_LOGIT = define("logit", ("a",), quiet(_logit), infer_same, _logit_backward, promotes="float")
+
+
 def sinc(input: Any) -> Any:
-    """Return `sin(pi * input) / (pi * input)`, 1 at 0; its derivatives at 0 are 0."""
-    at_zero = input == 0
-    angle = where(at_zero, 1.0, mul(input, math.pi))
-    return where(at_zero, 1.0, div(sin(angle), angle))
+    """Return `sin(pi * input) / (pi * input)`, 1 at 0; its derivative at 0 is 0."""
+    return call_few(_SINC, input)
 
 
 def logit(input: Any, eps: float | None = None) -> Any:
     """Return `log(input / (1 - input))`, the inverse of sigmoid; with `eps`, of `input` limited to [eps, 1 - eps]."""
-    input = input if input.dtype.kind == "f" else to_dtype(input, dtypes.floating(input.dtype))
-    p = input if eps is None else clamp(input, eps, 1 - eps)
-    return log(div(p, sub(1, p)))
+    return call(_LOGIT, (input,), (None if eps is None else float(eps),))
 
 
 def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
@@ -84,25 +117,27 @@ def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None,
 
 def _copysign_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
-    return g * sign(a) * sign(out), zeros_as(g)
+    return g * where(a == 0, 0.0, out / a), zeros_as(g)
 
 
-def _xlogy(a: Any, b: Any) -> Any:
-    none = (a == 0) & ~np.isnan(b)
-    dtype = b.dtype if hasattr(b, "dtype") else a.dtype
-    where_none: Any = np.where
-    return where_none(none, dtype.type(0), (a * np.log(np.where(none, 1, b))).astype(dtype, copy=False))
+def _times_log(log_of: Any) -> Any:
+    def kernel(a: Any, b: Any) -> Any:
+        none = (a == 0) & ~np.isnan(b)
+        dtype = b.dtype if hasattr(b, "dtype") else a.dtype
+        where_none: Any = np.where
+        return where_none(none, dtype.type(0), (a * log_of(np.where(none, 1, b))).astype(dtype, copy=False))
+
+    return kernel
 
 
-def _xlogy_backward(ctx: Any, g: Any) -> Any:
+def _times_log_backward(ctx: Any, g: Any, function: Any, add: int) -> Any:
     a, b = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
-    counted = (a != 0) | (b > 0)
     to_a = None
     if need_a:
         b = b if hasattr(b, "dtype") else zeros_as(a) + b
-        to_a = keep(g * log(where(counted, b, 1.0)), counted)
-    return to_a, g * (a / b) if need_b else None
+        to_a = keep(function(g, b), (a != 0) | ~(b <= -add))
+    return to_a, g * (a / (b + add if add else b)) if need_b else None  # -0.0 + 0 would be 0.0
 
 
 _COPYSIGN = define(
@@ -114,7 +149,22 @@ _COPYSIGN = define(
     saves=("a", "output"),
     promotes="float",
 )
-_XLOGY = define("xlogy", ("a", "b"), quiet(_xlogy), infer_elementwise("xlogy"), _xlogy_backward, promotes="float")
+_XLOGY = define(
+    "xlogy",
+    ("a", "b"),
+    quiet(_times_log(np.log)),
+    infer_elementwise("xlogy"),
+    lambda ctx, g: _times_log_backward(ctx, g, xlogy, 0),
+    promotes="float",
+)
+_XLOG1PY = define(
+    "xlog1py",
+    ("a", "b"),
+    quiet(_times_log(np.log1p)),
+    infer_elementwise("xlog1py"),
+    lambda ctx, g: _times_log_backward(ctx, g, xlog1py, 1),
+    promotes="float",
+)
 
 
 def copysign(input: Any, other: Any) -> Any:
@@ -129,7 +179,7 @@ def xlogy(input: Any, other: Any) -> Any:
 
 def xlog1py(input: Any, other: Any) -> Any:
     """Return `input * log(1 + other)`, 0 where `input` is 0."""
-    return xlogy(input, add(other, 1))
+    return call_few(_XLOG1PY, input, other)
 
 
 def logaddexp2(input: Any, other: Any) -> Any:

@@ -101,7 +101,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 
 def threshold(input: Any, threshold: float, value: float) -> Any:
     """Return `input` where it is above `threshold`, `value` elsewhere."""
-    return where(input > threshold, input, value)
+    return where(input <= threshold, value, input)
 
 
 def prelu(input: Any, weight: Any) -> Any:

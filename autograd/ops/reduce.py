@@ -363,6 +363,30 @@ def _norm_backward(ctx: Any, g: Any) -> Any:
 _NORM = define("norm", ("a",), quiet(row_by_row(_norm)), _norm_infer, _norm_backward, saves=("a", "output"))
 
 
+def _p_norm(a: Any, axes: Shape | None, keepdim: bool, p: float) -> Any:
+    return _add(np.abs(dense(a)) ** p, axes, None, None, keepdim) ** (1.0 / p)
+
+
+def _p_norm_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return _norm_infer(params[:2], a)
+
+
+def _p_norm_backward(ctx: Any, g: Any) -> Any:
+    """The gradient at zero is zero; there PyTorch's second derivative is NaN but for cubes and beyond."""
+    from .unary import abs, sgn
+
+    a, out = ctx.saved_tensors
+    p = ctx.params[2]
+    g, out = restored(g, ctx), restored(out, ctx)
+    if p < 1:
+        return where(a == 0, 0.0, sgn(a) * abs(a) ** (p - 1)) * (g * out ** (1 - p))
+    scaled = sgn(a) * abs(a) ** (p - 1) if p < 2 else a * abs(a) ** (p - 2)
+    return scaled * where(out == 0, 0.0, g / out ** (p - 1))
+
+
+_P_NORM = define("p_norm", ("a",), quiet(_p_norm), _p_norm_infer, _p_norm_backward, saves=("a", "output"))
+
+
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
     """Return `log(sum(exp(input)))` over `dim`, without overflow."""
     return call(_LOGSUMEXP, (input,), static_of(input, dim, keepdim))
@@ -388,16 +412,7 @@ def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype:
     if p == -math.inf:
         return least(magnitudes, () if dim is None else dim, keepdim)
     if p == 0:
-        return sum(to_dtype(input != 0, real_of(input.dtype)), dim, keepdim)
+        return sum(to_dtype(input != 0, real_of(input.dtype)) + zeros_as(magnitudes), dim, keepdim)
     if p == 1:
         return sum(magnitudes, dim, keepdim)
-    if p < 0:
-        return sum(magnitudes**p, dim, keepdim) ** (1.0 / p)
-    powers = _power_from_zero(magnitudes, p) if p < 1 else magnitudes**p
-    return _power_from_zero(sum(powers, dim, keepdim), 1.0 / p)
-
-
-def _power_from_zero(base: Any, exponent: float) -> Any:
-    """Return a power, zero and with a derivative of zero where `base` is zero."""
-    some = base != 0
-    return keep(where(some, base, 1.0) ** exponent, some)
+    return call(_P_NORM, (input,), (*static_of(input, dim, keepdim), float(p)))

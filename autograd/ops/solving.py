@@ -17,7 +17,7 @@ from ..dispatch import call
 from ..layout import dense
 from ..tensor import Tensor
 from .casting import governed
-from .define import broadcast_shape, conj, contiguous, define, quiet, real_of, space_of
+from .define import broadcast_shape, conj, contiguous, define, infer_same, quiet, real_of, space_of
 from .factorizations import eigvalsh, expect_matrices, svdvals, told, turned
 from .linear import matmul
 from .products import chain_matmul
@@ -194,15 +194,52 @@ def _cofactors(a: Any) -> Any:
     return np.conj(sign)[..., None, None] * ((u * others[..., None, :]) @ vh)
 
 
+def _second_cofactors(a: Any, h: Any) -> Any:
+    """Return the second derivatives of determinants along `h`: how their cofactors change."""
+    a, h = dense(a), dense(h)
+    found = settled(_linalg.det(a))
+    if found.all():
+        turn = np.swapaxes(_linalg.inv(a), -1, -2)
+        through_det = (turn * h).sum((-2, -1))[..., None, None] * turn
+        return found[..., None, None] * (through_det - turn @ np.swapaxes(h, -1, -2) @ turn)
+    u, s, vh = _linalg.svd(a)
+    within = np.conj(np.swapaxes(u, -1, -2)) @ h @ np.conj(np.swapaxes(vh, -1, -2))
+    size = s.shape[-1]
+    others = np.stack(
+        [np.stack([np.prod(np.delete(s, [i, j], -1), -1) * (i != j) for j in range(size)], -1) for i in range(size)], -1
+    )
+    diagonal = (others * np.diagonal(within, 0, -2, -1)[..., None, :]).sum(-1)
+    changed = space_of(a).eye(size, dtype=a.dtype) * diagonal[..., None, :] - others * np.swapaxes(within, -1, -2)
+    sign = settled(_linalg.det(u) * _linalg.det(vh))
+    return sign[..., None, None] * (np.conj(u) @ changed @ np.conj(vh))
+
+
+def _second_cofactors_backward(ctx: Any, g: Any) -> Any:
+    """By `h` it is its own transpose. By `a`, from the inverse: third derivatives are those of regular matrices."""
+    a, h = ctx.saved_tensors
+    need_a, need_h = ctx.needs_input_grad
+    g = conj(g)
+    to_h = conj(call(_SECOND_COFACTORS, (a, g))) if need_h else None
+    if not need_a:
+        return None, to_h
+    turn = transpose(call(_INV, (a,)), -2, -1)
+    by_h, by_g = matmul(transpose(h, -2, -1), turn), matmul(transpose(g, -2, -1), turn)
+    p, q = (_wide(sum(sum(turn * one, -1), -1)) for one in (h, g))
+    both = matmul(by_h, by_g)
+    r = _wide(sum(sum(by_h * transpose(by_g, -2, -1), -1), -1))
+    change = (p * q - r) * turn - q * matmul(turn, by_h) - p * matmul(turn, by_g)
+    change = change + matmul(turn, both) + matmul(turn, matmul(by_g, by_h))
+    return conj(_wide(call(_DET, (a,))) * change), to_h
+
+
 def _cofactors_backward(ctx: Any, h: Any) -> Any:
-    """By the inverse: second derivatives of determinants are those of regular matrices."""
-    a, out = ctx.saved_tensors
-    turn = turned(call(_INV, (a,)))
-    through_det = _wide(sum(sum(conj(h) * turn, -1), -1)) * out
-    return through_det - matmul(turn, matmul(_wide(conj(call(_DET, (a,)))) * turned(h), turn))
+    return call(_SECOND_COFACTORS, (conj(ctx.saved_tensors[0]), conj(h)))
 
 
-_COFACTORS = define("cofactors", ("a",), quiet(_cofactors), _infer_square, _cofactors_backward, saves=("a", "output"))
+_COFACTORS = define("cofactors", ("a",), quiet(_cofactors), _infer_square, _cofactors_backward)
+_SECOND_COFACTORS = define(
+    "second_cofactors", ("a", "h"), quiet(_second_cofactors), infer_same, _second_cofactors_backward
+)
 
 
 def _det_backward(ctx: Any, g: Any) -> Any:

@@ -181,6 +181,11 @@ def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a") -> Op:
     return _unary(name, quiet(kernel), backward, saves, promotes="float")
 
 
+def _acosh_slope(f: Any, a: Any) -> Any:
+    """Return the slope of acosh; of complex numbers as two roots, whose product may lie on the other branch."""
+    return 1 / (f.sqrt(a - 1) * f.sqrt(a + 1)) if a.dtype.kind == "c" else 1 / f.sqrt(a * a - 1)
+
+
 _NEG = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg)
 _ABS = _computed("abs", np.absolute, _abs_backward, infer=infer_real)
 _SIGN = _unary("sign", quiet(_sign), _to_zero, "none", infer=_infer_sign)
@@ -211,7 +216,7 @@ _SINH = _smooth("sinh", np.sinh, _linear(lambda f, a: f.cosh(a)))
 _COSH = _smooth("cosh", np.cosh, _linear(lambda f, a: f.sinh(a)))
 _TANH = _smooth("tanh", np.tanh, _tanh_backward, "output")
 _ASINH = _smooth("asinh", np.arcsinh, _linear(lambda f, a: 1 / f.sqrt(a * a + 1)))
-_ACOSH = _smooth("acosh", np.arccosh, _linear(lambda f, a: 1 / f.sqrt(a * a - 1)))
+_ACOSH = _smooth("acosh", np.arccosh, _linear(_acosh_slope))
 _ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
 _SIGMOID = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output")
 _RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same, promotes="ordered", admits=no_bools)

@@ -83,7 +83,8 @@ for _n, _a in enumerate(SQUARES):
     add(f"inv-{_n}", lambda T, a: T.linalg.inv(a), _a)
     add(f"det-{_n}", lambda T, a: T.linalg.det(a), _a)
     add(f"slogdet-{_n}", lambda T, a: tuple(T.linalg.slogdet(a)), _a)
-add("det-singular", lambda T, a: T.linalg.det(a), np.array([[1.0, 2.0], [2.0, 4.0]]), order=1, oracle=False)
+add("det-slope", lambda T, x: T.func.grad(T.linalg.det)(x), real(2, 2))
+add("det-singular", lambda T, a: T.linalg.det(a), np.array([[1.0, 2.0], [2.0, 4.0]]), oracle=False)
 add(
     "solve",
     lambda T, a, b: (T.linalg.solve(a, b), T.linalg.solve(a, b[:, 0]), T.linalg.solve(a, b.mT, left=False)),
