@@ -284,7 +284,7 @@ def _seconds(raw: Any, what: str) -> float:
 
 
 def _timing(raw: Any) -> Timing:
-    began, inputs, steps, outputs, nodes = fields(raw, len(Timing._fields), "timing")
+    began, inputs, steps, outputs, nodes, waited = fields(raw, len(Timing._fields), "timing")
     entries = [fields(entry, 3, "time of a node") for entry in sequence(nodes, "times of nodes")]
     return Timing(
         _seconds(began, "seconds at which it began"),
@@ -301,6 +301,7 @@ def _timing(raw: Any) -> Timing:
                 for index, start, took in entries
             ]
         ),
+        _seconds(waited, "seconds of waiting"),
     )
 
 
@@ -373,7 +374,7 @@ _OUT: Final[dict[type, tuple[str, int, Callable[[Any], _Body]]]] = {
     Graph: ("graph", 1, _write_graph),
     Program: ("program", 1, _write_program),
     Call: ("call", 1, _write_call),
-    Record: ("record", 3, _write_record),
+    Record: ("record", 4, _write_record),
 }
 
 _IN: Final[dict[str, tuple[int, Callable[[Any, tuple[memoryview, ...]], Message]]]] = {
@@ -381,5 +382,5 @@ _IN: Final[dict[str, tuple[int, Callable[[Any, tuple[memoryview, ...]], Message]
     "graph": (1, _read_graph),
     "program": (1, _read_program),
     "call": (1, _read_call),
-    "record": (3, _read_record),
+    "record": (4, _read_record),
 }

@@ -137,7 +137,10 @@ class Timing(NamedTuple):
     outputs: float = 0.0
     """To pack what it returns."""
     nodes: tuple[tuple[int, float, float], ...] = ()
-    """(node index, start counted from `began`, seconds) of each node that took `LONG_NODE_SECONDS` or more."""
+    """(node index, start counted from `began`, seconds) of each node that took `LONG_NODE_SECONDS` or more,
+    without what it waited for other threads."""
+    waited: float = 0.0
+    """Of `steps`, what went to waiting for other threads of the process, as far as it was found."""
 
     @property
     def ended(self) -> float:

@@ -263,7 +263,7 @@ class MeasuredCosts:
             alone[one] += 1
         rest = {one: number - alone[one] for one, number in counts.items() if number > alone[one]}
         expected = {one: number * self._seconds(kinds, one) for one, number in rest.items()}
-        left = max(record.timing.steps - sum(long.values()), 0.0)
+        left = max(record.timing.steps - record.timing.waited - sum(long.values()), 0.0)
         scale = left / max(sum(expected.values()), 1e-12)
         for one, number in counts.items():
             seconds = long.get(one, 0.0) + scale * expected.get(one, 0.0)

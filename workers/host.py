@@ -37,6 +37,7 @@ from .emit import emitting_to
 from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
 from .shipping import Shipment, open_shipment, pack_exception, pickle_value, unpickle_value
+from .waits import SUSPECT_SECONDS, Waits
 from .warned import WarningCollector
 
 PROGRAM_CACHE: Final = 512
@@ -68,6 +69,7 @@ class RunReport:
         """See `Timing`."""
         self.inputs = 0.0
         self.steps = 0.0
+        self.waited = 0.0
         self.nodes: list[tuple[int, float, float]] = []
 
 
@@ -208,6 +210,7 @@ class WorkerHost:
                 self._warnings.begin(lambda: program.steps[position].index)
             with emitting_to(sink), np.errstate(all="ignore"), collecting_rarely() as collector:
                 clock, after_a_step = time.perf_counter, collector.after_a_step
+                waits = Waits()
                 since = clock()
                 for position, (execute, frees) in enumerate(steps):
                     execute(slots)
@@ -215,10 +218,13 @@ class WorkerHost:
                         slots[slot] = None
                     now = clock()
                     if now - since >= LONG_NODE_SECONDS:
-                        offset = since - started + unpacking
-                        report.nodes.append((program.steps[position].index, offset, now - since))
+                        took, offset = now - since, since - started + unpacking
+                        if took >= SUSPECT_SECONDS:
+                            took = max(took - waits.since(), LONG_NODE_SECONDS)
+                        report.nodes.append((program.steps[position].index, offset, took))
                     since = after_a_step(now)
                 report.steps = since - begun
+                report.waited = waits.seconds
             return self._done(call, program, report, started, slots)
         except Exception as error:
             failure = self._failure(program, position, slots, error)
@@ -311,7 +317,7 @@ class WorkerHost:
             hooks=tuple(report.hooks),
             failure=failure,
             warned=() if self._warnings is None else self._warnings.end(),
-            timing=Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes)),
+            timing=Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes), report.waited),
         )
 
     def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:

@@ -89,7 +89,7 @@ MESSAGES: dict[str, Message] = {
         emits=((2, 0, "loss", b"\x80pickled"), (2, 1, "grad", Blob(b"pickled"))),
         hooks=(3, 4),
         warned=(Warned(4, "UserWarning", "mind the gap", "/home/ada/train.py", 12, "__main__", b"\x80pickled"),),
-        timing=Timing(1234.5, 0.0625, 0.125, 0.25, ((2, 0.0625, 0.03125), (4, 0.09375, 0.0625))),
+        timing=Timing(1234.5, 0.0625, 0.125, 0.25, ((2, 0.0625, 0.03125), (4, 0.09375, 0.0625)), 0.015625),
     ),
     "failure": Record(
         run=7,
@@ -186,7 +186,7 @@ def test_the_golden_files_are_read(message: Message):
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_the_bytes_of_an_earlier_version_are_refused_by_its_name(name: str, version: int):
     with pytest.raises(ProtocolError, match=f"version {version} of the protocol; this side speaks {PROTOCOL_VERSION}"):
         decode_message((GOLDEN.parent / f"v{version}" / f"{name}.bin").read_bytes())
@@ -303,7 +303,7 @@ def with_step(**changes: Any) -> Any:
         (timing(nodes=((1, 0.5),)), "time of a node is not 3 fields"),
         (timing(nodes=((-1, 0.5, 0.5),)), "node index of a time"),
         (timing(nodes=((1, 0.5, -0.5),)), "seconds of a node are float -0.5"),
-        (RECORD._replace(timing=()), "timing is not 5 fields"),
+        (RECORD._replace(timing=()), "timing is not 6 fields"),
         (RECORD._replace(status="lost"), "status is not one of done, failed, skipped"),
         (RECORD._replace(exports=((1,),)), "sizes of the exports"),
         (RECORD._replace(results=((-1, None),)), "values of the results"),
@@ -382,7 +382,13 @@ _records = st.builds(
         max_size=2,
     ).map(tuple),
     timing=st.builds(
-        Timing, _times, _times, _times, _times, st.lists(st.tuples(_ids, _times, _times), max_size=2).map(tuple)
+        Timing,
+        _times,
+        _times,
+        _times,
+        _times,
+        st.lists(st.tuples(_ids, _times, _times), max_size=2).map(tuple),
+        _times,
     ),
 )
 

@@ -18,8 +18,8 @@ def planned(graph):
     return make_plan(graph, (-1,) * len(graph.externals), Costs(), CLUSTER, 0, b"").plan
 
 
-def called(segment, began=0.0, steps=1.0, nodes=(), sent=0.0, came=2.0, inputs=0.0, outputs=0.0):
-    timing = Timing(began, inputs, steps, outputs, tuple(nodes))
+def called(segment, began=0.0, steps=1.0, nodes=(), sent=0.0, came=2.0, inputs=0.0, outputs=0.0, waited=0.0):
+    timing = Timing(began, inputs, steps, outputs, tuple(nodes), waited)
     record = Record(1, segment, 0, "worker 0", 7, steps, "done", (), (), (), (), (), (), (), None, (), timing)
     return Called(record, sent, came)
 
@@ -44,6 +44,14 @@ def test_a_long_node_is_measured_by_itself_and_the_others_share_the_rest(builder
     assert measured.kinds[FUNCTION].seconds == pytest.approx(2.0)
     assert measured.kinds[SIN].seconds == pytest.approx(0.25)
     assert measured.runs == 1
+
+
+def test_what_a_segment_waited_for_other_threads_is_no_node_s_time(builder):
+    build = builder()
+    build.keep_on_worker(build.op("sin", build.op("sin", 0, pin=0), pin=0))
+    measured = MeasuredCosts()
+    measured.take(build.graph(), planned(build.graph()), [called(0, steps=3.0, waited=2.5)], CLUSTER, "")
+    assert measured.kinds[SIN].seconds == pytest.approx(0.25)
 
 
 def test_short_nodes_share_their_time_as_was_expected_of_them(builder):

@@ -13,9 +13,11 @@ from raygrad.autograd.function import run_forward
 from raygrad.errors import ExecutionError
 from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec
 from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
+from raygrad.workers import host as module
 from raygrad.workers.contexts import WANTED, Context
 from raygrad.workers.host import POISON, WorkerHost, packed_since
 from raygrad.workers.shipping import ship, unpack_exception
+from raygrad.workers.waits import Waits
 
 VECTOR = Spec("array", (2,), "float64")
 
@@ -146,6 +148,23 @@ def test_a_record_says_when_it_ran_and_which_nodes_took_long(host: WorkerHost, m
     assert (index, seconds) == (4, 1.0)
     assert timing.inputs <= start < start + seconds <= timing.inputs + timing.steps
     assert packed_since(record, 0.0).timing.outputs > 0
+
+
+def test_what_a_node_waits_for_other_threads_is_told_apart(host: WorkerHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stood(Waits):
+        def since(self) -> float:
+            self.seconds += 0.25
+            return 0.25
+
+    monkeypatch.setattr(module, "Waits", Stood)
+    for suspect, waited in ((0.0, 0.25), (float("inf"), 0.0)):
+        monkeypatch.setattr(module, "SUSPECT_SECONDS", suspect)
+        monkeypatch.setattr(module, "LONG_NODE_SECONDS", 1e-9)
+        record, _ = call(host, doubling(results=((1, 9),)), (np.ones(2),), run=int(waited * 8))
+        assert record.timing.waited == waited
+        ((node, _, took),) = record.timing.nodes
+        assert node == 4
+        assert (took == 1e-9) is (waited > 0), "not less than what makes a node long"
 
 
 def test_a_node_that_takes_no_time_is_not_told_of(host: WorkerHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,39 @@
+"""How much of a segment's time went to waiting for other threads of its process.
+
+Rules of this file: clocks only. While another thread holds the interpreter's lock, a node stands still, and by the wall
+clock looks heavier than it is; a plan that goes by that divides what is not worth dividing. A node that sleeps, reads a
+file or waits for a device stands still as well, and that is its own time. They are told apart by what the process's
+other threads computed meanwhile: nobody waits longer for them than that.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+SUSPECT_SECONDS: Final = 200e-6
+"""Nodes that took this long are asked about: reading both clocks takes some microseconds."""
+
+
+class Waits:
+    """The waits of one segment, which runs on the thread that makes this.
+
+    Attributes:
+        seconds: all that were found.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._wall = time.perf_counter()
+        self._own = time.thread_time()
+        self._whole = time.process_time()
+
+    def since(self) -> float:
+        """Return how long this thread has waited for others since the last time, or since the start."""
+        wall, own, whole = time.perf_counter(), time.thread_time(), time.process_time()
+        stood = (wall - self._wall) - (own - self._own)
+        others = (whole - self._whole) - (own - self._own)
+        self._wall, self._own, self._whole = wall, own, whole
+        waited = max(min(stood, others), 0.0)
+        self.seconds += waited
+        return waited
