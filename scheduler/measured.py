@@ -29,7 +29,11 @@ NEWEST: Final = 0.25
 """The weight of the newest of many measurements: those of ten runs ago count a twentieth."""
 
 RISING: Final = 0.1
-"""The same for a link that seems to have become slower: whatever else the machine does only adds."""
+"""The same for what seems to have become slower: whatever else the machine does only adds."""
+
+PAUSED: Final = 2.0
+"""One measurement of a kind of node counts at most as this many times what was known: a node of 50 µs during which the
+machine did something else for 5 ms has not become a hundred times as heavy."""
 
 LEAST: Final = 1e-6
 """The smallest factor: every node takes time."""
@@ -64,7 +68,9 @@ class Estimate:
             self.spread = 1.0 if self.count == 1 else abs(factor - self.factor) / max(factor, self.factor)
             self.factor, self.seconds = factor, seconds
             return
-        weight = max(NEWEST, 1.0 / (self.count - 1))
+        weight = max(NEWEST if factor < self.factor else RISING, 1.0 / (self.count - 1))
+        if factor > PAUSED * self.factor:
+            factor, seconds = PAUSED * self.factor, PAUSED * self.seconds
         off = min(abs(factor - self.factor) / self.factor, 1.0)
         self.spread += weight * (off - self.spread)
         self.factor += weight * (factor - self.factor)

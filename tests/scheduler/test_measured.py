@@ -100,12 +100,29 @@ def test_the_first_measurement_is_replaced_and_later_ones_are_weighted():
     assert (estimate.factor, estimate.seconds) == (10.0, 0.1)
     estimate.take(20.0, 0.2)
     assert estimate.factor == 15.0
-    for _ in range(40):
+    for _ in range(80):
         estimate.take(20.0, 0.2)
     assert estimate.factor == pytest.approx(20.0, rel=1e-3)
     assert estimate.spread < 0.01
     estimate.take(24.0, 0.2)
-    assert estimate.factor == pytest.approx(20.0 + 4 * NEWEST, rel=1e-3)
+    assert estimate.factor == pytest.approx(20.0 + 4 * RISING, rel=1e-3)
+    estimate.take(10.0, 0.2)
+    assert estimate.factor == pytest.approx(20.4 - 10.4 * NEWEST, rel=1e-3)
+
+
+def test_a_pause_of_the_machine_in_every_third_run_does_not_make_a_node_heavy():
+    estimate = Estimate()
+    for run in range(60):
+        estimate.take(100.0 if run % 3 == 2 else 1.0, 0.1)
+    assert estimate.factor < 1.5
+    assert estimate.spread < 0.5, "which counts as settled"
+
+
+def test_what_has_become_heavy_for_good_is_believed_step_by_step():
+    estimate = Estimate(1.0, 0.0, 1.0, 10)
+    for _ in range(100):
+        estimate.take(100.0, 0.1)
+    assert estimate.factor == pytest.approx(100.0, rel=0.05)
 
 
 def test_costs_have_settled_when_most_of_the_time_is_agreed_upon():
