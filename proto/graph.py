@@ -49,6 +49,9 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
     fingerprint of all others: a context whose forward was run again; params: (the Function's name,).
 ``emit`` (what the client's own code sent to the session's handlers; H20)
     inputs: a constant: the name and the object, pickled without the tensors in it; then those tensors; no outputs.
+``memory`` (what a plan adds for a worker with a limit; never recorded)
+    fn "spill": inputs: a value; outputs: what stands for it while it is on disk (an array without bytes).
+    fn "load": inputs: that; outputs: the value.
 
 The casting state of user code, the last of its params: () if it was recorded outside of all regions of `autocast`, else
 (1 if operands are cast, name of the dtype, 1 if casts of leaves are kept).
@@ -76,6 +79,7 @@ ROLE_FUNCTION = "function"
 ROLE_HOOK = "hook"
 ROLE_SUM = "sum"
 ROLE_EMIT = "emit"
+ROLE_MEMORY = "memory"
 VJP = "vjp"
 
 RECORDED, AGAIN, PURE = 1, 2, 4
@@ -99,7 +103,7 @@ KEEP_FOR_RUNS = 2
 """A kept value stays where it was made, and is fetched when read, however small: later runs read it, the client hardly
 ever (parameters and the state of optimisers in a compiled step)."""
 
-ROLES: Final = frozenset({ROLE_OP, ROLE_FUNCTION, ROLE_HOOK, ROLE_SUM, ROLE_EMIT})
+ROLES: Final = frozenset({ROLE_OP, ROLE_FUNCTION, ROLE_HOOK, ROLE_SUM, ROLE_EMIT, ROLE_MEMORY})
 KINDS: Final = frozenset({KIND_ARRAY, KIND_CONTEXT, KIND_CONST, KIND_OBJECT, KIND_UNKNOWN})
 
 MAX_NODES: Final = 1 << 24
@@ -113,7 +117,7 @@ class Spec(NamedTuple):
     """What is known of a value before it exists.
 
     `layout` is None where only the kernel knows it; else (axes from outermost to innermost, expanded axes): H1. Of a
-    context `shape` is (), or (bytes that it alone holds or -1, 1 if it must stay in its worker's process).
+    context `shape` is (), or (bytes that it alone holds or -1, STAYS or LIVE or 0).
     """
 
     kind: str
@@ -123,9 +127,13 @@ class Spec(NamedTuple):
     layout: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
+STAYS, LIVE = 1, 2
+"""Of a context: it stays on its worker; it stays in its worker's process as it is, and cannot be taken apart (H10)."""
+
+
 def stored(spec: Spec) -> bool:
     """Tell whether a value is a context that goes to the object store where it outlives its segment."""
-    return spec.kind == KIND_CONTEXT and spec.shape[1:] != (1,)
+    return spec.kind == KIND_CONTEXT and spec.shape[1:] in ((), (0,))
 
 
 class Node(NamedTuple):

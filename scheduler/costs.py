@@ -22,6 +22,7 @@ from raygrad.proto.graph import (
     KIND_CONTEXT,
     ROLE_FUNCTION,
     ROLE_HOOK,
+    ROLE_MEMORY,
     ROLE_OP,
     Node,
     Spec,
@@ -78,6 +79,9 @@ class Costs:
     function_bandwidth: float = 1e9
     """Bytes that a user Function reads and writes; unknown code, hence slower than a built-in op."""
     hook_seconds: float = 10e-6
+    spill_seconds: float = 100e-6
+    spill_bandwidth: float = 1e9
+    """Bytes that are written to the disk of a worker, or read from there."""
     context_bytes: int = 4096
     """A context beside the inputs and outputs saved in it, which are values of their own."""
     unknown_bytes: int = 8192
@@ -142,6 +146,8 @@ class Costs:
         moved = sum(map(self.value_bytes, inputs)) + sum(map(self.value_bytes, outputs))
         if node.role == ROLE_FUNCTION:
             return self.function_seconds + moved / self.function_bandwidth
+        if node.role == ROLE_MEMORY:
+            return self.spill_seconds + moved / self.spill_bandwidth
         if node.role == ROLE_HOOK:
             return self.hook_seconds + moved / self.op_bandwidth
         seconds = self.op_seconds + moved / self.op_bandwidth

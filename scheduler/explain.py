@@ -186,11 +186,11 @@ def _critical(priced: Priced, plan: Plan, costs: Costs, cluster: Cluster) -> tup
     """Return the longest way through the placed graph, and how long it takes."""
     worker, maker, size = plan.node_worker, priced.maker, priced.size
     hosts = [one.host for one in cluster.workers]
-    length: list[float] = []
-    before: list[int] = []
-    for index, node in enumerate(priced.graph.nodes):
+    length = [0.0] * len(priced.graph.nodes)
+    before = [-1] * len(length)
+    for index in [index for segment in plan.segments for index in segment.nodes]:
         ready, via = 0.0, -1
-        for value in node.inputs:
+        for value in priced.graph.nodes[index].inputs:
             source = maker[value] if value >= 0 else -1
             if source >= 0:
                 came = length[source]
@@ -198,8 +198,8 @@ def _critical(priced: Priced, plan: Plan, costs: Costs, cluster: Cluster) -> tup
                     came += costs.link_seconds(hosts[worker[source]], hosts[worker[index]], size[value])
                 if came > ready:
                     ready, via = came, source
-        length.append(ready + priced.seconds[index])
-        before.append(via)
+        length[index] = ready + priced.seconds[index]
+        before[index] = via
     path: list[int] = []
     at = max(range(len(length)), key=length.__getitem__, default=-1)
     while at >= 0:

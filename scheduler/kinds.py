@@ -27,6 +27,8 @@ class Kinds(NamedTuple):
 def kinds_of(graph: Graph, costs: Costs) -> Kinds:
     """Return the kinds of a graph's nodes. O(nodes + edges)."""
     spec = list(graph.externals)
+    for node in graph.nodes:
+        spec.extend(node.outputs)
     known: dict[tuple[object, ...], int] = {}
     nodes = array("I")
     names: list[str] = []
@@ -41,5 +43,4 @@ def kinds_of(graph: Graph, costs: Costs) -> Kinds:
             names.append(costs.kind_of(node, inputs, outputs))
             prior.append(costs.prior_seconds(node, inputs, outputs))
         nodes.append(number)
-        spec.extend(node.outputs)
     return Kinds(nodes, names, prior)

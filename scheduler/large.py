@@ -103,7 +103,10 @@ def _placed(
     blocks = _blocks(coarse, _best(arrays, coarse, demanded, residency, costs, len(cluster.workers), seed))
     if _limited(cluster):
         workers = blocks.worker[blocks.home].tolist()
-        blocks = blocks_of(arrange(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster), len(arrays))
+        made = arrange(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster)
+        if len(made.node_worker) > len(arrays):
+            raise PlanError("a graph that was made smaller is given no nodes that spill: plan it node by node")
+        blocks = blocks_of(made.blocks, len(arrays))
     crosser = Crosser(arrays, blocks, saved_stays=cluster.saved_stays)
     crossed = crosser.run(residency)
     if _limited(cluster):

@@ -16,13 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
-from raygrad.proto.graph import Graph, Node
+from raygrad.errors import PlanError
+from raygrad.proto.graph import Node
 
 from .costs import Costs
 from .plan import Cluster, Segment
 from .priced import Links, Priced, link
 from .refusals import refused
+from .relief import MOST_NODES as MOST_RELIEVED
+from .relief import Relieved, make_room
 from .room import Ledger, Room
 from .segment import Block, Cut, divide
 from .thrift import thrifty
@@ -39,6 +43,14 @@ CANDIDATES = 8
 """How many nodes that are ready are asked whether they fit, before a worker waits for something to be given back."""
 
 
+class Arranged(NamedTuple):
+    """Blocks, the graph whose nodes are in them, and on which worker each of those is."""
+
+    blocks: list[Block]
+    priced: Priced
+    node_worker: tuple[int, ...]
+
+
 def arrange(
     priced: Priced,
     blocks: Sequence[Block],
@@ -46,25 +58,29 @@ def arrange(
     residency: Sequence[int],
     costs: Costs,
     cluster: Cluster,
-) -> list[Block]:
-    """Return the nodes of all blocks in blocks again: on the same workers, in an order that keeps to their memory.
+) -> Arranged:
+    """Return the nodes of all blocks in blocks again: on the same workers, in an order that keeps to their memory; with
+    more nodes, if there is no other way (`relief`).
 
-    Raises PlanError, naming how much memory would do, if a worker's is too small for all orders known here.
+    Raises PlanError, naming how much memory would do, if a worker's is too small for all that is known here.
     """
+    as_it_is = Arranged(list(blocks), priced, tuple(node_worker))
     limits = [worker.memory for worker in cluster.workers]
     limited = any(limit is not None for limit in limits)
     count = len(node_worker)
     if not count or not (limited or _worth_trying(priced, node_worker)):
-        return list(blocks)
+        return as_it_is
     room = Room(priced, node_worker, residency, len(limits))
     given = _sequences(blocks, len(limits))
     peaks = room.peaks(given)
     if not limited and max(peaks) < WORTH_BYTES:
-        return list(blocks)
+        return as_it_is
     links = link(priced)
     fits = all(limit is None or peak <= limit for peak, limit in zip(peaks, limits, strict=False))
     known = [thrifty(priced, links), list(range(count)), [index for block in blocks for index in block.nodes]]
-    base = _base(priced.graph, room, known, node_worker, cluster)
+    over, base = _base(room, known, node_worker, cluster)
+    if over:
+        return _relieved(priced, room, base, node_worker, residency, costs, cluster)
     lowest = room.peaks(_by_worker(base, node_worker, len(limits)))
     maker = _Lister(priced, links, node_worker, residency, costs, room, base)
     tried: list[tuple[Cut, int]] = []
@@ -85,7 +101,36 @@ def arrange(
         tried.append((made, sum(room.peaks(_sequences(ordered, len(limits))))))
     fastest = min(made.seconds for made, _ in tried)
     chosen, _ = min(tried, key=lambda one: (one[0].seconds > AS_FAST * fastest, one[1], one[0].seconds))
-    return _fit(room, chosen.blocks, limits)
+    return as_it_is._replace(blocks=_fit(room, chosen.blocks, limits))
+
+
+def _relieved(
+    priced: Priced,
+    room: Room,
+    base: Sequence[int],
+    node_worker: Sequence[int],
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+) -> Arranged:
+    """Return the nodes, with more that spill and make again what does not fit.
+
+    Raises PlanError if that does not do either, or is not known to: of graphs that are large, or end openly.
+    """
+    limits = [worker.memory for worker in cluster.workers]
+    sequences = _by_worker(base, node_worker, len(limits))
+    if priced.graph.open_ended or len(node_worker) > MOST_RELIEVED:
+        raise _refused(priced, room, base, node_worker, cluster, room.peaks(sequences))
+    found = make_room(priced, sequences, node_worker, residency, limits, costs)
+    if not isinstance(found, Relieved):
+        enough = [0 if smallest is None else smallest for smallest in found]
+        raise _refused(priced, room, base, node_worker, cluster, enough)
+    links = link(found.priced)
+    made = divide(
+        found.priced, links, follow(links, found.sequences, found.node_worker), found.node_worker, residency, costs
+    )
+    within = Room(found.priced, found.node_worker, residency, len(limits))
+    return Arranged(_fit(within, made.blocks, limits), found.priced, found.node_worker)
 
 
 def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
@@ -253,39 +298,45 @@ def _worth_trying(priced: Priced, node_worker: Sequence[int]) -> bool:
 
 
 def _base(
-    graph: Graph, room: Room, known: Sequence[list[int]], node_worker: Sequence[int], cluster: Cluster
-) -> list[int]:
-    """Return the one of some orders of all nodes that needs least; it keeps every limit.
-
-    Raises PlanError if none does.
-    """
+    room: Room, known: Sequence[list[int]], node_worker: Sequence[int], cluster: Cluster
+) -> tuple[int, list[int]]:
+    """Return the one of some orders of all nodes that needs least, and by how many bytes it passes limits."""
     limits = [worker.memory for worker in cluster.workers]
-    best: tuple[int, int, list[int], list[int]] | None = None
+    best: tuple[int, int, list[int]] | None = None
     for order in known:
         peaks = room.peaks(_by_worker(order, node_worker, len(limits)))
         over = sum(
             peak - limit for peak, limit in zip(peaks, limits, strict=False) if limit is not None and peak > limit
         )
         if best is None or (over, sum(peaks)) < best[:2]:
-            best = (over, sum(peaks), order, peaks)
+            best = (over, sum(peaks), order)
     assert best is not None
-    over, _, order, peaks = best
-    if over:
-        parts: list[str | tuple[int, Node]] = []
-        for worker, (spec, peak) in enumerate(zip(cluster.workers, peaks, strict=False)):
-            if spec.memory is not None and peak > spec.memory:
-                parts.append(f"{'; ' if parts else ''}{spec.name} has memory={spec.memory} and needs memory={peak}")
-                mine = [index for index in order if node_worker[index] == worker]
-                most = room.fullest(mine)
-                if most >= 0:
-                    parts += [", most of all for ", (most, graph.nodes[most])]
-        raise refused(
-            "what is to run there does not fit: ",
-            *parts,
-            " in the thriftiest order found (bytes alive at once). Give it that much, or place some of its nodes on "
-            "other workers",
-        )
-    return order
+    return best[0], best[2]
+
+
+def _refused(
+    priced: Priced,
+    room: Room,
+    order: Sequence[int],
+    node_worker: Sequence[int],
+    cluster: Cluster,
+    enough: Sequence[int],
+) -> PlanError:
+    """Return the error that says how much memory would do, per worker whose limit is below that."""
+    parts: list[str | tuple[int, Node]] = []
+    for worker, (spec, peak) in enumerate(zip(cluster.workers, enough, strict=False)):
+        if spec.memory is not None and peak > spec.memory:
+            parts.append(f"{'; ' if parts else ''}{spec.name} has memory={spec.memory} and needs memory={peak}")
+            mine = [index for index in order if node_worker[index] == worker]
+            most = room.fullest(mine)
+            if most >= 0:
+                parts += [", most of all for ", (most, priced.graph.nodes[most])]
+    return refused(
+        "what is to run there does not fit: ",
+        *parts,
+        " in the thriftiest way found (bytes alive at once). Give it that much, or place some of its nodes on "
+        "other workers",
+    )
 
 
 def _sequences(blocks: Sequence[Block], workers: int) -> list[list[int]]:

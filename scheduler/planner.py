@@ -42,6 +42,9 @@ class Planned(NamedTuple):
     plan: Plan
     programs: Sequence[Program]
     """Those of large plans are made when they are asked for: the first segments run before the last is lowered."""
+    graph: Graph
+    """Whose nodes the plan runs: those of the graph that was asked for, and what was added for workers with too little
+    memory (`relief`)."""
 
 
 @dataclass(slots=True)
@@ -125,7 +128,8 @@ class Planner:
             self.hits += 1
             self._plans.move_to_end(full_key)
             kept.uses += 1
-            if self._measured is not None and look_again(kept.uses):
+            relieved = kept.planned.graph is not graph and len(kept.planned.graph.nodes) > len(graph.nodes)
+            if self._measured is not None and not relieved and look_again(kept.uses):
                 now = predicted_anew(graph, kept.planned.plan, residency, self._measured, self._cluster)
                 kept.planned = kept.planned._replace(plan=now)
                 self._due = _Due(kept, graph, residency, key)
@@ -135,7 +139,7 @@ class Planner:
         if _is_large(graph) and not self._cluster.has_limits:
             _check_residency(graph, residency, self._cluster)
             plan = self._large.plan(graph, residency, costs, self._cluster, self._seed, key)
-            planned = Planned(plan, Programs(graph, plan))
+            planned = Planned(plan, Programs(graph, plan), graph)
         else:
             planned = make_plan(graph, residency, costs, self._cluster, self._seed, key)
         self._plans[full_key] = _Kept(planned, costs)
@@ -177,7 +181,7 @@ class Planner:
         """Plan a graph, whatever is known of it; of a large one return too what it takes to make it again."""
         if _is_large(graph) and not self._cluster.has_limits:
             large = make_large(graph, residency, costs, self._cluster, self._seed, key)
-            return Planned(large.plan, Programs(graph, large.plan)), large
+            return Planned(large.plan, Programs(graph, large.plan), graph), large
         return make_plan(graph, residency, costs, self._cluster, self._seed, key), None
 
 
@@ -196,23 +200,23 @@ def make_plan(
     _check_residency(graph, residency, cluster)
     if _is_large(graph) and not cluster.has_limits:
         plan = make_large(graph, residency, costs, cluster, seed, key).plan
-        return Planned(plan, Programs(graph, plan))
+        return Planned(plan, Programs(graph, plan), graph)
     priced = price(graph, costs)
     placement = place(priced, residency, costs, cluster, seed)
-    blocks = arrange(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
+    blocks, priced, node_worker = arrange(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
     crossing = cross(priced, blocks, residency, saved_stays=cluster.saved_stays)
     segments = hold(crossing.segments, cluster)
     plan = Plan(
         hash=blake2b(repr((key, residency, cluster, costs, seed)).encode(), digest_size=16).digest(),
         workers=tuple(worker.name for worker in cluster.workers),
         segments=segments,
-        node_worker=placement.node_worker,
+        node_worker=node_worker,
         kept=crossing.kept,
         open_ended=graph.open_ended,
         crossing_bytes=crossing.crossing_bytes,
         predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
     )
-    return Planned(plan, lower(graph, plan))
+    return Planned(plan, lower(priced.graph, plan), priced.graph)
 
 
 def _check_residency(graph: Graph, residency: tuple[int, ...], cluster: Cluster) -> None:

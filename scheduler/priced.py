@@ -46,6 +46,8 @@ def price(graph: Graph, costs: Costs) -> Priced:
     """Return the graph with a price on every node and value. O(nodes + edges); equal nodes are priced once."""
     maker = [-1] * len(graph.externals)
     spec = list(graph.externals)
+    for node in graph.nodes:  # at once: a node may read what has a higher number (`relief`)
+        spec.extend(node.outputs)
     seconds: list[float] = []
     known: dict[tuple[object, ...], float] = {}
     for index, node in enumerate(graph.nodes):
@@ -56,7 +58,6 @@ def price(graph: Graph, costs: Costs) -> Priced:
             inputs: list[Spec] = [graph.specs[one] for one in read]
             cost = known[key] = costs.node_seconds(node, inputs, [graph.specs[one] for one in node.outputs])
         seconds.append(cost)
-        spec.extend(node.outputs)
         maker.extend([index] * len(node.outputs))
     sizes = [costs.value_bytes(one) for one in graph.specs]
     transfers = [costs.transfer_seconds(size) for size in sizes]

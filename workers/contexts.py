@@ -29,6 +29,8 @@ from raygrad.proto.values import Blob
 
 from .shipping import pickle_value, unpickle_value
 
+LARGE: Final = 1 << 16
+"""Bytes of an argument or output that a context does not hold beside its references."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -69,6 +71,34 @@ class Context:
             if name not in OWN and name not in references:
                 total += _bytes_in(value)
         return total
+
+    def let_go_of_large(self) -> None:
+        """Hold large arguments and outputs, which are values of their own, by reference only: else they would live as
+        long as this does, though whoever reads them has them from elsewhere."""
+        live = self._live
+        if live is None or not live.readable:
+            return
+        references = live._references
+        large = False
+        for tensor in live._kept or ():
+            large = large or tensor._data.nbytes >= LARGE
+        if live._kept is None:
+            for slot in live._saved or ():
+                if slot is not None and (slot[0] is INPUT or slot[0] is OUTPUT):
+                    value = slot[2]
+                    large = large or (value._data if slot[0] is INPUT else value).nbytes >= LARGE
+        if not large:
+            return
+        live.keep_slots(
+            [
+                slot
+                if slot is None or (slot.kind is not INPUT and slot.kind is not OUTPUT)
+                else Saved(slot.kind, slot.position, None, UNSHARED, 0)
+                for slot in live._saved or ()
+            ]
+        )
+        for name in references or ():
+            live.__dict__.pop(name, None)
 
     def live(self, cls: type[Function]) -> FunctionNode:
         """Return the node, rebuilt for `cls` if it came packed, or if its forward was that of a class which read

@@ -53,6 +53,12 @@ class Host(Protocol):
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""
 
+    def spilled(self, value: Any) -> Any:
+        """Return what stands for a value on disk."""
+
+    def loaded(self, spilled: Any) -> Any:
+        """Return the value that it stands for."""
+
 
 def given(array: Any, requires_grad: bool = False) -> Any:
     """Return what user code gets for an array: a tensor over a dense, read-only view of it (H1, DR-03)."""
@@ -141,7 +147,9 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
                     )
                 agreed = facts
         if context_slot >= 0:
-            slots[context_slot] = Context(context) if recorded else None
+            made = slots[context_slot] = Context(context) if recorded else None
+            if made is not None:
+                made.let_go_of_large()
         if open_ended:
             slots.extend([o._data if isinstance(o, Tensor) else o for o in outputs])
             return

@@ -37,6 +37,7 @@ from .emit import emitting_to
 from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
 from .shipping import Shipment, open_shipment, pack_exception, pickle_value, unpickle_value
+from .spilling import SpillFile
 from .waits import SUSPECT_SECONDS, Waits
 from .warned import WarningCollector
 
@@ -87,6 +88,7 @@ class WorkerHost:
         self._opened: dict[str, tuple[bytes, Any]] = {}
         """Code that this run has used, with the registrations under which it runs."""
         self._pins: dict[tuple[int, int], Any] = {}
+        self.spills = SpillFile()
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
 
@@ -136,6 +138,19 @@ class WorkerHost:
             KeyError: it is not here.
         """
         return self._pins[run, value]
+
+    def spilled(self, value: Any) -> Any:
+        """Return what stands for a value while it is on disk.
+
+        Raises:
+            ExecutionError: it cannot be written there.
+            NotShippable: a context that cannot be pickled.
+        """
+        return None if value is None else self.spills.write(pack_values([portable(value)]))
+
+    def loaded(self, spilled: Any) -> Any:
+        """Return the value that was spilled, with the same bits."""
+        return None if spilled is None else restored(unpack_values(spilled.read())[0])
 
     @property
     def pinned(self) -> int:

@@ -20,7 +20,17 @@ from raygrad.autograd.layout import is_array
 from raygrad.autograd.modes import state
 from raygrad.autograd.registry import get_op
 from raygrad.errors import AutogradError, GraphError, ImpureFunctionError
-from raygrad.proto.graph import ROLE_EMIT, ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, UNDEFINED, Node, Spec
+from raygrad.proto.graph import (
+    ROLE_EMIT,
+    ROLE_FUNCTION,
+    ROLE_HOOK,
+    ROLE_MEMORY,
+    ROLE_OP,
+    ROLE_SUM,
+    UNDEFINED,
+    Node,
+    Spec,
+)
 from raygrad.proto.program import Program, Step
 
 from .derivatives import compile_function_vjp
@@ -49,6 +59,8 @@ def _compile(step: Step, program: Program, host: Host) -> Execute:
         return _SUMS[node.fn](step)
     if node.role == ROLE_EMIT:
         return _compile_emit(step)
+    if node.role == ROLE_MEMORY:
+        return _compile_memory(step, host)
     raise GraphError(f"a node of unknown role '{node.role}'")
 
 
@@ -270,6 +282,19 @@ _SUMS = {
     "digest": _compile_digest,
     "agree": _compile_agree,
 }
+
+
+def _compile_memory(step: Step, host: Host) -> Execute:
+    (source,) = step.node.inputs
+    (target,) = step.outputs
+
+    def spill(slots: Slots) -> None:
+        slots[target] = host.spilled(slots[source])
+
+    def load(slots: Slots) -> None:
+        slots[target] = host.loaded(slots[source])
+
+    return spill if step.node.fn == "spill" else load
 
 
 def _meta(spec: Spec) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -389,5 +389,5 @@ def test_a_submission_keeps_to_the_memory_of_a_worker_or_is_refused_with_what_wo
 
 @pytest.mark.parametrize("memory", [0, -1, [100], [100, 0]])
 def test_a_memory_that_is_none_is_refused(memory: Any) -> None:
-    with pytest.raises(ValueError, match="positive number of bytes, or 2 of them"):
+    with pytest.raises(ValueError, match="memory must be"):
         rg.Session(workers=2, memory=memory)

@@ -122,7 +122,7 @@ def written_down(graph, cluster, costs):
     links = link(priced)
     blocks = divide(priced, links, follow(links, sequences, node_worker), node_worker, residency, costs).blocks
     plan = replace(planned(graph, cluster, costs).plan, segments=cross(priced, blocks, residency).segments)
-    return Planned(plan, lower(graph, plan))
+    return Planned(plan, lower(graph, plan), graph)
 
 
 @pytest.mark.parametrize("costs", [FREE, COSTS, replace(COSTS, hop_seconds=5e-3)])
@@ -211,7 +211,7 @@ def test_little_memory_is_not_worth_another_order(builder):
     graph = pipeline(builder)
     priced = price(graph, COSTS)
     placed = place(priced, (-1,) * BATCHES, COSTS, Cluster.of(STAGES))
-    blocks = arrange(priced, placed.blocks, placed.node_worker, (-1,) * BATCHES, COSTS, Cluster.of(STAGES))
+    blocks = arrange(priced, placed.blocks, placed.node_worker, (-1,) * BATCHES, COSTS, Cluster.of(STAGES)).blocks
     assert blocks == placed.blocks
 
 
@@ -237,7 +237,8 @@ def test_any_graph_within_any_limits_is_ordered_or_refused_with_limits_that_do(g
         limits = [needs.get(worker, limit) for worker, limit in enumerate(limits)]
         made = make_plan(graph, residency, costs, cluster_of(*limits), 0, b"")
     plan = made.plan
-    room = Room(price(graph, costs), plan.node_worker, residency, 3)
+    longer = price(made.graph, costs)
+    room = Room(longer, plan.node_worker, residency, 3)
     for worker, limit in enumerate(limits):
         mine = [segment.nodes for segment in plan.segments if segment.worker == worker]
         if limit is not None and mine:
@@ -246,8 +247,8 @@ def test_any_graph_within_any_limits_is_ordered_or_refused_with_limits_that_do(g
                 list(nodes) for nodes in mine
             ]
     ran = [index for segment in plan.segments for index in segment.nodes]
-    assert sorted(ran) == list(range(len(graph.nodes)))
-    before = link(price(graph, costs)).before
+    assert sorted(ran) == list(range(len(made.graph.nodes)))
+    before = link(longer).before
     assert all(ran.index(source) < ran.index(index) for index in ran for source in before[index])
     if graph.open_ended:
         assert ran[-1] == len(graph.nodes) - 1

@@ -76,7 +76,7 @@ def test_a_residency_that_is_not_that_of_the_graph_is_refused(builder):
 def test_any_graph_is_planned_and_the_plan_is_consistent(graphs, data):
     graph = data.draw(graphs(pins=3))
     residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
-    plan, programs = make_plan(graph, tuple(residency), Costs(), Cluster.of(3), 0, b"")
+    plan, programs, _ = make_plan(graph, tuple(residency), Costs(), Cluster.of(3), 0, b"")
     assert len(programs) == len(plan.segments)
     assert sorted(index for segment in plan.segments for index in segment.nodes) == list(range(len(graph.nodes)))
     for index, node in enumerate(graph.nodes):
@@ -98,7 +98,7 @@ def test_twenty_thousand_nodes_are_planned_in_reasonable_time(builder):
         for branch in range(4):
             ends[branch] = build.op("sin", ends[branch], pin=branch % 2)
     graph = build.graph()
-    plan, _ = make_plan(graph, (-1,) * 4, Costs(), Cluster.of(4), 0, b"")
+    plan, _, _ = make_plan(graph, (-1,) * 4, Costs(), Cluster.of(4), 0, b"")
     assert len(plan.node_worker) == 20_000
 
 

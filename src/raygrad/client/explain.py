@@ -63,8 +63,8 @@ def explain(
             call_nodes(error, graph, sites, name_of)
             raise
         return Explanation(
-            plan=explain_plan(graph, residency, planner.costs, planner.cluster, planned.plan),
-            graph=shown(graph, name_of, sites),
+            plan=explain_plan(planned.graph, residency, planner.costs, planner.cluster, planned.plan),
+            graph=shown(planned.graph, name_of, sites),
             infer=tuple(Waited(name, *waited) for name, waited in session.resolved.items()),
             hooks=tuple(session.hooked.items()),
             elsewhere=elsewhere,

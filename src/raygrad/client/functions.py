@@ -19,13 +19,13 @@ from raygrad.autograd.modes import state
 from raygrad.autograd.node import NO_EDGE, next_sequence
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.proto.graph import KIND_CONTEXT, PURE, RECORDED, ROLE_FUNCTION, Spec
+from raygrad.proto.graph import KIND_CONTEXT, LIVE, PURE, RECORDED, ROLE_FUNCTION, STAYS, Spec
 from raygrad.workers.shipping import Shipped
 
 from .applied import RecordedFunction
 from .learned import Known, Learning, inferred, shown
 from .outputs import fresh_outputs, wrap_outputs
-from .records import CONTEXT, STAYING, NodeRecord, SpecEntry, snapshot
+from .records import CONTEXT, NodeRecord, SpecEntry, snapshot
 from .saving import RECOMPUTE, STORE, WORKER, OfRegion, Repetition, is_pure, policy_of, unheard
 from .sites import user_site
 from .vjps import VjpShape
@@ -73,8 +73,9 @@ class Application:
         self.key = key
         self.name = cls.__name__
         self.meta = (*meta, known.expected, names, casting)
-        self.pinned = not known.pickles or bool(getattr(cls, "pinned", False)) or policy == WORKER
-        self.outputs = (_context_of(known, stays=self.pinned), *known.outputs)
+        living = not known.pickles or bool(getattr(cls, "pinned", False))
+        self.pinned = living or policy == WORKER
+        self.outputs = (_context_of(known, LIVE if living else STAYS if self.pinned else 0), *known.outputs)
         self.pure = bool(meta[2] & PURE)
         self.repeats = policy == RECOMPUTE and known.holds > 0
         """Forward runs again before backward: its context holds more than references, and is not kept."""
@@ -96,13 +97,12 @@ class Application:
         return self.plan is cls._plan and self.known is known
 
 
-def _context_of(known: Known, *, stays: bool) -> SpecEntry:
+def _context_of(known: Known, stays: int) -> SpecEntry:
     """Return what is known of the contexts of a Function."""
-    if known.expected is None:
-        return STAYING if stays else CONTEXT
-    entry = _contexts.get((known.holds, stays))
+    size = -1 if known.expected is None else known.holds
+    entry = _contexts.get((size, stays))
     if entry is None:
-        entry = _contexts[known.holds, stays] = SpecEntry(Spec(KIND_CONTEXT, (known.holds, int(stays))))
+        entry = _contexts[size, stays] = SpecEntry(Spec(KIND_CONTEXT, (size, stays)))
         if len(_contexts) > CONTEXTS_KEPT:
             del _contexts[next(iter(_contexts))]
     return entry
@@ -111,7 +111,7 @@ def _context_of(known: Known, *, stays: bool) -> SpecEntry:
 CONTEXTS_KEPT: Final = 1024
 """Sizes of contexts that are remembered: a bound on memory for Functions that save other bytes each time."""
 
-_contexts: dict[tuple[int, bool], SpecEntry] = {}
+_contexts: dict[tuple[int, int], SpecEntry] = {}
 
 
 def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.recording import Pending, Record, Repeatable
 from raygrad.errors import NotShippable
-from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, ROLE_OP, Spec
+from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, LIVE, ROLE_OP, Spec
 
 from .demands import Pin
 from .sites import Site
@@ -48,8 +48,8 @@ class SpecEntry:
 
 CONST = SpecEntry(Spec(KIND_CONST))
 CONTEXT = SpecEntry(Spec(KIND_CONTEXT))
-STAYING = SpecEntry(Spec(KIND_CONTEXT, (-1, 1)))
-"""A context that does not leave its worker."""
+LIVING = SpecEntry(Spec(KIND_CONTEXT, (-1, LIVE)))
+"""A context that does not leave its worker's process."""
 
 
 class Constant:

@@ -11,7 +11,7 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -34,6 +34,7 @@ from raygrad.workers.host import POISON
 from raygrad.workers.shipping import Shipped, unpickle_value
 
 from .backends import open_executor
+from .budget import Memory, limits_of
 from .collector import Rarely
 from .compiled import CompiledFunction
 from .costs import SessionCosts
@@ -62,8 +63,9 @@ class Session:
     Args:
         address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT".
         workers: how many; None means one per CPU that the address offers.
-        memory: bytes that the values of one submission may take at once on each worker, or one figure per worker: a
-            hard limit. Its nodes are run in an order that keeps to it, and in no other; None sets no limit.
+        memory: what the values of one submission may take at once on each worker, a hard limit: bytes, a text like
+            "2GiB per worker", one of these or None per worker, or a dict from workers to them. What does not fit is
+            run in another order, spilled to disk or made again, or refused. None sets no limit.
         saved: where what forward saves for backward is kept, if it outlives the segment that makes it: in the object
             "store", on its "worker", or nowhere ("recompute": forwards of user Functions run again before their
             backwards). A Function may say otherwise of its own context, by its `saved_policy`.
@@ -77,7 +79,7 @@ class Session:
             like those, `runtime_env`, `placement_group`, `object_store_memory`.
 
     Raises:
-        ValueError: an address, option or policy that does not exist, or a memory that is not a number of bytes.
+        ValueError: an address, option or policy that does not exist, or a memory that is no amount.
         CostsError: the file of costs is none.
         BackendUnavailable: Ray is asked for and not installed.
     """
@@ -87,7 +89,7 @@ class Session:
         address: str = "local",
         *,
         workers: int | None = None,
-        memory: int | Sequence[int | None] | None = None,
+        memory: Memory = None,
         saved: str = "store",
         strict: bool = False,
         sync: bool = False,
@@ -122,7 +124,8 @@ class Session:
         executor = open_executor(address, workers=workers, strict=strict, blas_threads=blas_threads, options=options)
         self._measured.links_were(**executor.links())
         try:
-            cluster = replace(executor.cluster.limited(memory), saved_stays=saved == WORKER)
+            limits = limits_of(memory, [worker.name for worker in executor.cluster.workers])
+            cluster = replace(executor.cluster.limited(limits), saved_stays=saved == WORKER)
             planner = Planner(cluster, seed=seed, measured=self._measured)
         except BaseException:
             executor.close()
@@ -351,7 +354,7 @@ class Session:
             raise
         if self.last_run is not None:
             self.last_run.alone &= self.last_run.finished
-        self.last_run = self._runs[number] = Run(self, number, planned.plan, submission.graph, sites, started)
+        self.last_run = self._runs[number] = Run(self, number, planned.plan, planned.graph, sites, started)
         self.last_run.alone = alone
 
     def settle(self) -> int:

@@ -25,7 +25,7 @@ from raygrad.proto.graph import KEPT, ROLE_FUNCTION, SPARED, VJP
 from raygrad.workers.contexts import Context
 
 from .learned import Learning
-from .records import CONTEXT, STAYING, Constant, NodeRecord
+from .records import CONTEXT, LIVING, Constant, NodeRecord
 from .sites import user_site
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class VjpShape:
         """What had been learned when it was made; see `SessionRecorder.lessons`."""
         self.wanted = wanted
         self.transforms = (VJP,) * depth
-        self.outputs = (STAYING if base._pinned else CONTEXT, *[recorder.plain(meta) for meta in metas])  # type: ignore[arg-type]
+        self.outputs = (LIVING if base._pinned else CONTEXT, *[recorder.plain(meta) for meta in metas])  # type: ignore[arg-type]
         present = tuple([None if i is None else (i.shape, i.dtype.char) for i in items])
         casting = moment()
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)

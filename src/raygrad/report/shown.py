@@ -38,13 +38,14 @@ def shown(graph: Graph, name_of: Callable[[str], str], places: Sequence[Hashable
     maker = [-1] * len(graph.externals)
     edges: list[tuple[int, int]] = []
     for index, node in enumerate(graph.nodes):
+        maker.extend([index] * len(node.outputs))
+    for index, node in enumerate(graph.nodes):
         sources = {maker[value] for value in node.inputs if value >= 0} - {-1}
         edges.extend((source, index) for source in sorted(sources))
-        maker.extend([index] * len(node.outputs))
     return GraphShown(
         names=tuple(_name(node, name_of) for node in graph.nodes),
         kinds=tuple(_kind(node) for node in graph.nodes),
-        places=_texts(places) or ("",) * len(graph.nodes),
+        places=_texts([*places, *[None] * (len(graph.nodes) - len(places))]),
         edges=tuple(edges),
     )
 

@@ -1,0 +1,135 @@
+"""Memory as an input: how it is said, and that a session keeps to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.client.budget import limits_of
+from raygrad.errors import PlanError
+
+NAMES = ["worker 0", "worker 1"]
+SIZE = 50_000
+ARRAY = 8 * SIZE
+
+
+@pytest.mark.parametrize(
+    ("said", "limits"),
+    [
+        (None, [None, None]),
+        (1000, [1000, 1000]),
+        ("2GiB per worker", [2 * 2**30] * 2),
+        ("2 GiB", [2 * 2**30] * 2),
+        ("1.5kB per worker", [1500, 1500]),
+        ("300MB", [300 * 10**6] * 2),
+        ("17", [17, 17]),
+        ([1000, None], [1000, None]),
+        (("1KiB", "2KiB"), [1024, 2048]),
+        ({1: "1MB"}, [None, 10**6]),
+        ({"worker 0": 5, 1: None}, [5, None]),
+    ],
+)
+def test_an_amount_is_read(said: Any, limits: list[int | None]) -> None:
+    assert limits_of(said, NAMES) == limits
+
+
+@pytest.mark.parametrize(
+    "said", [0, -1, True, 1.5, "much", "2 GiBs", "1 gib", "-3MB", "0B", [1.5, None], {0: "x"}, {1, 2}]
+)
+def test_what_is_no_amount_is_refused(said: Any) -> None:
+    with pytest.raises(ValueError, match="memory must be a positive number of bytes, a text like '2GiB per worker'"):
+        limits_of(said, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [([1, 2, 3], "one amount, or 2 of them"), ({2: 1}, "names the worker 2; there are 0 to 1"), ({"w": 1}, "'w'")],
+)
+def test_a_worker_that_is_not_there_is_refused(said: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        limits_of(said, NAMES)
+
+
+def grow(*, pure: bool | None) -> Any:
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        ctx.inner = np.sin(x.numpy()) * w.numpy()
+        ctx.save_for_backward(x, w)
+        return rg.from_numpy(np.exp(ctx.inner))
+
+    def backward(ctx: Any, grad: Any) -> Any:
+        x, w = ctx.saved_tensors
+        outer = np.exp(ctx.inner)
+        grad_x = grad * rg.from_numpy(outer * np.cos(x.numpy()) * w.numpy())
+        return grad_x, grad * rg.from_numpy(outer * np.sin(x.numpy()))
+
+    body = {"forward": staticmethod(forward), "backward": staticmethod(backward), "pure": pure}
+    return type("Grow", (rg.autograd.Function,), body)
+
+
+def trained(function: Any, **options: Any) -> tuple[bytes, list[str]]:
+    """Return the gradient's bits of the second of two steps, and the nodes that ran."""
+    generator = np.random.default_rng(0)
+    with rg.Session(workers=1, **options) as session:
+        w = rg.tensor(generator.standard_normal(SIZE) * 0.1, requires_grad=True)
+        for _ in range(2):
+            w.grad = None
+            y: Any = rg.tensor(generator.standard_normal(SIZE), requires_grad=True)
+            for number in range(16):
+                y = function.apply(y, w) if number % 2 else (y * w).sin() + y
+            y.sum().backward()
+        gradient: Any = w.grad
+        bits = gradient.numpy().tobytes()
+        assert session.last_run is not None
+        names = list(session.last_run.report().graph.names)
+    return bits, names
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+@pytest.mark.parametrize("saved", ["store", "worker", "recompute"])
+@pytest.mark.parametrize("pure", [None, True], ids=["unsaid", "pure"])
+def test_a_step_that_saves_four_times_its_budget_has_the_same_gradients(strict: bool, saved: str, pure: Any) -> None:
+    function = grow(pure=pure)
+    expected, names = trained(function)
+    bits, more = trained(function, memory=f"{12 * ARRAY}B per worker", strict=strict, saved=saved)
+    assert bits == expected
+    assert "spill" not in names
+    assert len(more) > len(names)
+
+
+def test_what_cannot_fit_names_a_budget_that_does() -> None:
+    function = grow(pure=None)
+    with rg.Session(workers=1) as session:
+        trained(function)
+        del session
+    with pytest.raises(PlanError, match=r"needs memory=(\d+)") as caught:
+        trained(function, memory=5 * ARRAY)
+    enough = int(str(caught.value).split("needs memory=")[1].split(",")[0])
+    assert trained(function, memory=enough)[0] == trained(function)[0]
+
+
+def test_a_context_that_does_not_pickle_is_not_spilled() -> None:
+    class Locked(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.make = lambda: np.cos(x.numpy())
+            ctx.held = iter([x.numpy() * 2.0])
+            return rg.from_numpy(np.sin(x.numpy()))
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * rg.from_numpy(ctx.make())
+
+    def run(**options: Any) -> bytes:
+        with rg.Session(workers=1, **options):
+            x = rg.tensor(np.linspace(0.0, 1.0, SIZE), requires_grad=True)
+            y: Any = x
+            for _ in range(8):
+                y = Locked.apply((y * 0.5).exp())
+            y.sum().backward()
+            gradient: Any = x.grad
+            return gradient.numpy().tobytes()
+
+    assert run(memory=12 * ARRAY) == run()

@@ -1,0 +1,190 @@
+"""What is spilled and made again where memory is too small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raygrad.errors import PlanError
+from raygrad.proto.graph import AGAIN, LIVE, PURE, RECORDED, Graph, Node
+from raygrad.scheduler.costs import Costs
+from raygrad.scheduler.plan import Cluster
+from raygrad.scheduler.planner import Planned, make_plan
+from raygrad.scheduler.priced import price
+from raygrad.scheduler.relief import Relieved, make_room
+from raygrad.scheduler.room import Room
+
+ITEMS = 1000
+ARRAY = 8 * ITEMS
+COSTS = Costs(context_bytes=ARRAY)
+
+
+def chain(builder: Any, length: int, fn: str = "f", told: int = RECORDED) -> Any:
+    """A chain of Functions and back: each saves an array of its own beside its argument."""
+    build = builder(size=ITEMS)
+    value, tape = 0, []
+    for _ in range(length):
+        params = (1, (1,), told, ())
+        context, out = build.add(Node("function", "@" + fn, (), (value,), (0, 1), params))
+        tape.append((context, value))
+        value = out
+    gradient = value
+    for context, argument in reversed(tape):
+        gradient = build.function_vjp(fn, context, gradient, argument)
+    build.keep_on_worker(gradient)
+    return build.graph()
+
+
+def planned(graph: Graph, limit: int | None, costs: Costs = COSTS, workers: int = 1) -> Planned:
+    cluster = Cluster.of(workers).limited(limit)
+    return make_plan(graph, (-1,) * len(graph.externals), costs, cluster, 0, b"")
+
+
+def counts(made: Planned) -> dict[str, int]:
+    names = [node.fn for node in made.graph.nodes]
+    forwards = [node for node in made.graph.nodes if node.role == "function" and not node.transforms]
+    again = sum(bool(told(node) & AGAIN) for node in forwards)
+    return {"spill": names.count("spill"), "load": names.count("load"), "again": again}
+
+
+def told(node: Node) -> Any:
+    return node.params[2]
+
+
+def peak(made: Planned, costs: Costs = COSTS) -> int:
+    order = [index for segment in made.plan.segments for index in segment.nodes]
+    return Room(price(made.graph, costs), made.plan.node_worker, (-1,) * len(made.graph.externals), 1).peak(0, order)
+
+
+def terms(graph: Graph, orders: Sequence[Sequence[int]]) -> dict[int, Any]:
+    """Return what each value of a graph is, as a term over its externals; spilling and loading change nothing."""
+    first, following = [], len(graph.externals)
+    for node in graph.nodes:
+        first.append(following)
+        following += len(node.outputs)
+    known: dict[int, Any] = {value: ("external", value) for value in range(len(graph.externals))}
+    known[-1] = None
+    waiting = [list(order) for order in orders]
+    while any(waiting):
+        before = sum(map(len, waiting))
+        for order in waiting:
+            while order and all(value in known for value in graph.nodes[order[0]].inputs):
+                index = order.pop(0)
+                node = graph.nodes[index]
+                read = tuple([known[value] for value in node.inputs])
+                for number in range(len(node.outputs)):
+                    what = hash((node.role, node.fn, node.transforms, repr(_plain(node)), read, number))
+                    known[first[index] + number] = read[0] if node.role == "memory" else what
+        assert sum(map(len, waiting)) < before, "a node reads what is not made before it"
+    return known
+
+
+def _plain(node: Node) -> tuple[object, ...]:
+    if node.role != "function" or node.transforms:
+        return node.params
+    return (*node.params[:2], told(node) & ~AGAIN, *node.params[3:])
+
+
+def test_nothing_is_added_where_all_fits(builder: Any) -> None:
+    graph = chain(builder, 8)
+    assert planned(graph, 100 * ARRAY).graph.nodes == graph.nodes
+
+
+@pytest.mark.parametrize("length", [8, 64])
+def test_a_chain_runs_within_five_arrays_however_long_it_is(builder: Any, length: int) -> None:
+    graph = chain(builder, length)
+    assert peak(planned(graph, None)) > 2 * length * ARRAY
+    made = planned(graph, 5 * ARRAY)
+    assert peak(made) <= 5 * ARRAY
+    assert counts(made)["again"] == 0  # nobody said that they are pure
+    assert counts(made)["spill"] <= counts(made)["load"]
+
+
+def test_pure_functions_run_again_where_that_takes_less_time_than_the_disk(builder: Any) -> None:
+    limit = 12 * ARRAY
+    graph = chain(builder, 16, told=RECORDED | PURE)
+    slow_disk = replace(COSTS, spill_bandwidth=1e5, function_seconds=1e-4)
+    fast_disk = replace(COSTS, spill_bandwidth=1e12, spill_seconds=0.0, function_seconds=1.0)
+    made, other = planned(graph, limit, slow_disk), planned(graph, limit, fast_disk)
+    assert counts(made)["again"] > 0 == counts(made)["spill"]
+    assert counts(other)["spill"] > 0 == counts(other)["again"]
+    for one, costs in ((made, slow_disk), (other, fast_disk)):
+        assert peak(one, costs) <= limit
+
+
+def test_what_is_loaded_twice_is_written_once(builder: Any) -> None:
+    build = builder(size=ITEMS)
+    saved = build.op("sin", 0)
+    params = (1, (1,), RECORDED, ())
+    for _ in range(3):
+        many = [build.add(Node("function", "@f", (), (0,), (0, 1), params))[1] for _ in range(4)]
+        value = saved
+        for one in many:
+            value = build.add(Node("function", "@g", (), (value, one), (0, 1), (2, (1, 1), RECORDED, ())))[1]
+        build.keep_on_worker(value)
+    made = planned(build.graph(), None)
+    tight = planned(build.graph(), peak(made) - ARRAY)
+    assert counts(tight)["spill"] <= counts(tight)["load"]
+
+
+def test_what_cannot_fit_is_refused_with_the_smallest_limit_that_would_do(builder: Any) -> None:
+    graph = chain(builder, 8)
+    with pytest.raises(PlanError, match=r"has memory=8000 and needs memory=(\d+)") as caught:
+        planned(graph, ARRAY)
+    smallest = int(str(caught.value).split("needs memory=")[1].split(",")[0])
+    assert peak(planned(graph, smallest)) <= smallest
+    with pytest.raises(PlanError, match=f"needs memory={smallest}"):
+        planned(graph, smallest - 1)
+
+
+def test_a_context_that_cannot_be_taken_apart_is_not_spilled(builder: Any) -> None:
+    graph = chain(builder, 8)
+    staying = graph._replace(specs=(graph.specs[0]._replace(shape=(ARRAY, LIVE)), *graph.specs[1:]))
+    made = planned(staying, 24 * ARRAY)
+    spilled = [node.inputs[0] for node in made.graph.nodes if node.fn == "spill"]
+    contexts = {value for value, spec in enumerate(price(made.graph, COSTS).spec) if spec == 0}
+    assert contexts.isdisjoint(spilled)
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_whatever_is_added_every_node_reads_what_it_would_and_limits_hold(graphs: Any, data: Any) -> None:
+    graph = data.draw(graphs(least=2))
+    graph = graph._replace(
+        specs=tuple([one._replace(shape=(ITEMS,)) if one.kind == "array" else one for one in graph.specs]),
+        nodes=tuple([_said_pure(node) if data.draw(st.booleans()) else node for node in graph.nodes]),
+    )
+    count = len(graph.nodes)
+    workers = data.draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
+    residency = [data.draw(st.integers(-1, 1)) for _ in graph.externals]
+    limits: list[int | None] = [data.draw(st.none() | st.integers(1, 12).map(ARRAY.__mul__)) for _ in range(2)]
+    costs = replace(COSTS, spill_bandwidth=data.draw(st.sampled_from([1e3, 1e9, 1e15])))
+    priced = price(graph, costs)
+    sequences = [[index for index in range(count) if workers[index] == worker] for worker in range(2)]
+    made = make_room(priced, sequences, workers, residency, limits, costs)
+    if not isinstance(made, Relieved):
+        enough = [limit if needed is None else needed for limit, needed in zip(limits, made, strict=True)]
+        assert enough != limits
+        made = make_room(priced, sequences, workers, residency, enough, costs)
+        assert isinstance(made, Relieved)
+        limits = enough
+    room = Room(made.priced, made.node_worker, residency, 2)
+    for worker, sequence in enumerate(made.sequences):
+        limit = limits[worker]
+        assert limit is None or not sequence or room.peak(worker, sequence) <= limit
+    before, after = terms(graph, sequences), terms(made.priced.graph, made.sequences)
+    assert {value: after[value] for value in before} == before
+    assert sorted(index for one in made.sequences for index in one) == list(range(len(made.priced.graph.nodes)))
+    for node in made.priced.graph.nodes[count:]:
+        assert node.role in ("memory", "op", "sum") or (node.role == "function" and told(node) & PURE)
+
+
+def _said_pure(node: Node) -> Node:
+    if node.role != "function" or node.transforms:
+        return node
+    return node._replace(params=(*node.params[:2], RECORDED | PURE, ()))
