@@ -151,6 +151,31 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return made
 
 
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return data as a tensor, which shares memory with it where it can.
+
+    Args:
+        obj: a tensor, an array, what speaks DLPack, numbers, or sequences of these.
+        copy: True for memory of its own; False to raise where it would need some.
+        requires_grad: a leaf, even of a tensor with a history.
+
+    Raises:
+        ValueError: `copy` is False, and it cannot share.
+    """
+    given = as_tensor(obj)
+    made = as_tensor(given, dtype, device)
+    shares = made is given and (given is obj or given._shares_memory)
+    if copy is False and not shares:
+        raise ValueError(f"asarray: cannot share the memory of a {type(obj).__name__} here; let copy be None or True")
+    if requires_grad:
+        made = made.detach()
+    if copy and shares:
+        made = made.clone()
+    return made.requires_grad_() if requires_grad else made
+
+
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor that shares the array's memory."""
     if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]

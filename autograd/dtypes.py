@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -124,3 +125,33 @@ def _meet(a: DType, b: DType) -> DType:
 def floating(dtype: DType) -> DType:
     """Return `dtype`, or the default dtype for integer and bool ones: what exp, sqrt and division compute in."""
     return dtype if dtype.kind in "fc" else _Default.dtype
+
+
+# ---- questions about dtypes ------------------------------------------------------------------------------------------
+
+finfo, iinfo = np.finfo, np.iinfo
+"""What the numbers of a floating, and of an integer, dtype are limited to."""
+
+e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None
+
+
+def promote_types(type1: Any, type2: Any) -> DType:
+    """Return the dtype in which two dtypes meet."""
+    return _meet(as_dtype(type1), as_dtype(type2))
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """Return the dtype in which two operands meet, tensors or numbers."""
+    given = (tensor1, tensor2)
+    held = [one for one in given if hasattr(one, "dtype")]
+    return promote(
+        [one.dtype for one in held if one.ndim],
+        [one.dtype for one in held if not one.ndim],
+        [one for one in given if not hasattr(one, "dtype")],
+    )
+
+
+def can_cast(from_: Any, to: Any) -> builtins.bool:
+    """Tell whether a result of one dtype may be written in place to a tensor of the other."""
+    source, target = as_dtype(from_), as_dtype(to)
+    return _CATEGORY[source.kind] <= _CATEGORY[target.kind]

@@ -37,6 +37,7 @@ class FunctionMethods:
     argwhere: Method
     as_strided: Method
     baddbmm: Method
+    bincount: Method
     bitwise_left_shift: Method
     bitwise_right_shift: Method
     clip: Method
@@ -133,6 +134,8 @@ class FunctionMethods:
     take: Method
     tensor_split: Method
     true_divide: Method
+    unique: Method
+    unique_consecutive: Method
     unfold: Method
     vdot: Method
     vsplit: Method

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .function_methods import FunctionMethods
+from .in_place_methods import ComparedInPlace, ElementwiseInPlace, ScatteredInPlace
 from .shape_methods import ShapeMethods
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 ops: Any = None
 
 
-class TensorMethods(ShapeMethods, FunctionMethods):
+class TensorMethods(ShapeMethods, FunctionMethods, ElementwiseInPlace, ComparedInPlace, ScatteredInPlace):
     """Methods of tensors. Each takes what the function of the same name takes, the tensor being the first."""
 
     # ---- arithmetic --------------------------------------------------------------------------------------------------

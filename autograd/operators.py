@@ -6,6 +6,7 @@ is loaded: it is built on tensors, and so cannot be imported first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError, MissingKernel
 
-from .inplace import in_place, set_item
+from .inplace import in_place, of_part, set_item
 from .overlap import check_apart, check_item, check_partial
 
 if TYPE_CHECKING:
@@ -186,6 +187,12 @@ class Operators:
             return ops.bitwise_left_shift(other, self)
         except DtypeError:
             return NotImplemented
+
+    def __ilshift__(self, other: Any) -> Tensor:
+        return in_place(self, lambda old: ops.bitwise_left_shift(old, other), other)
+
+    def __irshift__(self, other: Any) -> Tensor:
+        return in_place(self, lambda old: ops.bitwise_right_shift(old, other), other)
 
     def __rshift__(self, other: Any) -> Tensor:
         try:
@@ -464,6 +471,40 @@ class Operators:
         set_item(self, Ellipsis, value)
         return self  # type: ignore[return-value]
 
+    def fill_diagonal_(self, fill_value: Any, wrap: bool = False) -> Tensor:
+        """Put one number on the main diagonal, that of all dimensions; of a tall matrix, to `wrap`, on those below it
+        as well.
+
+        Raises:
+            RuntimeError: there are fewer than two dimensions, or more of different extents.
+        """
+        where = _diagonal_of(self.shape, wrap)  # pyright: ignore
+        return in_place(self, lambda old: of_part(ops.put_placed(old, fill_value, *where)))
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0) -> Tensor:
+        """Draw the elements from a normal distribution.
+
+        Raises:
+            RuntimeError: `std` is negative.
+        """
+        if not std >= 0:
+            raise AutogradError(f"normal expects std >= 0.0, but found std {std}")
+        from .creation import randn_like
+
+        return in_place(self, lambda old: randn_like(old) * std + mean)
+
+    def uniform_(self, from_: float = 0.0, to: float = 1.0) -> Tensor:
+        """Draw the elements evenly from between two numbers.
+
+        Raises:
+            RuntimeError: the second is smaller than the first.
+        """
+        if not from_ <= to:
+            raise AutogradError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
+        from .creation import rand_like
+
+        return in_place(self, lambda old: rand_like(old) * (to - from_) + from_)
+
     def copy_(self, src: Any) -> Tensor:
         """Take over the elements of `src`, converted and broadcast.
 
@@ -474,6 +515,17 @@ class Operators:
         check_partial(self, (src,))
         set_item(self, Ellipsis, src)
         return self  # type: ignore[return-value]
+
+
+def _diagonal_of(shape: tuple[int, ...], wrap: bool) -> tuple[Any, ...]:
+    """Return the place of a main diagonal: its shape and strides, where it starts, and the order of axes."""
+    if len(shape) < 2:
+        raise AutogradError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise AutogradError("all dimensions of input must be of equal length")
+    step = sum([math.prod(shape[axis + 1 :]) for axis in range(len(shape))])
+    extent = min(shape) if not wrap or len(shape) > 2 else -(-math.prod(shape) // step) if shape[1] else 0
+    return (extent,), (step,), 0, tuple(range(len(shape)))
 
 
 def _check_copied(tensor: Any, src: Any) -> None:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .. import function_methods as _function_methods
+from .. import in_place_methods as _in_place_methods
 from .. import methods as _methods
 from .. import operators as _operators
 from .. import shape_methods as _shape_methods
@@ -23,6 +24,7 @@ from . import (
     complexes,
     convolution,
     diagonals,
+    distinct,
     einsum,
     error_function,
     exponential,
@@ -90,6 +92,7 @@ TOP = (
     compare,
     complexes,
     diagonals,
+    distinct,
     einsum,
     error_function,
     exponential,
@@ -187,3 +190,4 @@ __all__ = sorted(gathered(TOP))  # pyright: ignore[reportUnsupportedDunderAll]
 
 _methods.ops = _shape_methods.ops = _operators.ops = sys.modules[__name__]
 _function_methods.attach(sys.modules[__name__])
+_in_place_methods.attach(sys.modules[__name__])

@@ -19,9 +19,11 @@ from .gathering import scatter_zeros
 from .joining import cat, narrow
 from .layouts import to_dtype
 from .reduce import cumsum, sum
-from .shape import expand, flip, movedim, unsqueeze
+from .shape import expand, flip, movedim, reshape, unsqueeze
 
-PUBLIC = "cummax cummin cumprod cumulative_prod cumulative_sum diff logcumsumexp".split()
+PUBLIC = """
+    cummax cummin cumprod cumulative_prod cumulative_sum cumulative_trapezoid diff logcumsumexp trapezoid trapz
+""".split()
 
 # ---- running products ------------------------------------------------------------------------------------------------
 
@@ -218,6 +220,42 @@ def logcumsumexp(input: Any, dim: int) -> Any:
     """Return the logarithm of the running sum of `exp(input)` along `dim`, without overflow."""
     _logcumsumexp_infer((), input)
     return call(_LOGCUMSUMEXP, (input,), (axis_of(dim, input.ndim),))
+
+
+# ---- areas ----------------------------------------------------------------------------------------------------------
+
+
+def _strips(y: Any, x: Any, dx: float | None, dim: int, name: str) -> Any:
+    """Return the areas of the strips between neighbours."""
+    if not y.ndim:
+        raise AutogradError(f"{name}: expected at least one dimension of y")
+    axis = axis_of(dim, y.ndim)
+    extent = y.shape[axis]
+    strips = narrow(y, axis, 1, max(extent - 1, 0)) + narrow(y, axis, 0, max(extent - 1, 0)) if extent else y
+    if x is None:
+        return strips * ((1.0 if dx is None else dx) / 2.0)
+    if dx is not None:
+        raise TypeError(f"{name}() received both x and dx: the points, or one distance between them")
+    if x.ndim == 1 and x.shape[0] != extent:
+        raise AutogradError(f"{name}: There must be one `x` value for each sample point, got {x.shape[0]} for {extent}")
+    if x.ndim == 1:
+        widths = reshape(diff(x), (-1, *(1,) * (y.ndim - axis - 1)))
+    else:
+        widths = diff(x, dim=dim)
+    return widths * strips / 2.0
+
+
+def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+    """Return the area below points along `dim`, straight lines between them: at places `x`, or `dx` (1) apart."""
+    return sum(_strips(y, x, dx, dim, "trapezoid"), dim)
+
+
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+    """Return the running sum of what `trapezoid` adds up."""
+    return cumsum(_strips(y, x, dx, dim, "cumulative_trapezoid"), dim)
+
+
+trapz = trapezoid
 
 
 # ---- neighbours ------------------------------------------------------------------------------------------------------

@@ -37,14 +37,15 @@ _HOMES = {
     **dict.fromkeys(
         (
             "float16 half float32 float float64 double complex64 cfloat complex128 cdouble int8 int16 short int32 int "
-            "int64 long uint8 bool get_default_dtype set_default_dtype"
+            "int64 long uint8 bool get_default_dtype set_default_dtype can_cast finfo iinfo promote_types result_type "
+            "e inf nan newaxis pi"
         ).split(),
         "raygrad.autograd.dtypes",
     ),
     **dict.fromkeys(
         (
-            "tensor as_tensor from_numpy zeros ones full empty arange linspace eye randn rand randint zeros_like "
-            "ones_like full_like empty_like rand_like randn_like randperm manual_seed"
+            "tensor as_tensor asarray from_numpy zeros ones full empty arange linspace eye randn rand randint "
+            "zeros_like ones_like full_like empty_like rand_like randn_like randperm manual_seed"
         ).split(),
         "raygrad.autograd.creation",
     ),
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.checkpointing import checkpoint as checkpoint
     from raygrad.autograd.creation import arange as arange
     from raygrad.autograd.creation import as_tensor as as_tensor
+    from raygrad.autograd.creation import asarray as asarray
     from raygrad.autograd.creation import empty as empty
     from raygrad.autograd.creation import empty_like as empty_like
     from raygrad.autograd.creation import eye as eye

@@ -188,3 +188,20 @@ def test_a_device_that_is_not_here_is_refused():
 def test_dlpack_from_a_neighbour():
     torch = pytest.importorskip("torch")
     assert rg.as_tensor(torch.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_asarray_shares_memory_where_it_can():
+    array = np.arange(3.0)
+    shared = rg.asarray(array, copy=False)
+    array[0] = 7
+    assert shared.tolist() == [7, 1, 2]
+    assert rg.asarray(shared) is shared
+    assert rg.asarray(array, copy=True).add_(1).tolist() == [8, 2, 3]
+    assert array[0] == 7
+    assert rg.asarray([1, 2.5]).dtype == rg.float32
+    assert rg.asarray(array, dtype=rg.float32).dtype == rg.float32
+    leaf = rg.asarray(shared * 1, requires_grad=True)
+    assert leaf.is_leaf
+    for data, options in (([1.0], {}), (array, {"dtype": rg.float32})):
+        with pytest.raises(ValueError, match="cannot share"):
+            rg.asarray(data, copy=False, **options)

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+import raygrad as rg
 from raygrad.autograd import dtypes
 
 NAMES = dtypes.known()
@@ -94,3 +95,27 @@ def test_floating_and_complex_dtypes_are_differentiable():
     }  # fmt: skip
     assert dtypes.floating(dtypes.bool) == np.float32
     assert dtypes.floating(dtypes.float16) == np.float16
+
+
+@pytest.mark.oracle
+def test_questions_about_dtypes_are_answered_as_by_torch():
+    torch = pytest.importorskip("torch")
+    names = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
+
+    def answers(T, a, b):
+        a, b = getattr(T, a), getattr(T, b)
+        met = (T.promote_types(a, b), T.result_type(T.ones(2, dtype=a), T.ones((), dtype=b)))
+        return [*(str(one).removeprefix("torch.") for one in met), T.can_cast(a, b)]
+
+    for a in names:
+        for b in names:
+            if "float16" in (a, b) and "complex" in a + b:
+                continue  # NumPy has no complex numbers that small
+            assert answers(rg, a, b) == answers(torch, a, b), (a, b)
+        for number in (1, 2.5, 1j) if a != "float16" else (1, 2.5):
+            mine, theirs = (T.result_type(T.ones(2, dtype=getattr(T, a)), number) for T in (rg, torch))
+            assert str(mine) == str(theirs).removeprefix("torch.")
+    assert rg.finfo(rg.float32).eps == torch.finfo(torch.float32).eps
+    assert rg.iinfo(rg.int8).max == 127
+    assert (rg.pi, rg.e, rg.inf, rg.newaxis) == (torch.pi, torch.e, torch.inf, torch.newaxis)
+    assert rg.nan != rg.nan

@@ -20,6 +20,7 @@ from .check import Case, Noting, array_of, catalogue, differentiated, leaves, ou
 INTERNAL = {
     "full": "the seed of a pass and the constant gradients of a session; no operand to differentiate",
     "to_device": "moves, and computes nothing: tested in test_transfer",
+    "row_order": "an order of rows, without a gradient: tested in test_distinct",
     "in_order": "the axis order of a leaf's gradient (EN-32), tested with the engine",
 }
 

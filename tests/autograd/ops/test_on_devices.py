@@ -19,6 +19,7 @@ HOST_ONLY = {
     "erfc": "an iteration per element, by the standard library",
     "erfinv": "steps that use erfc",
     "lgamma": "by the standard library, element by element",
+    "row_order": "a lexical order, which CuPy gives by other means",
     "scatter_reduce": "products only: CuPy scatters sums and extremes",
 }
 """The ops that have no kernel on a device, or not for all of their parameters."""

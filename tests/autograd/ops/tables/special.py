@@ -60,6 +60,18 @@ add(
     np.array([1.0, 3.0, 3.0, 1.0, math.nan, 2.0]),
     order=0,
 )
+add(
+    "trapezoid",
+    lambda T, y, x: (T.trapezoid(y), T.trapezoid(y, dx=0.5, dim=0), T.trapezoid(y, x), T.trapz(y, y * 2, dim=0)),
+    real(2, 3),
+    real(3),
+)
+add(
+    "cumulative_trapezoid",
+    lambda T, y, x: (T.cumulative_trapezoid(y), T.cumulative_trapezoid(y, dx=2.0, dim=0), T.cumulative_trapezoid(y, x)),
+    real(2, 3),
+    real(3),
+)
 add("diff", lambda T, x: (T.diff(x), T.diff(x, dim=0), T.diff(x, 2), T.diff(x, 9)), real(2, 4))
 add("diff-between", lambda T, x, a, b: T.diff(x, dim=0, prepend=a, append=b), real(2, 3), real(1, 3), real(2, 3))
 add("diff-bool", lambda T, m: T.diff(m), mask(5), order=0)
