@@ -11,7 +11,7 @@ from raygrad.autograd import ops
 from raygrad.autograd.creation import zeros
 from raygrad.autograd.tensor import Tensor
 
-from .optimizer import Group, Optimizer, ParameterState, check_rate, zeros_like
+from .optimizer import Group, Optimizer, ParameterState, check_rate, check_real, zeros_like
 
 
 class Adam(Optimizer):
@@ -64,9 +64,7 @@ class Adam(Optimizer):
     def add_param_group(self, param_group: Group) -> None:
         """Add a group; see `Optimizer.add_param_group`. Complex parameters are refused: the mean square is real."""
         super().add_param_group(param_group)
-        for param in self.param_groups[-1]["params"]:
-            if param.dtype.kind == "c":
-                raise ValueError("Adam moves real parameters; hold the real and imaginary parts of a complex one apart")
+        check_real(type(self).__name__, self.param_groups[-1])
 
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]

@@ -227,3 +227,12 @@ def check_rate(what: str, value: float) -> None:
     """Raise ValueError unless an option is a number that is not negative."""
     if not value >= 0.0:
         raise ValueError(f"Invalid {what}: {value}")
+
+
+def check_real(optimizer: str, group: Group) -> None:
+    """Raise ValueError unless all parameters of a group are real."""
+    for param in group["params"]:
+        if param.dtype.kind == "c":
+            raise ValueError(
+                f"{optimizer} moves real parameters; hold the real and imaginary parts of a complex one apart"
+            )
