@@ -164,7 +164,7 @@ class Record(NamedTuple):
     results: tuple[tuple[int, Any], ...]
     """(value id, value) of small kept results; undefined is None."""
     sizes: tuple[tuple[int, int], ...]
-    """(value id, bytes) of every kept or pinned value; -1 bytes when it is undefined."""
+    """(value id, bytes) of every value that an open-ended node made (H3); -1 bytes when it is undefined."""
     learned: tuple[Any, ...]
     undefined: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
     """Per vjp of a user Function that shows what its node does not say: (node index, undefined outputs, outputs that

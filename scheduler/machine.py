@@ -78,7 +78,8 @@ class Machine:
                     self._lost(event.worker)
                 case RunAbandoned():
                     self._abandoned(event)
-            self._dispatch()
+            if self.state.stirred:
+                self._dispatch()
         return self._liveness.take()
 
     @property

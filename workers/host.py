@@ -286,14 +286,13 @@ class WorkerHost:
     def _done(
         self, call: Call, program: Program, report: RunReport, started: float, slots: list[Any]
     ) -> tuple[Record, list[Any]]:
-        pins = list(program.pins)
-        results = list(program.results)
+        pins, results = program.pins, program.results
+        sizes: list[tuple[int, int]] = []
         if program.open_base >= 0:
             extra = range(program.slots + 1, len(slots))  # after the slot of what nobody reads
-            opened = [(slot, program.open_base + i) for i, slot in enumerate(extra)]
-            pins += opened
-            results += opened
-        sizes = [(value, _size(slots[slot])) for slot, value in dict.fromkeys((*pins, *results))]
+            opened = tuple([(slot, program.open_base + i) for i, slot in enumerate(extra)])
+            sizes = [(value, _size(slots[slot])) for slot, value in opened]
+            pins, results = pins + opened, results + opened
         for slot, value in pins:
             self._pins[call.run, value] = slots[slot]
         small = [(value, slots[slot]) for slot, value in results if _rides(slots[slot])]
