@@ -31,8 +31,11 @@ def emit(name: str, value: Any) -> None:
     It may be any object that can be pickled, with tensors in it; those that are still pending are not waited for.
 
     Raises:
+        TypeError: the name is no string.
         NotShippable: it cannot be pickled.
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"rg.emit(name, value) takes a name, a string, got {name!r}")
     if state.here.again:
         return
     if _local.sink is not None:

@@ -17,6 +17,8 @@ from raygrad.errors import CostsError
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.measured import MeasuredCosts
 
+from .options import path as path_of
+
 if TYPE_CHECKING:
     from raygrad.scheduler.plan import Cluster
 
@@ -70,7 +72,7 @@ class SessionCosts:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that was measured to a file, for `rg.Session(..., costs=path)`."""
-        whole = Path(path)
+        whole = Path(path_of("session.costs.save(path)", path))
         part = whole.with_name(f"{whole.name}.{os.getpid()}.part")
         part.write_text(json.dumps(self.learn().as_data(), indent=1) + "\n", encoding="utf-8")
         part.replace(whole)  # nobody reads half a file
@@ -82,7 +84,7 @@ class SessionCosts:
             OSError: the file cannot be read.
             CostsError: it holds no costs, or those of another version.
         """
-        whole = Path(path)
+        whole = Path(path_of("costs.load(path), as Session(costs=path),", path))
         if whole.stat().st_size > MAX_BYTES:
             raise CostsError(f"'{whole}' has more than {MAX_BYTES:,} bytes; a file of costs has not")
         try:

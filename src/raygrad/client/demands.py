@@ -6,10 +6,11 @@ Rules of this file: from what users write to a graph's demands; who can meet the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.proto.graph import DEVICE, Demand
+
+from .options import amounts
 
 if TYPE_CHECKING:
     from .records import NodeRecord
@@ -42,18 +43,11 @@ def asked_of(function: type[Any]) -> Needs:
     if resources is None:
         return ()
     where = f"{function.__name__}.resources"
-    if not isinstance(resources, Mapping):
-        raise TypeError(f"{where} must map names to amounts, like {{'num_cpus': 2}}; got {resources!r}")
-    needs: list[tuple[str, float]] = []
-    for name, amount in cast("Mapping[Any, Any]", resources).items():
-        if not isinstance(name, str) or isinstance(amount, bool) or not isinstance(amount, int | float):
-            raise TypeError(f"{where} must map names to amounts; got {name!r}: {amount!r}")
-        if not isfinite(amount) or amount < 0:
-            raise ValueError(f"{where}: the amount of '{name}' must be 0 or more, got {amount!r}")
-        if not name or name.startswith(DEVICE):
-            raise ValueError(f"{where}: '{name}' is no name of a resource; a device is asked for with rg.device")
-        needs.append((name, float(amount)))
-    return tuple(sorted(needs))
+    return tuple(sorted(amounts(where, resources, _no_device).items()))
+
+
+def _no_device(name: str) -> str:
+    return "is no name of a resource; a device is asked for with rg.device" if name.startswith(DEVICE) else ""
 
 
 def demands_of(records: Sequence[NodeRecord], asked: Mapping[str, Asked]) -> tuple[Demand, ...]:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import PlanError
+from raygrad.errors import PlanError, SessionError
 from raygrad.report.explanation import Elsewhere, Explanation, Waited
 from raygrad.report.shown import shown
 from raygrad.scheduler.explain import explain_plan
 from raygrad.scheduler.simulator import what_if
 
 from .naming import call_nodes
+from .options import MOST_WORKERS, all_tensors, whole
 from .records import NodeRecord
 from .submission import build, needed_records
 
@@ -39,13 +40,17 @@ def explain(
     `gpus`, also of what that many would bring.
 
     Raises:
-        TypeError: one of them is no tensor.
+        TypeError: one of them is no tensor, or a number of workers or GPUs is none.
+        ValueError: there cannot be so many of them.
+        SessionError: the session is closed.
         PlanError: no worker, here or there, can run one of the nodes; or there are more GPUs than workers.
     """
-    for tensor in tensors:
-        if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"explain takes tensors, got {type(tensor).__name__}")
+    all_tensors("session.explain", tensors)
+    workers = None if workers is None else whole("session.explain(workers=...)", workers, 1, MOST_WORKERS)
+    gpus = None if gpus is None else whole("session.explain(gpus=...)", gpus, 0, MOST_WORKERS)
     recorder = session._recorder
+    if recorder.closed:
+        raise SessionError("this session is closed: explain what is recorded before its end, or report on a run")
     with recorder.lock:
         records = needed_records(recorder.records, next(_looks))
         if tensors:

@@ -23,6 +23,8 @@ def place(*, worker: int) -> Generator[None, None, None]:
         PlanError: the session has no such worker.
     """
     try:
+        if isinstance(worker, bool):
+            raise TypeError
         number = operator.index(worker)
     except TypeError:
         raise TypeError(f"rg.place(worker=...) takes the number of a worker, such as 0; got {worker!r}") from None

@@ -28,7 +28,7 @@ from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.registry import Op
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import Stale
-from raygrad.errors import SessionError
+from raygrad.errors import NotShippable, SessionError
 from raygrad.proto.graph import KIND_UNKNOWN, ROLE_EMIT, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, Spec
 from raygrad.proto.layout import Layout, layout_of, strides_of
 from raygrad.proto.program import INLINE_RESULT_BYTES
@@ -479,7 +479,10 @@ class SessionRecorder(Recorder):
         self.session.hooked[name] = self.session.hooked.get(name, 0) + 1
 
     def emit(self, name: str, value: Any) -> None:
-        packed, tensors = pickle_around_tensors((name, value))
+        try:
+            packed, tensors = pickle_around_tensors((name, value))
+        except NotShippable as error:
+            raise NotShippable(f"rg.emit({name!r}, ...) at {user_site()}: {error}") from error
         with self.lock:
             sources = [Constant(packed), *(self.source(self.leaf(tensor)) for tensor in tensors)]
             made = NodeRecord(self, ROLE_EMIT, "emit", (), sources, (), (), user_site())

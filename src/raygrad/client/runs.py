@@ -11,6 +11,9 @@ from raygrad.scheduler.actual import run_facts
 from raygrad.scheduler.clocks import ClockOffset
 from raygrad.scheduler.measured import Called, MeasuredCosts
 
+from .options import path as path_of
+from .options import seconds
+
 if TYPE_CHECKING:
     from raygrad.proto.graph import Graph
     from raygrad.proto.program import Record
@@ -81,10 +84,12 @@ class Run:
         """Wait until it has ended.
 
         Raises:
+            TypeError, ValueError: `timeout` is no number of seconds.
             WaitTimeout: `timeout` seconds have passed.
             The error that ended it, if the session has not raised it before.
         """
-        self._session.wait_until(lambda: self.finished or self.failed, timeout)
+        limit = seconds("run.wait(timeout)", timeout, zero=True)
+        self._session.wait_until(lambda: self.finished or self.failed, limit)
         return self
 
     def report(self) -> RunReport:
@@ -106,8 +111,8 @@ class Run:
         """Write what it did as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing, and return the path."""
         from raygrad.report.trace import trace
 
+        path = Path(path_of("run.trace(path)", path))
         report = self.report()
-        path = Path(path)
         path.write_text(json.dumps(trace(self.number, self.plan, report.run, report.graph)), encoding="utf-8")
         return path
 

@@ -17,8 +17,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import numpy as np
-
 from raygrad.autograd.modes import state
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import DroppedError, GraphError, RaygradError, SessionError, WaitTimeout
@@ -40,8 +38,22 @@ from .compiled import CompiledFunction
 from .costs import SessionCosts
 from .failures import Failures
 from .graphs import Graphs
-from .learned import Learning, outputs_told, shown
+from .learned import Learning, outputs_told
+from .learned import shown as shown_by
 from .naming import call_nodes
+from .options import (
+    MOST_THREADS,
+    MOST_WORKERS,
+    all_tensors,
+    array_of,
+    flag,
+    named,
+    path,
+    seconds,
+    shown,
+    whole,
+)
+from .options import address as checked_address
 from .recorder import SessionRecorder
 from .records import NodeRecord
 from .reissue import Reissue
@@ -71,15 +83,16 @@ class Session:
             backwards). A Function may say otherwise of its own context, by its `saved_policy`.
         strict: in this process, send everything through the codec and user code by value, as a cluster would.
         sync: wait inside `apply` and `backward`, so that errors appear on their own line (debugging).
-        seed: the planner's seed, and that of random draws.
-        timeout: seconds that a wait may take; None waits as long as the workers live.
+        seed: the planner's seed; that of random draws is `rg.manual_seed`'s, as without a session.
+        timeout: seconds that a wait may take; None waits as long as the workers live. In process, what runs on the
+            thread that waits is not interrupted.
         blas_threads: BLAS threads per worker; bits are promised for equal numbers (H12).
         costs: a file that `session.costs.save` wrote: plans go by it until this session's own runs tell more.
         options: `worker_options`, which say what each worker offers (num_cpus, memory, resources); and, passed to Ray
             like those, `runtime_env`, `placement_group`, `object_store_memory`.
 
     Raises:
-        ValueError: an address, option or policy that does not exist, or a memory that is no amount.
+        TypeError, ValueError: an address, option or policy that does not exist, or a value that an option cannot have.
         CostsError: the file of costs is none.
         BackendUnavailable: Ray is asked for and not installed.
     """
@@ -99,6 +112,13 @@ class Session:
         costs: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
+        address = checked_address(address)
+        workers = None if workers is None else whole("Session(workers=...)", workers, 1, MOST_WORKERS)
+        strict, sync = flag("Session(strict=...)", strict), flag("Session(sync=...)", sync)
+        seed = whole("Session(seed=...)", seed)
+        timeout = seconds("Session(timeout=...)", timeout)
+        blas_threads = whole("Session(blas_threads=...)", blas_threads, 1, MOST_THREADS)
+        costs = None if costs is None else path("Session(costs=...)", costs)
         self.address = address
         self.sync = sync
         self.timeout = timeout
@@ -174,11 +194,13 @@ class Session:
             discard: do not wait; values not yet here are dropped, and reading them says so.
 
         Raises:
+            TypeError: `discard` is neither True nor False.
             An error of the session's work that was not raised before.
         """
+        discard = flag("session.close(discard=...)", discard)
         if self._recorder.closed:
             return
-        if state.recorder is self._recorder and self._ambient_before:
+        while state.recorder is self._recorder and self._ambient_before:  # started more than once
             state.recorder = self._ambient_before.pop()
         try:
             if not discard:
@@ -209,9 +231,7 @@ class Session:
 
     def run(self, *values: Tensor) -> Run:
         """Submit what is recorded, `values` among it, and return the run; does not block."""
-        for value in values:
-            if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"run takes tensors, got {type(value).__name__}")
+        all_tensors("session.run", values)
         if self._recorder.trace is not None:
             raise self._recorder.trace.refusal("session.run() is called")
         self.submit()
@@ -248,7 +268,14 @@ class Session:
             self._recorder.deferred = before
 
     def on(self, name: str, handler: Callable[[Any], Any]) -> None:
-        """Call `handler(value)` for every `rg.emit(name, value)` of this session's code, on the thread that waits."""
+        """Call `handler(value)` for every `rg.emit(name, value)` of this session's code, on the thread that waits.
+
+        Raises:
+            TypeError: the name is no string, or the handler cannot be called.
+        """
+        named("session.on(name, handler)", name)
+        if not callable(handler):
+            raise TypeError(f"session.on({name!r}, handler) takes a function of the value, got {shown(handler)}")
         self._handlers.setdefault(name, []).append(handler)
 
     def compile(self, fn: Callable[P, R]) -> CompiledFunction[P, R]:
@@ -257,8 +284,15 @@ class Session:
         return CompiledFunction(self, fn)
 
     def put(self, value: Any) -> Tensor:
-        """Return a tensor that stands for an array which is sent to each worker once, whatever uses it later."""
-        array = value.read() if isinstance(value, Tensor) else np.asarray(value)
+        """Return a tensor that stands for an array which is sent to each worker once, whatever uses it later.
+
+        Raises:
+            TypeError: it is no array of numbers.
+            SessionError: the session is closed.
+        """
+        if self._recorder.closed:
+            raise SessionError("this session is closed; open a new one")
+        array = value.read() if isinstance(value, Tensor) else array_of("session.put", value)
         return Tensor.made(self._recorder.constant_array(array.copy(order="K")))
 
     @property
@@ -472,7 +506,7 @@ class Session:
         learning.learned = learned
         if learning.inferred is None:
             return
-        found = shown(self._recorder, learned)
+        found = shown_by(self._recorder, learned)
         said = [(entry.spec.shape, entry.spec.dtype) for entry in learning.inferred.outputs]
         was = [(entry.spec.shape, entry.spec.dtype) for entry in found.outputs]
         if said == was and learning.inferred.fixed == found.fixed:

@@ -6,6 +6,7 @@ Rules of this file: templates are filled in, nothing is placed or computed. jinj
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -53,8 +54,11 @@ def save(
     """Write one of the forms, as the path's ending says: .svg, .html or .json.
 
     Raises:
+        TypeError: it is no path.
         ValueError: it has another ending.
     """
+    if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"save takes the path of a file, such as 'plan.html', got {path!r}")
     path = Path(path)
     match path.suffix.lower():
         case ".svg":
@@ -64,6 +68,8 @@ def save(
         case ".json":
             text = json.dumps(data(), indent=1)
         case other:
-            raise ValueError(f"save writes .html, .svg or .json, but '{path.name}' ends in '{other}'")
+            raise ValueError(
+                f"by the ending of the path, save writes .html, .svg or .json, but '{path.name}' ends in '{other}'"
+            )
     path.write_text(text, encoding="utf-8")
     return path
