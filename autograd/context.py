@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -107,6 +108,8 @@ class FunctionNode(MembersOfFunction, Node):
     _materialize_non_diff_grads: bool = True
     _barren: frozenset[int] = frozenset()
     """The outputs marked as non-differentiable."""
+    _ends: dict[int, weakref.ref[Tensor]] | None = None
+    """These outputs, as apply returned them: who saved one sees it when it is made to require grad."""
     _kept: tuple[Tensor, ...] | None = None
     """What was saved, as long as it stands for itself: the first arguments as they were given, never changed."""
     _slots: Sequence[Saved | None] | None = ()
@@ -326,10 +329,18 @@ class FunctionNode(MembersOfFunction, Node):
         flows = position not in self._barren and data.dtype.kind in "fc"
         return exchanged(counter, data, flows, output=flows)
 
+    def note_end(self, position: int, tensor: Tensor) -> None:
+        """Note what apply returned as an output without derivative."""
+        if self._ends is None:
+            self._ends = {}
+        self._ends[position] = weakref.ref(tensor)
+
     def _output(self, position: int, data: Data) -> Tensor:
         """Return a saved output as a tensor in its place in the graph."""
         if position in self._barren or data.dtype.kind not in "fc":
-            return Tensor.made(data)
+            known = None if self._ends is None else self._ends.get(position)
+            end = None if known is None else known()
+            return end if end is not None and end._requires_grad and end.grad_fn is None else Tensor.made(data)
         return Tensor.made(data, self, position)
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
@@ -457,7 +468,7 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
-    "_materialize_non_diff_grads _barren _output_tangents _saved _kept _slots _inputs _references _edges _metas "
+    "_materialize_non_diff_grads _barren _ends _output_tangents _saved _kept _slots _inputs _references _edges _metas "
     "_sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
 )
 """What is no attribute of the user's."""

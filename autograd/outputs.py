@@ -201,8 +201,11 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
             watch(twin.counter(), twin)
     if flows:
         _place(twin, node, number)
-    elif base is not None:
+        return twin
+    if base is not None:
         inherit(twin)
+    if number in node._barren:
+        node.note_end(number, twin)
     return twin
 
 

@@ -760,6 +760,10 @@ FOUND: dict[str, Program] = {
         (TWO, Leaf((3, 2), "float64", True, 8)),
         (("unary", "exp", 0), ("matmul", 2, 1), ("detach_", 2), ("backward", (3,), {})),
     ),
+    "a_saved_output_without_derivative_is_made_to_require_grad": Program(
+        (TWO,),
+        (("apply", "sign", (0,)), ("requires_grad_", 2, True), ("backward", (1,), {"create_graph": True})),
+    ),
 }
 """By what is now so."""
 

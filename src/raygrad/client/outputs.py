@@ -38,9 +38,12 @@ def fresh_outputs(known: Known, values: Sequence[Pending], node: RecordedFunctio
     for number, value in enumerate(values):
         flows = node is not None and known.differentiable[number]
         made = Tensor.made(value, node if flows else None, number if flows else 0)
-        if node is not None and number in node._saved_outputs and (number, True) not in known.unchecked:
-            counter = made.counter()
-            node._versions.append((number, True, counter, counter[0]))
+        if node is not None and number in node._saved_outputs:
+            if not flows:
+                node.note_end(number, made)
+            if (number, True) not in known.unchecked:
+                counter = made.counter()
+                node._versions.append((number, True, counter, counter[0]))
         results.append(made)
     return tuple(results) if known.as_tuple else results[0]
 
@@ -111,6 +114,8 @@ def wrap_outputs(
         results = [marked(result) if isinstance(result, Tensor) else result for result in results]
     if node is not None:
         for number in node._saved_outputs:
+            if number in node._barren:
+                node.note_end(number, results[number])
             if (number, True) not in known.unchecked:
                 counter = results[number].counter()
                 node._versions.append((number, True, counter, counter[0]))
