@@ -5,7 +5,7 @@ Rules of this file: plain data and the checks on it; the tables that hold entrie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ class AutogradConfig:
         saved_for: for some of `saves`, the operand whose gradient alone needs it: where that gradient is not wanted,
             it is not kept, and the rule finds None in its place.
         saved_beside: for some of `saves`, the operand that has to be a tensor: beside a number it is not kept.
+        detachable: given (shape, dtype) of each operand, the positions of those that may be detached in place after
+            they were saved (CX-32), as if views of them had been. By default none may.
     """
 
     op: str
@@ -52,6 +54,7 @@ class AutogradConfig:
     saves: str | tuple[str, ...] | None = None
     saved_for: Mapping[str, str] | None = None
     saved_beside: Mapping[str, str] | None = None
+    detachable: Callable[[Sequence[Any]], Sequence[int]] | None = None
 
 
 class Derivative:

@@ -348,12 +348,18 @@ class OpNode(Node):
             raise AutogradError(stale_message(stale_value(data, edge, self), counter[0], version))
         if position < 0:
             return
-        if was_detached(counter, *edge):
+        if was_detached(counter, *edge) and position not in self._detachable():
             raise AutogradError(
                 "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(): operand "
                 f"{position} of {self._title()}, a {data.dtype} tensor of shape {list(data.shape)}. Use the "
                 "out-of-place .detach() instead"
             )
+
+    def _detachable(self) -> Sequence[int]:
+        """Return the operands that may be detached in place after they were saved."""
+        assert self.rule is not None
+        of = self.rule.config.detachable
+        return () if of is None else of(self.inputs)
 
     def _residual_tensors(self, saved: Sequence[Data]) -> list[Any]:
         """Return the residuals as tensors with their place in the graph, and their tangents."""

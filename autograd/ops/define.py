@@ -37,6 +37,7 @@ def define(
     saves: str | tuple[str, ...] = "inputs",
     saved_for: Mapping[str, str] | None = None,
     saved_beside: Mapping[str, str] | None = None,
+    detachable: Callable[[Sequence[Any]], Sequence[int]] | None = None,
     outputs: int = 1,
     promotes: str | None = None,
     view: bool = False,
@@ -75,6 +76,7 @@ def define(
                 saves=saves,
                 saved_for=saved_for,
                 saved_beside=saved_beside,
+                detachable=detachable,
             )
         )
     return op

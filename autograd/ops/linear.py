@@ -86,6 +86,13 @@ def _matmul_backward(ctx: Any, g: Any) -> Any:
     return to_a, to_b
 
 
+def _seen_through_views(inputs: Any) -> list[int]:
+    """Return the operands of which PyTorch saves views, since its products are of two matrices, or two batches."""
+    ranks = [len(shape) for shape, _ in inputs]
+    itself = (ranks in ([1, 1], [2, 1], [2, 2]) or (ranks[0] == 1 and ranks[1] > 2), ranks[1] <= 2)
+    return [position for position in (0, 1) if not itself[position]]
+
+
 _MATMUL = define(
     "matmul",
     ("a", "b"),
@@ -93,6 +100,7 @@ _MATMUL = define(
     _matmul_infer,
     _matmul_backward,
     saved_for={"a": "b", "b": "a"},
+    detachable=_seen_through_views,
     promotes="arith",
     admits=no_bools,
 )

@@ -177,8 +177,6 @@ class Machine:
         """The memory of gradients that are views."""
         self.changed: set[int] = set()
         """The memory of what was changed in place."""
-        self.matrices: set[int] = set()
-        """The operands and results of products of matrices of which torch may save views, by identity."""
         self.aliased: set[int] = set()
         """The memory of which there are detached aliases."""
         self.behind: set[int] = set()
@@ -245,7 +243,9 @@ class Machine:
         one, other = self[t], self[u]
         if name == "atan2":  # zeros without sign: which of 0.0 and -0.0 is the greater is the processor's affair
             one, other = one + 0.0, other + 0.0
-        return getattr(self.T, name)(one, other)
+        made = getattr(self.T, name)(one, other)
+        self._note_layout(made, one, other)
+        return made
 
     def do_reduce(self, name: str, t: int, dim: Any, keepdim: bool) -> Any:
         operation = getattr(self.T, name)
@@ -260,16 +260,30 @@ class Machine:
     def do_matmul(self, t: int, u: int) -> Any:
         if self[t].dtype != self[u].dtype and not self[t].numel() * self[u].numel():
             self.facts.add("no elements of two dtypes multiplied")
-        made = self.T.matmul(self[t], self[u])
-        if (self[t].ndim, self[u].ndim) not in ((1, 1), (2, 1), (2, 2)):
-            self.matrices.update(id(tensor) for tensor in (self[t], self[u], made))
-        return made
+        return self.T.matmul(self[t], self[u])
 
     def do_join(self, name: str, ts: tuple[int, ...], dim: int) -> Any:
         return getattr(self.T, name)([self[t] for t in ts], dim)
 
     def do_where(self, t: int, limit: float, u: Any, v: Any) -> Any:
-        return self.T.where(self[t] > limit, self[u], self[v])
+        condition = self[t] > limit
+        made = self.T.where(condition, self[u], self[v])
+        self._note_layout(made, condition, self[u], self[v])
+        return made
+
+    def _note_layout(self, made: Any, *operands: Any) -> None:
+        """Note a result that lies as its first operand does, where NumPy finds no order that suits them all."""
+        if self.T.__name__ != "torch" or made.is_contiguous():
+            return
+        arrays: list[Any] = [one.detach().numpy() for one in operands if isinstance(one, self.T.Tensor)]
+        iterator: Any = np.nditer([*arrays, None], ["zerosize_ok"], order="K")
+        steps = zip(iterator.operands[-1].strides, made.stride(), made.shape, strict=True)
+        if any(one != other * iterator.operands[-1].itemsize for one, other, extent in steps if extent > 1):
+            self.facts.add("laid out as the first operand")
+
+    def _note_reshaping(self, tensor: Any) -> None:
+        if "laid out as the first operand" in self.facts and not tensor.is_contiguous():
+            self.facts.add("reshaped as it lies")
 
     def do_getitem(self, t: int, index: Any) -> Any:
         return self[t][self.index(index, self[t])]
@@ -299,6 +313,8 @@ class Machine:
             self.taken.add(_memory(tensor))
         if name == "detach":
             self.aliased.add(_memory(tensor))
+        if name in ("view", "reshape", "flatten"):
+            self._note_reshaping(tensor)
         member = getattr(tensor, name)
         made = member(*args) if callable(member) else member
         if name in ("reshape", "flatten") and (_memory(made) != _memory(tensor) or _memory(tensor) in self.changed):
@@ -331,8 +347,6 @@ class Machine:
     def do_detach_(self, t: int) -> None:
         if id(self[t]) in self.passed:
             self.facts.add("an argument of a Function detached")
-        if id(self[t]) in self.matrices:
-            self.facts.add("a matrix detached")
         if t % len(self.tensors) in self.gradients and self[t]._base is not None:
             self.facts.add("a gradient that is a view detached")
         self[t].detach_()
@@ -375,6 +389,8 @@ class Machine:
 
     def do_apply(self, name: str, ts: tuple[int, ...]) -> Any:
         self.facts.add(name)
+        if name == "flat":
+            self._note_reshaping(self[ts[0]])
         self.passed.update(id(self[t]) for t in ts if not _is_leaf(self[t]))
         if name in CHANGING:
             self._note_change(self[ts[0]])

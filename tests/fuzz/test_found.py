@@ -760,6 +760,22 @@ FOUND: dict[str, Program] = {
         (TWO, Leaf((3, 2), "float64", True, 8)),
         (("unary", "exp", 0), ("matmul", 2, 1), ("detach_", 2), ("backward", (3,), {})),
     ),
+    "results_of_reductions_and_scans_lie_row_by_row": Program(
+        (TWO,),
+        (
+            ("view", "transpose", 0, (0, 1)),
+            ("reduce", "sum", 1, 0, True),
+            ("binary", "mul", 1, 2),
+            ("along", "cumsum", 3, 0),
+            ("view", "view", 4, (6,)),
+            ("inplace", "mul_", 5, (2.0,)),
+            ("backward", (4,), {}),
+        ),
+    ),
+    "a_vector_before_a_matrix_may_be_detached_in_place": Program(
+        (Leaf((2,), "float64", True, 7), TWO),
+        (("unary", "exp", 0), ("matmul", 2, 1), ("detach_", 2), ("backward", (3,), {})),
+    ),
     "a_saved_output_without_derivative_is_made_to_require_grad": Program(
         (TWO,),
         (("apply", "sign", (0,)), ("requires_grad_", 2, True), ("backward", (1,), {"create_graph": True})),
