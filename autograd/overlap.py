@@ -18,6 +18,7 @@ from raygrad.errors import AutogradError
 
 from .batched import Batched
 from .devices.serving import is_elsewhere, same_memory, start_of
+from .places import Placed
 from .views import memory, owner_of, parent_of
 
 if TYPE_CHECKING:
@@ -224,8 +225,21 @@ def place_in_memory(tensor: Tensor) -> Place | None:
     place = place_in_memory(parent)
     if place is None or op is None:
         return place
+    if type(op) is Placed:
+        return _placed(op, place)
     rule = _RULES.get(op.name)
     return None if rule is None else rule(place, rest, params)
+
+
+def _placed(op: Placed, parent: Place) -> Place | None:
+    """Return where a view lies that a Function's forward made, by what the worker told of it."""
+    steps = [stride * parent.itemsize for stride in parent.strides]
+    strides = op.strides_in(parent.shape, steps, parent.itemsize)
+    if strides is None:
+        return None
+    itemsize = parent.itemsize // op.place.parts
+    start = parent.start + op.start_in(parent.shape, steps, parent.itemsize)
+    return Place(start, op.shape, tuple([stride // itemsize for stride in strides]), itemsize)
 
 
 def _whole(owner: Tensor) -> Place:

@@ -169,6 +169,13 @@ class Placed:
         at = at if parts == 1 else at[..., None] + np.arange(parts) * (itemsize // parts)
         return _steps(at.reshape(-1)[numbers(self.shape, steps, offset)])
 
+    def start_in(self, shape: Shape, strides: Sequence[int], itemsize: int) -> int:
+        """Return at which byte of a parent with these strides the view's first element lies."""
+        order, parts, offset, _ = self.place
+        element, part = divmod(offset, parts)
+        at = numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
+        return int(at.reshape(-1)[element]) + part * (itemsize // parts) if at.size else 0
+
     def _counting(self, parent: Tensor) -> tuple[Tensor, Shape]:
         """Return what the elements are counted in (of complex numbers their parts), and in which order of axes."""
         from . import ops

@@ -105,3 +105,19 @@ def test_a_view_that_forward_could_only_copy_of_a_part_has_no_strides() -> None:
     placed = Placed(place, (4,))
     assert placed.strides_in(gaps.shape, gaps.strides, gaps.itemsize) is None
     assert placed.over(gaps) is None
+
+
+@pytest.mark.parametrize("index", [(slice(1, None), slice(None, None, 2)), (2,), (slice(None), 1)])
+def test_a_view_starts_where_its_first_element_lies(index: Any):
+    whole = np.arange(12.0).reshape(4, 3)
+    part = whole[index]
+    place = place_of(part, whole)
+    assert place is not None
+    placed = Placed(place, part.shape)
+    start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    assert placed.start_in(whole.shape, whole.strides, whole.itemsize) == start
+    turned = np.zeros((3, 4)).T
+    over = placed.over(turned)
+    assert over is not None
+    start = over.__array_interface__["data"][0] - turned.__array_interface__["data"][0]
+    assert placed.start_in(turned.shape, turned.strides, turned.itemsize) == start

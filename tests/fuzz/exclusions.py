@@ -48,7 +48,6 @@ def _both(fact: str, words: str) -> Callable[[Program, Outcome], bool]:
     return lambda program, outcome: fact in outcome.facts and says(program, outcome)
 
 
-_OVERLAP = _torch_says("refer to a single memory location")
 _SEVERAL = _torch_says("Function cannot return more than one Tensor")
 
 EXCLUSIONS = (
@@ -180,11 +179,6 @@ IN_SESSION: tuple[Exclusion, ...] = (
         id="CX-14",
         why="nodes keep the values that they saved; eagerly those are changed through `.data`",
         applies=_fact("what .data showed changed"),
-    ),
-    Exclusion(
-        id="EN-30",
-        why="whether a value shares memory with the elements that indices select is not known before it runs",
-        applies=lambda program, outcome: "changed at indices" in outcome.facts and _OVERLAP(program, outcome),
     ),
     Exclusion(
         id="DR-03",

@@ -338,8 +338,6 @@ class Machine:
     def do_setitem(self, t: int, index: Any, u: Any) -> None:
         tensor = self[t]
         self._note_change(tensor)
-        if any(isinstance(item, tuple) and item[0] != "slice" for item in index):
-            self.facts.add("changed at indices")
         index, value = self.index(index, tensor), self[u]
         self._note_overlap(tensor, [value])
         tensor[index] = value

@@ -776,6 +776,22 @@ FOUND: dict[str, Program] = {
         (Leaf((2,), "float64", True, 7), TWO),
         (("unary", "exp", 0), ("matmul", 2, 1), ("detach_", 2), ("backward", (3,), {})),
     ),
+    "a_view_that_a_function_returned_is_not_put_at_indices_of_its_base": Program(
+        (Leaf((3, 3), "float64", False, 7),),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("apply", "turned", (1,)),
+            ("setitem", 1, (("list", (0, 1, 1)),), 2),
+        ),
+    ),
+    "a_part_that_a_function_returned_is_not_put_at_indices_of_its_base": Program(
+        (Leaf((3, 3), "float64", False, 7),),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("apply", "sliced", (1,)),
+            ("setitem", 1, (("list", (0, 1)),), 2),
+        ),
+    ),
     "a_saved_output_without_derivative_is_made_to_require_grad": Program(
         (TWO,),
         (("apply", "sign", (0,)), ("requires_grad_", 2, True), ("backward", (1,), {"create_graph": True})),
@@ -785,7 +801,6 @@ FOUND: dict[str, Program] = {
 
 LEFT_OUT = {
     "what_a_function_saves_of_the_memory_that_it_changes_is_fresh": "DR-03",
-    "what_has_no_elements_is_not_put_at_indices_of_itself": "EN-30",
 }
 """Of those that are compared eagerly only, the difference in a session."""
 
