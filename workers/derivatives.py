@@ -80,6 +80,7 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             if left_slot >= 0:
                 slots[left_slot] = Context(once.left(live))
             conduct = once.conduct
+            once.forget()
         else:
             if denied:
                 live = live.freed(Refused(denied))
@@ -189,6 +190,10 @@ class _Once:
             return READS * self._watched.read
         return CHANGES * has_changed(before, self._ran) + READS * self._watched.read
 
+    def forget(self) -> None:
+        """Let go of what was saved: the step lives as long as its program."""
+        self._ran, self._watched, self._before = None, _NOTHING_READ, _NOTHING
+
     def left(self, context: FunctionNode) -> FunctionNode:
         """Return the context as the run left it; see `_Levels.left`."""
         left = left_behind(context, self._before, self._ran)
@@ -216,6 +221,11 @@ class Watched(list[Any]):
     def __iter__(self) -> Iterator[Any]:
         self.read = True
         return super().__iter__()
+
+
+_NOTHING_READ: Final = Watched()
+_NOTHING: Final[dict[str, Any]] = {}
+"""Of no run; never written to."""
 
 
 class _Levels:

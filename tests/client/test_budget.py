@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -133,3 +135,29 @@ def test_a_context_that_does_not_pickle_is_not_spilled() -> None:
             return gradient.numpy().tobytes()
 
     assert run(memory=12 * ARRAY) == run()
+
+
+@pytest.mark.filterwarnings("ignore:.*captures:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*chang:UserWarning")
+def test_a_program_that_is_kept_for_the_next_step_holds_nothing_that_was_saved() -> None:
+    made: list[Any] = []
+
+    class Keeps(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            inner = np.cos(x.numpy())
+            made.append(weakref.ref(inner))
+            ctx.save_for_backward(rg.from_numpy(inner))
+            return rg.from_numpy(np.sin(x.numpy()))
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.saved_tensors[0]
+
+    with rg.Session(workers=1) as session:
+        for _ in range(2):
+            x = rg.ones(SIZE, requires_grad=True)
+            Keeps.apply(Keeps.apply(x)).sum().backward()
+            session.wait_for_everything()
+        gc.collect()
+        assert [reference() for reference in made] == [None] * 4
