@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Before anything imports NumPy or Ray. One BLAS thread: bits are promised at equal thread counts, and eager results in
@@ -27,3 +29,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No test asserts a time: a busy machine must not fail a property that holds.
 settings.register_profile("raygrad", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("raygrad")
+
+
+@pytest.fixture(scope="module")
+def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Start one local Ray for the module, away from the repository's root."""
+    ray = pytest.importorskip("ray")
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("away"))
+    ray.init(
+        address="local",
+        num_cpus=4,
+        object_store_memory=100 * 1024 * 1024,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    yield ray
+    ray.shutdown()
+    os.chdir(before)

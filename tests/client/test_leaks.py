@@ -109,25 +109,6 @@ def test_a_thousand_steps_in_process_leave_nothing_behind(policy: str, strict: b
         assert_nothing_is_left(*trained(session))
 
 
-@pytest.fixture(scope="module")
-def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Start one local Ray for the module, away from the repository's root."""
-    ray = pytest.importorskip("ray")
-    before = os.getcwd()
-    os.chdir(tmp_path_factory.mktemp("away"))
-    ray.init(
-        address="local",
-        num_cpus=2,
-        object_store_memory=100 * 2**20,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    yield ray
-    ray.shutdown()
-    os.chdir(before)
-
-
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)

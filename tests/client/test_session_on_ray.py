@@ -17,27 +17,6 @@ from raygrad.errors import WorkerLost
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
-STORE = 100 * 1024 * 1024
-
-
-@pytest.fixture(scope="module")
-def ray_started(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Start one local Ray for the module, away from the repository's root."""
-    ray = pytest.importorskip("ray")
-    before = os.getcwd()
-    os.chdir(tmp_path_factory.mktemp("away"))
-    ray.init(
-        address="local",
-        num_cpus=4,
-        object_store_memory=STORE,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    yield ray
-    ray.shutdown()
-    os.chdir(before)
-
 
 @pytest.fixture(scope="module")
 def session(ray_started: Any) -> Any:
