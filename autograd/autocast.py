@@ -20,6 +20,7 @@ from raygrad.errors import AutogradError, DtypeError
 
 from . import dtypes
 from .batched import Batched
+from .devices.serving import as_device, named
 from .modes import Modes, state
 from .tensor import Tensor
 
@@ -215,25 +216,31 @@ def known_dtype(dtype: Any, asker: str) -> np.dtype[Any]:
 # ---- the state travels -----------------------------------------------------------------------------------------------
 
 Moment = tuple[Any, ...]
-"""The state of a thread as plain data: () outside of all regions, else (enabled, name of the dtype, cache)."""
+"""The state of a thread as plain data: () outside of all regions, else (enabled, name of the dtype, cache); inside of a
+block of a device (enabled, name of the dtype or nothing, cache, name of the device)."""
 
 
 def moment() -> Moment:
     """Return this thread's state, for user code that runs elsewhere or later: see `as_at`."""
-    casting = state.here.casting
-    return () if casting is None else (int(casting.enabled), casting.dtype.name, int(casting.cache))
+    casting, device = state.here.casting, state.here.device
+    regions = () if casting is None else (int(casting.enabled), casting.dtype.name, int(casting.cache))
+    if device is None or device.type == "cpu":
+        return regions
+    return (*(regions or (0, "", 0)), str(as_device(device)))
 
 
 @contextmanager
 def as_at(recorded: Moment) -> Generator[None]:
     """Let code in a block see the state of the moment at which it was recorded."""
-    before = state.here.casting
-    state.here.casting = Casting(bool(recorded[0]), np.dtype(recorded[1]), bool(recorded[2]), {}) if recorded else None
+    before, device = state.here.casting, state.here.device
+    casts = recorded and recorded[1]
+    state.here.casting = Casting(bool(recorded[0]), np.dtype(recorded[1]), bool(recorded[2]), {}) if casts else None
+    state.here.device = named(recorded[3]) if len(recorded) > 3 else None
     REGIONS.append(None)
     try:
         yield
     finally:
-        state.here.casting = before
+        state.here.casting, state.here.device = before, device
         REGIONS.pop()
 
 

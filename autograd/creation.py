@@ -1,8 +1,8 @@
 """Making tensors: from data, filled, counted, and at random.
 
-Rules of this file: what is made is a leaf holding an array of the device asked for; nothing here is recorded. The
-random numbers of a process come from one generator, which starts from the same seed in each process until
-`manual_seed` gives another.
+Rules of this file: what is made is a leaf holding an array of the device asked for; nothing here is recorded but, in a
+session, the way to that device. The random numbers of a process come from one generator, which starts from the same
+seed in each process until `manual_seed` gives another.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError
 
 from . import dtypes
-from .devices.serving import is_elsewhere, make, send, serving, target, to_host
-from .elsewhere import copied
+from .devices.serving import CPU, is_elsewhere, send, serving, target, to_host
+from .elsewhere import copied, made_on, sent
 from .inference import marked
 from .modes import state
 from .ops.define import sizes_of
+from .recording import Pending
 from .tensor import Tensor
 
 # ---- from data -------------------------------------------------------------------------------------------------------
@@ -41,12 +42,12 @@ def _leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
 
 def _made(device: Any, maker: Callable[[Any], Any], requires_grad: bool) -> Tensor:
     """Return a leaf of what `maker` makes with the namespace of a device; None is where factories make tensors."""
-    return _leaf(make(target(device), maker), requires_grad)
+    return _leaf(made_on(target(device), maker), requires_grad)
 
 
 def _placed(copy: Any, device: Any) -> Any:
     """Return a copy of an array of a device where `device=` asks for it; where the array is, if it does not."""
-    return copy if device is None and state.here.device is None else send(copy, target(device))
+    return copy if device is None and state.here.device is None else sent(copy, target(device) or CPU)
 
 
 def _checked_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -131,7 +132,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         return _leaf(_placed(copied(given), device), requires_grad)
     array = np.array(given, copy=True, order="K", subok=False)
     place = target(device)
-    return _leaf(array if place is None else send(array, place), requires_grad)
+    return _leaf(array if place is None else sent(array, place), requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -143,11 +144,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     array = _array_of(data, dtype)
     place = target(device)
     if is_elsewhere(array):
-        array = array if device is None else send(array, place)
+        array = array if device is None else sent(array, place or CPU)
     else:
-        array = send(np.asarray(array), place)
+        array = sent(np.asarray(array), place)
     made = marked(Tensor.made(array))
-    made._shares_memory = isinstance(data, np.ndarray) or hasattr(data, "__dlpack__") or is_elsewhere(data)
+    if type(array) is not Pending:
+        made._shares_memory = isinstance(data, np.ndarray) or hasattr(data, "__dlpack__") or is_elsewhere(data)
     return made
 
 
@@ -340,10 +342,7 @@ def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, de
     are to differ (VM-12). Numbers are drawn on the host, so that they are the same on every device, and moved."""
     place = target(device)
     if not state.batches:
-        made = _leaf(send(np.asarray(draw(())), place), requires_grad)
-        if state.recorder is not None:
-            state.recorder.drawn(made, partial(draw, ()))
-        return made
+        return _leaf(_placed_draw(partial(draw, ()), place), requires_grad)
     from .batching import batched
 
     open_levels = state.batches
@@ -355,14 +354,22 @@ def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, de
             )
     differing = [level for level in open_levels if level.randomness == "different"]
     leading = tuple([level.size for level in differing])
-    made = Tensor.made(send(np.asarray(draw(leading)), place))
-    if state.recorder is not None:
-        state.recorder.drawn(made, partial(draw, leading))
+    made = Tensor.made(_placed_draw(partial(draw, leading), place))
     for level in differing:  # the outermost lies in front, and is wrapped first
         made = batched(made, 0, level)
     if requires_grad:
         made.requires_grad_()
     return made
+
+
+def _placed_draw(draw: Callable[[], Any], place: Any) -> Any:
+    """Return what was drawn, on a device. A session is told of the draw, and moves what it gives."""
+    drawn = np.asarray(draw())
+    if state.recorder is None:
+        return send(drawn, place)
+    made = Tensor.made(drawn)
+    state.recorder.drawn(made, draw)
+    return made._data if place is None else sent(made._data, place)
 
 
 def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool) -> Tensor:

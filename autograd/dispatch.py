@@ -15,8 +15,8 @@ from raygrad.errors import MissingKernel
 
 from . import dtypes
 from .anomaly import remember as remember_origin
-from .batched import Batched, bottom, innermost, living
-from .devices.serving import device_of, is_elsewhere, settled
+from .batched import Batched, innermost, living
+from .devices.serving import CPU, device_of, is_elsewhere, is_placed, settled
 from .elsewhere import meeting, missing, run
 from .handles import pack_op
 from .inference import marked
@@ -33,7 +33,7 @@ from .saving import in_force
 from .strides import reshapes_to_view
 from .tangents import propagate
 from .tensor import Tensor
-from .views import NO_GRAD, Stale, remember
+from .views import NO_GRAD, Stale, memory, remember
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
@@ -194,7 +194,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
                     operand._data = operand.read()
                 elif recorder is None:
                     recorder = owner
-            elif is_elsewhere(operand._data):
+            if is_placed(memory(operand._data)):
                 elsewhere = True
             elif type(operand._data) is Batched:
                 batched = True
@@ -203,6 +203,8 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
                     return _general(op, alive, params)
     if not tensors:
         return _on_arrays(op, operands, params)
+    if elsewhere and not batched:
+        operands, met = meeting(op, operands), None
     if met is None:
         met = operands if op.promotes is None else promoted(op, operands)
     if batched:
@@ -213,7 +215,6 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
             propagate(op, met, params, made)
         return made
     if recorder is None and elsewhere:
-        operands, met = meeting(op, operands), meeting(op, met)
         datas = [o.read() if isinstance(o, Tensor) else o for o in met]
         try:
             out = run(op, datas, params, _compute_dtype(datas))
@@ -263,7 +264,7 @@ def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> An
 
 
 def _held(operand: Any) -> Any:
-    return operand._data if isinstance(operand, Tensor) else operand
+    return memory(operand._data) if isinstance(operand, Tensor) else operand
 
 
 def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
@@ -315,7 +316,7 @@ def explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exce
 def kind_of(datas: Sequence[Any]) -> str:
     """Return the kind of device of operands: the host's, if none is elsewhere."""
     for data in datas:
-        if is_elsewhere(data):
+        if is_placed(data):
             return device_of(data).type
     return "cpu"
 
@@ -361,7 +362,7 @@ def _attach(
     carrying = [dtype.kind in "fc" for _, dtype in metas]
     if not any(carrying):
         return
-    if any(is_elsewhere(bottom(value._data)) for value in (*results, *operands) if isinstance(value, Tensor)):
+    if any(value.device is not CPU for value in (*results, *operands) if isinstance(value, Tensor)):
         node: Any = _node(op, operands, params, datas, results, metas, DeviceOpNode)
         node._places = [result.device for result in results]
     else:

@@ -7,15 +7,30 @@ meet those of a device; that is a transfer, and a node of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
+
+import numpy as np
 
 from raygrad.errors import AutogradError, DeviceError, MissingKernel, OutOfDeviceMemory
 
 from .derive import quiet
 from .devices import Backend, Device
-from .devices.serving import CPU, backend_of, device_of, guard, is_away, is_elsewhere, make, serving_array, target
+from .devices.device import KINDS
+from .devices.serving import (
+    CPU,
+    backend_of,
+    guard,
+    is_away,
+    is_elsewhere,
+    make,
+    send,
+    serving_array,
+    target,
+)
+from .modes import state
+from .recording import Recorder
 from .registry import Op
 from .tensor import Tensor
 
@@ -33,7 +48,7 @@ def meeting(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     for operand in operands:
         if not isinstance(operand, Tensor):
             continue
-        device = device_of(operand._data)
+        device = operand.device
         if device is CPU and not operand._data.ndim:
             scalars = True
         elif device not in devices:
@@ -49,7 +64,7 @@ def meeting(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     from .ops import to_device
 
     return [
-        to_device(operand, devices[0]) if isinstance(operand, Tensor) and device_of(operand._data) is CPU else operand
+        to_device(operand, devices[0]) if isinstance(operand, Tensor) and operand.device is CPU else operand
         for operand in operands
     ]
 
@@ -115,9 +130,75 @@ def places_of(args: Sequence[Any]) -> list[Device | None] | None:
     return places if any(place is not None and place is not CPU for place in places) else None
 
 
+def guard_of(args: Sequence[Any]) -> Any:
+    """Return a block in which the device of the first tensor that is not on the host is the current one."""
+    return guard(next(arg._data for arg in args if isinstance(arg, Tensor) and is_elsewhere(arg._data)))
+
+
+def kinds_of(function: Any) -> tuple[str, ...]:
+    """Return the kinds of device on which a Function runs, as its `devices` say; () if they say nothing: then any.
+
+    Raises:
+        TypeError: they are no sequence of names.
+        ValueError: one is no kind of device, or there is none.
+    """
+    declared: Any = getattr(function, "devices", None)
+    if declared is None:
+        return ()
+    where = f"{function.__name__}.devices"
+    if isinstance(declared, str) or not isinstance(declared, Sequence):
+        raise TypeError(f"{where} must be a sequence of kinds of device, like ('cpu', 'cuda'); got {declared!r}")
+    kinds: tuple[Any, ...] = tuple(declared)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if not kinds or any(kind not in KINDS for kind in kinds):
+        raise ValueError(f"{where} must name kinds of device among {', '.join(KINDS)}; got {declared!r}")
+    return kinds
+
+
+def check_kinds(function: Any, devices: Iterable[Device]) -> None:
+    """Check that a Function is given no tensor of a kind of device that it does not run on. A Function of GPUs alone
+    may be given tensors of the host: it moves them itself.
+
+    Raises:
+        DeviceError: it is given such.
+    """
+    kinds = kinds_of(function)
+    for device in devices:
+        if kinds and device.type != "cpu" and device.type not in kinds:
+            raise DeviceError(
+                f"{function.__name__} runs on {', '.join(kinds)}, as its `devices` say, and was given a tensor on "
+                f"{device}: move it first (tensor.cpu()), or name '{device.type}' among the devices"
+            )
+
+
 def zeros_on(device: Device, shape: tuple[int, ...], dtype: Any) -> Tensor:
-    """Return zeros on a device, of no graph."""
-    return Tensor.made(make(target(device), lambda xp: xp.zeros(shape, dtype)))
+    """Return zeros on a device, of no graph; in a session those of a device are recorded."""
+    return filled_on(device, shape, 0, dtype, state.here.recorder if device is not CPU else None)
+
+
+def filled_on(device: Device, shape: tuple[int, ...], value: Any, dtype: Any, recorder: Recorder | None) -> Tensor:
+    """Return a tensor of one number on a device, of no graph: made there, recorded if there is a recorder."""
+    if recorder is None:
+        return Tensor.made(make(target(device), lambda xp: xp.full(shape, value, dtype)))
+    from .ops.layouts import full
+
+    return Tensor.made(full(recorder, shape, value, dtype, device))
+
+
+def sent(array: Any, place: Device | None) -> Any:
+    """Return a new tensor's data: an array on a device, or in a session what a transfer that is recorded will give."""
+    if place is None or state.here.recorder is None:
+        return send(array, place)
+    from .ops import to_device
+
+    return to_device(Tensor.made(array), place)._data
+
+
+def made_on(place: Device | None, maker: Callable[[Any], Any]) -> Any:
+    """Return a new tensor's data: what `maker` makes with the namespace of a device. In a session it is made on the
+    host, and moved."""
+    if place is None or state.here.recorder is None:
+        return make(place, maker)
+    return sent(maker(np), place)
 
 
 def copied(array: Any) -> Any:

@@ -17,7 +17,7 @@ from raygrad.errors import AutogradError
 from .batched import Batched
 from .derive import Meta
 from .devices import Device
-from .devices.serving import make, target
+from .elsewhere import zeros_on
 from .graph import GradientEdge
 from .inheriting import owns_grad
 from .layout import is_array
@@ -191,7 +191,7 @@ def _zeros(place: Place, requires_grad: bool) -> Tensor:
             "materialize_grads cannot be used when the given input is a GradientEdge whose gradient is missing: pass "
             "the tensor, or allow_unused=True"
         )
-    zeros = Tensor.made(make(target(place.device), lambda xp: xp.zeros(place.shape, place.dtype)))
+    zeros = zeros_on(place.device, place.shape, place.dtype)
     zeros._requires_grad = requires_grad
     return zeros
 

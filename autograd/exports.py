@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError
 
 from . import dtypes
 from .batched import Batched, bottom, living, refused
-from .devices.serving import device_of, is_elsewhere, to_host, writable
+from .devices.serving import CPU, device_of, is_placed, to_host, writable
 from .modes import state
 from .recording import Pending
 from .views import Stale
@@ -81,18 +81,25 @@ class Exports:
         if type(array) is not np.ndarray:
             if type(array) is Batched:
                 return self._beneath("numpy()").numpy(force=force)
-            array = self.read()
-            if is_elsewhere(array):
-                if not force:
-                    raise TypeError(
-                        f"can't convert {device_of(array)} device type tensor to numpy. Use Tensor.cpu() to copy the "
-                        "tensor to host memory first."
-                    )
-                return to_host(array)
+            if is_placed(array) and not force:
+                raise TypeError(
+                    f"can't convert {device_of(array)} device type tensor to numpy. Use Tensor.cpu() to copy the "
+                    "tensor to host memory first."
+                )
+            array = to_host(self._on_host().read())
         if self._frozen and array.flags.writeable:
             array = array.view()
             array.flags.writeable = False
         return array
+
+    def _on_host(self) -> Tensor:
+        """Return a tensor to be read on the host: itself, or, of a pending value on a device, a recorded transfer."""
+        data = self._data
+        if type(data) is Pending and is_placed(data) and not data.record.recorder.closed:
+            from .ops import to_device
+
+            return to_device(_made(data), CPU)
+        return cast("Tensor", self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
@@ -116,14 +123,15 @@ class Exports:
             RuntimeError: it requires grad.
         """
         array = bottom(self._data)
-        if not is_elsewhere(array):
+        if not is_placed(array):
             raise AttributeError("a tensor on the host has no __cuda_array_interface__")
         if self._requires_grad:
             raise AutogradError(
                 "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use "
                 "var.detach() to get Variable that doesn't require grad."
             )
-        return array.__cuda_array_interface__
+        array = self.read() if type(array) is Pending else array
+        return cast("Any", array).__cuda_array_interface__
 
     def item(self) -> Any:
         """Return the one element as a Python number.
@@ -135,13 +143,13 @@ class Exports:
             return self._beneath("item").item()
         if self._data.size != 1:
             raise AutogradError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
-        return self.read().item()
+        return self._on_host().read().item()
 
     def tolist(self) -> Any:
         """Return the data as nested lists of Python numbers."""
         if type(self._data) is Batched:
             return self._beneath("item").tolist()
-        return self.read().tolist()
+        return self._on_host().read().tolist()
 
     def __bool__(self) -> bool:
         if type(self._data) is Batched:
@@ -186,13 +194,19 @@ class Exports:
     def __repr__(self) -> str:
         if type(self._data) is Pending or type(self._data) is Batched:
             kind = "pending" if type(self._data) is Pending else "batched"
-            body = f"{kind}, shape={self.shape}, dtype={self.dtype}"
-        else:
-            body = np.array2string(to_host(self.read()), separator=", ", precision=4, prefix="tensor(")
-            if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
-                body += f", dtype={self.dtype}"
-            if is_elsewhere(self._data):
-                body += f", device='{device_of(self._data)}'"
+            return self._text(f"{kind}, shape={self.shape}, dtype={self.dtype}")
+        return self._text(self._values(self.read()))
+
+    def _values(self, array: Any) -> str:
+        """Return what text says of the elements, which are those of an array."""
+        body = np.array2string(to_host(array), separator=", ", precision=4, prefix="tensor(")
+        if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
+            body += f", dtype={self.dtype}"
+        return body
+
+    def _text(self, body: str) -> str:
+        if is_placed(bottom(self._data)):
+            body += f", device='{device_of(bottom(self._data))}'"
         body += self._history()
         if state.here.forward:
             for level in state.here.forward:
@@ -213,10 +227,7 @@ class Exports:
 
     def __str__(self) -> str:
         if type(self._data) is Pending:
-            self_now = _made(self.read())
-            self_now._requires_grad, self_now.grad_fn = self._requires_grad, self.grad_fn
-            self_now._tangents = self._tangents
-            return repr(self_now)
+            return self._text(self._values(self._on_host().read()))
         return repr(self)
 
     def __format__(self, spec: str) -> str:
@@ -244,13 +255,13 @@ class Exports:
             raise AutogradError(
                 "a tensor with history cannot be pickled: its graph would be lost silently; pickle tensor.detach()"
             )
-        array = self.read()
-        if is_elsewhere(array):
+        held = bottom(self._data)
+        if is_placed(held):
             raise AutogradError(
-                f"a tensor on {device_of(array)} cannot be pickled: that would copy it to the host unseen; pickle "
-                "tensor.cpu(), and move it back where it is loaded"
+                f"a tensor on {device_of(held)} cannot be pickled: that would copy it to the host unseen; "
+                "pickle tensor.cpu(), and move it back where it is loaded"
             )
-        return _rebuilt, (array, self._requires_grad)
+        return _rebuilt, (self.read(), self._requires_grad)
 
 
 def _made(data: Any) -> Tensor:

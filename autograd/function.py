@@ -30,7 +30,7 @@ from .context import Saved as Saved
 from .context import keep, refer
 from .derive import Meta
 from .devices.serving import guard, is_away, is_elsewhere
-from .elsewhere import places_of
+from .elsewhere import check_kinds, places_of
 from .function_jvp import propagate
 from .handles import pack_function
 from .inference import marked
@@ -222,6 +222,8 @@ def apply_with_tangents(
     apply returns."""
     here = state.here
     held = _held_elsewhere(args)
+    if held is not None:
+        check_kinds(cls, [arg.device for arg in args if isinstance(arg, Tensor)])
     with only(()), guard(held) if is_away(held) else _HERE:
         node, raw, given = _forward(cls, here, args, here.grad, None, named, True)
         assert node is not None

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .devices.serving import send, to_host
+from .devices.serving import to_host
+from .elsewhere import sent
 from .engine import grad
 from .tensor import Tensor
 
@@ -91,7 +92,7 @@ class Outputs:
 
 def beside(values: Array, tensor: Tensor) -> Tensor:
     """Return an array as a tensor where another is."""
-    return Tensor.made(send(values, tensor.device))
+    return Tensor.made(sent(values, tensor.device))
 
 
 # ---- differences of values -------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ def beside(values: Array, tensor: Tensor) -> Tensor:
 def standing_at(tensor: Tensor, values: Array) -> Generator[None]:
     """Give a tensor other values for a while, for whoever holds it: also for functions that hold it by closure."""
     data, snapshot = tensor._data, tensor._snapshot
-    tensor._data, tensor._snapshot = send(values, tensor.device), None
+    tensor._data, tensor._snapshot = sent(values, tensor.device), None
     try:
         yield
     finally:

@@ -97,6 +97,11 @@ class Pending:
         self.record.released(self.index)
 
     @property
+    def device(self) -> Device:
+        """The device that will hold it."""
+        return self.spec.device
+
+    @property
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.shape)
@@ -177,8 +182,12 @@ class Recorder(ABC):
         return value
 
     @abstractmethod
-    def pinned(self, device: Device) -> Callable[[], None]:
-        """Ask, of the workers of what is recorded from now on, for a device; return what takes that back."""
+    def place(self, device: Device) -> Device:
+        """Return a device of the session's workers, with its number; "cuda" is the current one, or else the first.
+
+        Raises:
+            DeviceError: no worker serves it.
+        """
 
     @abstractmethod
     def leaf(self, tensor: Tensor) -> Pending:

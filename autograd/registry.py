@@ -78,6 +78,7 @@ class Op:
         "bare",
         "custom",
         "infer",
+        "lands",
         "name",
         "operands",
         "outputs",
@@ -123,6 +124,8 @@ class Op:
         """The same, if besides there is one output and it shares no memory with an operand."""
         self.sole_rule: Derivative | None = None
         """The derivative if one serves every device and dtype, and no user has registered anything."""
+        self.lands: Callable[[tuple[Any, ...]], str] | None = None
+        """From the params to the device of the result, where it is not that of the operands."""
         self.custom = False
         self.version = 0
         """How many times a user registered something for it."""

@@ -19,7 +19,7 @@ from . import dtypes
 from .batched import Batched, bottom
 from .derive import quiet
 from .devices import Device, device_of
-from .devices.serving import is_elsewhere
+from .devices.serving import is_elsewhere, is_placed
 from .devices.sums import plus_in_place
 from .exports import Exports
 from .hooks import HookDict, RemovableHandle
@@ -43,9 +43,14 @@ _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _add = quiet(np.add)
 
 
+def strides_of_pending(data: Any) -> tuple[int, ...] | None:
+    """Return the strides of a pending value, None if only its kernel knows them, or for anything else."""
+    return data.record.recorder.strides(data) if type(data) is Pending else None
+
+
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:
     """Return a new accumulator for a leaf that is not on the host, or not at hand."""
-    if is_elsewhere(bottom(tensor._data)):
+    if is_placed(memory(bottom(tensor._data))):
         from .placed import DeviceAccumulateGrad
 
         return DeviceAccumulateGrad(tensor)
@@ -164,7 +169,7 @@ class Tensor(Exports, TensorMethods):
     @property
     def device(self) -> Device:
         """The device that holds the data."""
-        return device_of(bottom(self._data))
+        return device_of(memory(bottom(self._data)))
 
     @property
     def is_leaf(self) -> bool:
@@ -251,6 +256,9 @@ class Tensor(Exports, TensorMethods):
         if self._order is None:
             data = self._data
             natural = tuple(range(data.ndim))
+            strides = strides_of_pending(data)
+            if strides is not None:
+                natural = tuple(sorted(natural, key=lambda axis: -strides[axis]))
             at_hand = type(data) is _ARRAY or isinstance(data, np.ndarray) or is_elsewhere(data)
             if at_hand and not data.flags.c_contiguous and data.flags.f_contiguous:
                 natural = natural[::-1]

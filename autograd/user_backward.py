@@ -15,7 +15,8 @@ from raygrad.errors import AutogradError
 
 from .derive import Meta, sum_to
 from .devices import Device
-from .devices.serving import CPU, guard, is_elsewhere, make, settled, target
+from .devices.serving import CPU, guard, is_elsewhere, settled
+from .elsewhere import zeros_on
 from .layout import dense, is_plain
 from .levels import hand_on
 from .modes import state
@@ -213,4 +214,4 @@ def densified(tensor: Tensor) -> Tensor:
 
 
 def _zeros(meta: Meta, device: Device) -> Tensor:
-    return Tensor.made(make(target(device), lambda xp: xp.zeros(meta[0], meta[1])))
+    return zeros_on(device, *meta)

@@ -54,7 +54,8 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
     fn "load": inputs: that; outputs: the value.
 
 The casting state of user code, the last of its params: () if it was recorded outside of all regions of `autocast`, else
-(1 if operands are cast, name of the dtype, 1 if casts of leaves are kept).
+(1 if operands are cast, name of the dtype, 1 if casts of leaves are kept); inside of a block of a device this, or
+(0, "", 0), and the name of the device on which factories make tensors.
 """
 
 from __future__ import annotations

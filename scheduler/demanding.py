@@ -12,12 +12,14 @@ from operator import itemgetter
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import KIND_ARRAY
 
 from .arrays import Arrays, pairs
 from .dag import Indices
-from .place import constrain
+from .place import MOVING, constrain, devices_of
 from .plan import Cluster
+
+MOST_DEVICES = 62
+"""Of one graph: they are bits of a number."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class Demanded:
     """Per node, its number in `allowed`; equal for all that share a worker, but for an open-ended node, which has a
     number of its own."""
     kinds: Indices
-    """Per demand, the kinds of device as bits, by `names`."""
+    """Per demand, the devices that it needs as bits, by `names`."""
     names: tuple[str, ...]
     forced: bool
     """Some node is bound to one worker by its index."""
@@ -92,8 +94,8 @@ def demands_of(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> De
 def demanded_of(before: Demanded, arrays: Arrays, cluster: Cluster) -> Demanded | None:
     """Return the same for other workers, where no node is bound to one by its index; None if all has to be looked at
     anew: kinds of device that matter now did not, or some demand is met by none."""
-    kinds = {spec.device.partition(":")[0] for spec in arrays.graph.specs if spec.kind == KIND_ARRAY}
-    if not before.names and any(not kinds <= worker.kinds for worker in cluster.workers):
+    devices = {*devices_of(arrays.graph.specs)} - {""}
+    if not before.names and not all(worker.serves(device) for device in devices for worker in cluster.workers):
         return None
     allowed = [able_workers(cluster, before.names, need) for need in before.kinds.tolist()]
     if any(some is not None and not some for some in allowed):
@@ -102,23 +104,28 @@ def demanded_of(before: Demanded, arrays: Arrays, cluster: Cluster) -> Demanded 
 
 
 def able_workers(cluster: Cluster, names: Sequence[str], kinds: int) -> list[int] | None:
-    """Return the workers that offer these kinds of device, given as bits; None if all do."""
-    wanted = {name for bit, name in enumerate(names) if kinds >> bit & 1}
-    able = [index for index, worker in enumerate(cluster.workers) if wanted <= worker.kinds]
+    """Return the workers that serve these devices, given as bits; None if all do."""
+    wanted = [name for bit, name in enumerate(names) if kinds >> bit & 1]
+    able = [index for index, worker in enumerate(cluster.workers) if all(map(worker.serves, wanted))]
     return None if len(able) == len(cluster.workers) else able
 
 
 def _kinds(arrays: Arrays, cluster: Cluster) -> tuple[tuple[str, ...], Indices]:
-    """Return the kinds of device that not every worker has, and, per node, those that it needs as bits."""
-    kinds = [spec.device.partition(":")[0] if spec.kind == KIND_ARRAY else "" for spec in arrays.graph.specs]
-    names = tuple(sorted({*kinds} - {""}))
-    if all({*names} <= worker.kinds for worker in cluster.workers):
+    """Return the devices that not every worker serves, and, per node, those that it needs as bits."""
+    devices = devices_of(arrays.graph.specs)
+    names = tuple(sorted({*devices} - {""}))
+    if all(worker.serves(name) for name in names for worker in cluster.workers):
         return (), np.zeros(len(arrays), np.int64)
-    bit = np.array([1 << names.index(kind) if kind else 0 for kind in kinds], np.int64)[arrays.spec]
+    if len(names) > MOST_DEVICES:
+        raise PlanError(f"a graph of {len(names)} devices: at most {MOST_DEVICES} may be used in one submission")
+    bit = np.array([1 << names.index(device) if device else 0 for device in devices], np.int64)[arrays.spec]
     needs = np.zeros(len(arrays), np.int64)
     present = arrays.read >= 0
     np.bitwise_or.at(needs, arrays.reader[present], bit[arrays.read[present]])
     made = np.flatnonzero(arrays.maker >= 0)
+    for index in [index for index, node in enumerate(arrays.graph.nodes) if node.fn == MOVING]:
+        if {devices[spec] for spec in arrays.graph.nodes[index].outputs} != {"cpu"}:
+            needs[index] = 0  # what it reads comes through host memory
     np.bitwise_or.at(needs, arrays.maker[made], bit[made])
     host = 1 << names.index("cpu") if "cpu" in names else 0
     return names, np.where(needs & ~host, needs & ~host, needs)  # a worker with a GPU has host memory too

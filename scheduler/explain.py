@@ -18,9 +18,11 @@ from raygrad.proto.graph import KIND_ARRAY, Graph, Node
 
 from .costs import Costs
 from .memory import Peak, peaks
+from .place import devices_of, needed
 from .plan import Cluster, Plan
 from .predict import Slot, loads_of, timetable
 from .priced import Priced, price
+from .transfers import Transfer, transfers
 
 
 class Reason(StrEnum):
@@ -92,6 +94,8 @@ class PlanFacts:
     node_seconds: tuple[float, ...]
     """Per node, what it is predicted to take."""
     moved: tuple[Moved, ...]
+    transfers: tuple[Transfer, ...]
+    """What goes from a device to another."""
     crossing_bytes: int
     seconds: float
     """Predicted time from submission until the client knows that the last segment has ended."""
@@ -104,8 +108,11 @@ class PlanFacts:
     """The segments that each hold up the next, up to the one that ends last: what the predicted time is made of."""
 
 
-def explain_plan(graph: Graph, residency: Sequence[int], costs: Costs, cluster: Cluster, plan: Plan) -> PlanFacts:
-    """Return what a plan would do and why. The arguments are those that the plan was made from."""
+def explain_plan(
+    graph: Graph, residency: Sequence[int], costs: Costs, cluster: Cluster, plan: Plan, *, staged: bool = False
+) -> PlanFacts:
+    """Return what a plan would do and why. The arguments are those that the plan was made from; `staged`, whether
+    workers are processes of their own."""
     priced = price(graph, costs)
     times = timetable(plan.segments, loads_of(plan.segments, priced), residency, costs, cluster)
     reasons = _reasons(priced, residency, cluster, plan)
@@ -149,6 +156,7 @@ def explain_plan(graph: Graph, residency: Sequence[int], costs: Costs, cluster: 
         node_reason=tuple(reasons),
         node_seconds=tuple(priced.seconds),
         moved=moved(priced, residency, plan),
+        transfers=transfers(graph, priced.size, residency, plan, staged=staged),
         crossing_bytes=plan.crossing_bytes,
         seconds=max([slot.end for slot in times], default=-costs.return_seconds) + costs.return_seconds,
         work=sum(priced.seconds),
@@ -215,13 +223,13 @@ def _reasons(priced: Priced, residency: Sequence[int], cluster: Cluster, plan: P
     """Return why each node is where it is: what had to be comes before what was chosen."""
     alone = len(cluster.workers) == 1
     together = len({segment.worker for segment in plan.segments}) == 1
-    offers = [worker.kinds for worker in cluster.workers]
     only: dict[frozenset[str], bool] = {}
     reasons: list[Reason] = []
     for index, node in enumerate(priced.graph.nodes):
         need = _need(priced, node)
         if need not in only:
-            only[need] = not alone and sum(need <= offer for offer in offers) == 1
+            able = sum(all(map(worker.serves, need)) for worker in cluster.workers)
+            only[need] = not alone and able == 1
         if node.pin >= 0:
             reasons.append(Reason.PINNED)
         elif node.near >= 0 and (priced.maker[node.near] >= 0 or residency[node.near] >= 0):
@@ -243,10 +251,10 @@ def _counted(reasons: Iterable[Reason]) -> tuple[tuple[Reason, int], ...]:
 
 
 def _need(priced: Priced, node: Node) -> frozenset[str]:
-    """Return the device kinds that a node needs beside host memory."""
+    """Return the devices that a node needs beside host memory."""
     specs = priced.graph.specs
-    used = [specs[priced.spec[value]] for value in node.inputs if value >= 0] + [specs[one] for one in node.outputs]
-    return frozenset(spec.device.partition(":")[0] for spec in used if spec.kind == KIND_ARRAY) - {"cpu", ""}
+    read = devices_of([specs[priced.spec[value]] for value in node.inputs if value >= 0])
+    return needed(node, {*read}, {*devices_of([specs[one] for one in node.outputs])}) - {"cpu"}
 
 
 def _chosen(priced: Priced, residency: Sequence[int], plan: Plan, node: Node, worker: int) -> Reason:

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import DEVICE, KIND_ARRAY, Graph, Node
+from raygrad.proto.graph import DEVICE, KIND_ARRAY, Graph, Node, Spec
 
 from .costs import Costs
 from .dag import Platform, dag_of
@@ -125,9 +125,9 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
     allowed: dict[int, frozenset[int]] = {}
     reasons: dict[int, str] = {}
     """Why not every worker can run a group."""
-    offers = [worker.kinds for worker in cluster.workers]
-    kinds = [spec.device.partition(":")[0] if spec.kind == KIND_ARRAY else "" for spec in priced.graph.specs]
-    everywhere = all(kind in offer for kind in {*kinds} - {""} for offer in offers)
+    workers = cluster.workers
+    devices = devices_of(priced.graph.specs)
+    everywhere = all(worker.serves(device) for device in {*devices} - {""} for worker in workers)
     able: dict[frozenset[str], frozenset[int]] = {}
     for index, node in enumerate(priced.graph.nodes):
         root, home = index, -1
@@ -141,25 +141,24 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
                 home = residency[node.near]
         group.append(root)
         if not everywhere:
-            need = frozenset(kinds[priced.spec[value]] for value in node.inputs if value >= 0)
-            need |= {kinds[spec] for spec in node.outputs}
-            need = need - {"", "cpu"} or need - {""}  # a worker with a GPU has host memory too
+            read = {devices[priced.spec[value]] for value in node.inputs if value >= 0}
+            need = needed(node, read, {devices[spec] for spec in node.outputs})
             can = able.get(need)
             if can is None:
-                can = able[need] = frozenset(w for w, offer in enumerate(offers) if need <= offer)
-            missing = ", ".join(sorted(need))
-            _restrict(allowed, root, can, index, node, f"no worker offers {missing}")
-            if len(can) < len(offers):
+                can = able[need] = frozenset(w for w, worker in enumerate(workers) if all(map(worker.serves, need)))
+            if len(can) < len(workers):
+                missing = " and ".join(sorted(need))
+                _restrict(allowed, root, can, index, node, _unserved(missing, cluster))
                 reasons[root] = f"it needs {missing}"
         if home >= 0:
             _force(forced, root, _Forced(home, index, HOME), priced.graph)
         if node.pin >= 0:
-            if node.pin >= len(offers):
-                raise refused((index, node), f" is pinned to worker {node.pin} of {len(offers)}")
+            if node.pin >= len(workers):
+                raise refused((index, node), f" is pinned to worker {node.pin} of {len(workers)}")
             _force(forced, root, _Forced(node.pin, index, PINNED), priced.graph)
     for index, name, needs in priced.graph.demands:
         can = frozenset(w for w, worker in enumerate(cluster.workers) if worker.offers(needs))
-        if len(can) < len(offers):
+        if len(can) < len(workers):
             _restrict(allowed, group[index], can, index, priced.graph.nodes[index], _lacking(name, needs, cluster))
             reasons[group[index]] = f"{name or 'it'} asks for {_asked(needs)}"
     for root, (worker, index, why) in forced.items():
@@ -191,20 +190,50 @@ def _asked(needs: Sequence[tuple[str, float]]) -> str:
     return ", ".join(need if need.startswith(DEVICE) else f"{need} {amount:g}" for need, amount in needs)
 
 
-def _lacking(name: str, needs: Sequence[tuple[str, float]], cluster: Cluster) -> str:
-    """Say what a node asks for, and what there is."""
+def devices_of(specs: Sequence[Spec]) -> list[str]:
+    """Return the device of each spec, "" for what is no array."""
+    return [spec.device if spec.kind == KIND_ARRAY else "" for spec in specs]
+
+
+def needed(node: Node, read: set[str], made: set[str]) -> frozenset[str]:
+    """Return the devices that the worker of a node has to serve, given those of what it reads and makes: the host only
+    if no other, since each worker has that. What moves a value works on the device to which it goes, or if that is the
+    host on the one from which it comes; from another it comes through host memory."""
+    if node.fn == MOVING and made - {"", "cpu"}:
+        read = set()
+    need = frozenset(read | made) - {""}
+    return need - {"cpu"} or need
+
+
+MOVING: Final = "to_device"
+"""The op that moves a value to another device."""
+
+
+def _unserved(missing: str, cluster: Cluster) -> str:
+    """Say which devices no worker serves together, and what there is."""
+    return (
+        f"no worker serves {missing} ({_there(cluster)}): let workers serve it with Session(gpus=...), or move its "
+        "operands to a device that they have (tensor.to)"
+    )
+
+
+def _there(cluster: Cluster) -> str:
     there = [worker.described() for worker in cluster.workers[:WORKERS_NAMED]]
     more = len(cluster.workers) - len(there)
+    return f"{'; '.join(there)}{f'; and {more} more' if more else ''}"
+
+
+def _lacking(name: str, needs: Sequence[tuple[str, float]], cluster: Cluster) -> str:
+    """Say what a node asks for, and what there is."""
     return (
-        f"{name or 'it'} asks for {_asked(needs)}, and no worker offers it ({'; '.join(there)}"
-        f"{f'; and {more} more' if more else ''}): {_remedy(name, needs)}"
+        f"{name or 'it'} asks for {_asked(needs)}, and no worker offers it ({_there(cluster)}): {_remedy(name, needs)}"
     )
 
 
 def _remedy(name: str, needs: Sequence[tuple[str, float]]) -> str:
     """Say what to do where nobody offers what a node asks for."""
     if any(need.startswith(DEVICE) for need, _ in needs):
-        return "leave `rg.device` out here, or name a device that they have"
+        return f"let workers serve it with Session(gpus=...), or name a device that they have in {name}.devices"
     return f"ask for less in {name}.resources, or let workers offer more with Session(worker_options=...)"
 
 

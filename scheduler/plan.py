@@ -21,7 +21,8 @@ class WorkerSpec:
 
     name: str
     devices: tuple[str, ...] = ("cpu",)
-    """Device kinds ("cpu", "cuda") or devices ("cuda:0"); a node runs where the kind of its specs is offered."""
+    """Device kinds ("cpu", "cuda") or devices ("cuda:0"); a node runs where the devices of its specs are served: a kind
+    stands for each device of it."""
     memory: int | None = None
     """Bytes that values of one run may take there at once, a hard limit; None for no limit. See `room`."""
     host: str = ""
@@ -34,11 +35,14 @@ class WorkerSpec:
         """Tell whether a node that asks for this can run here; see `proto.graph.Demand`."""
         own = dict(self.resources)
         return all(
-            name[len(DEVICE) :] in {*self.devices, *self.kinds}
-            if name.startswith(DEVICE)
-            else amount <= own.get(name, 0.0)
+            self.serves(name[len(DEVICE) :]) if name.startswith(DEVICE) else amount <= own.get(name, 0.0)
             for name, amount in needs
         )
+
+    def serves(self, device: str) -> bool:
+        """Tell whether arrays of a device, or for a kind of some device, can be worked on here."""
+        kind, numbered, _ = device.partition(":")
+        return device in self.devices or kind in self.devices or (not numbered and kind in self.kinds)
 
     def described(self) -> str:
         """Return what it offers, for errors: "worker 0: cpu, num_cpus 2"."""

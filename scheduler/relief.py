@@ -179,9 +179,11 @@ class _Longer:
         return node.role == ROLE_OP or (node.role == ROLE_SUM and node.fn == "sum")
 
     def spills(self, value: int) -> bool:
-        """Tell whether a value can be written to disk."""
+        """Tell whether a value can be written to disk: none of a device, which would have to be moved."""
         spec = self.priced.graph.specs[self.priced.spec[value]]
-        return spec.kind == KIND_ARRAY or (spec.kind == KIND_CONTEXT and spec.shape[1:] != (LIVE,))
+        if spec.kind == KIND_ARRAY:
+            return spec.device == "cpu"
+        return spec.kind == KIND_CONTEXT and spec.shape[1:] != (LIVE,)
 
     def relieved(self, sequences: list[list[int]]) -> Relieved:
         """Return what was made."""

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from raygrad.autograd.context import HOLDING, OWN, PACKED, Refused
+from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
 from raygrad.autograd.hooked import unpack_of
 from raygrad.autograd.hooks import HookDict
@@ -215,6 +216,8 @@ def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
 
 def pickles(node: FunctionNode) -> bool:
     """Tell whether a context can leave its worker (H10)."""
+    if node._input_places is not None:
+        return False  # what it saved lies on a device, where its backward has to run
     try:
         Context(node).packed()
     except NotShippable:
@@ -325,7 +328,11 @@ def _pack_slot(node: FunctionNode, slot: Saved | None) -> Any:
         what, packed = slot.value
         meta, value = packed.content
         return (PACKED, slot.position, (what, _pack_meta(meta), _pack_attribute(node, "saved_tensors", value)))
-    return (slot.kind, slot.position, slot.value._data if slot.kind is VALUE else None)
+    return (
+        slot.kind,
+        slot.position,
+        _pack_attribute(node, "saved_tensors", slot.value)[1] if slot.kind is VALUE else None,
+    )
 
 
 def _unpack_slot(cls: type[Function], slot: Any) -> Saved | None:
@@ -355,6 +362,11 @@ def _unpack_hooks(packed: Any) -> HookDict | None:
 
 
 def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:
+    if is_elsewhere(getattr(value, "_data", value)):
+        raise NotShippable(
+            f"'ctx.{name}' of {node.name()} is on {device_of(getattr(value, '_data', value))}, and does not leave its "
+            "worker: keep what others read as a tensor of the host (tensor.cpu())"
+        )
     if isinstance(value, Tensor):
         return ("tensor", value.read(), owns_grad(value))
     if is_array(value) and value.dtype.kind in "biufc":
@@ -392,7 +404,7 @@ def _unpack_meta(meta: Any) -> Any:
 
 
 def _bytes_in(value: Any) -> int:
-    if isinstance(value, np.ndarray | Resident):
+    if isinstance(value, np.ndarray | Resident) or is_elsewhere(value):
         return value.nbytes
     if isinstance(value, Tensor):
         return value._data.nbytes

@@ -13,7 +13,10 @@ from functools import partial
 from operator import is_
 from typing import Any, Final, cast
 
+import numpy as np
+
 from raygrad.autograd.context import PACKED, Refused
+from raygrad.autograd.devices.serving import guard, is_away
 from raygrad.autograd.engine import call_hook
 from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, FunctionNode, Saved, run_backward
 from raygrad.autograd.hooks import HookDict
@@ -40,6 +43,7 @@ READS: Final = 2
 """It reads what was saved."""
 
 
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _new: Any = object.__new__
 _slot: Any = partial(cast("Any", tuple).__new__, Saved)
 
@@ -69,10 +73,20 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
         cls = host.code(step.node.fn, [slots[s] for s in captured] if captured else ())
         live = slots[context_slot].live(cls)
         tensors: list[Any] = [None] * len(items)
+        away = None
         for position, slot, requires_grad in present:
             value = slots[slot]
             if value is not None:
                 tensors[position] = given(value, requires_grad)
+                if type(value) is not _ARRAY and is_away(value):
+                    away = value
+        if away is None:
+            run(slots, cls, live, tensors)
+        else:
+            with guard(away):
+                run(slots, cls, live, tensors)
+
+    def run(slots: Slots, cls: Any, live: Any, tensors: list[Any]) -> None:
         if spared:
             live._of_part = True
         if plain and once.serves(live):

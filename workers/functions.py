@@ -7,11 +7,14 @@ backward computes is in `derivatives`; which step runs when is the runner's affa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
 from raygrad.autograd.context import PACKED
+from raygrad.autograd.devices.serving import CPU, device_of, guard, is_elsewhere
+from raygrad.autograd.elsewhere import copied, guard_of, places_of
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_forward
 from raygrad.autograd.hooked import packing
 from raygrad.autograd.layout import dense
@@ -31,6 +34,7 @@ from .shipping import pickle_value
 from .told import difference
 
 _new: Any = object.__new__
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
 Slots = list[Any]
 Execute = Callable[[Slots], None]
@@ -62,6 +66,8 @@ class Host(Protocol):
 
 def given(array: Any, requires_grad: bool = False) -> Any:
     """Return what user code gets for an array: a tensor over a dense, read-only view of it (H1, DR-03)."""
+    if type(array) is not _ARRAY:
+        return _given_on_device(array, requires_grad)
     flags = array.flags
     if not flags.c_contiguous:
         array = dense(array)
@@ -75,6 +81,16 @@ def given(array: Any, requires_grad: bool = False) -> Any:
     return tensor
 
 
+def _given_on_device(array: Any, requires_grad: bool) -> Any:
+    """Return the same of an array of a device. No library has such that must not be written to: it is the tensor that
+    refuses."""
+    with guard(array):
+        tensor = Tensor.made(dense(array))
+    tensor._frozen = True
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
 def writable(tensor: Tensor) -> Any:
     """Return what user code gets for an argument that it may change in place: a private copy (DR-03).
 
@@ -82,7 +98,8 @@ def writable(tensor: Tensor) -> Any:
     """
     array = tensor._data
     if array.flags.c_contiguous or array.flags.f_contiguous or all(array.strides):
-        tensor._data = array.copy(order="K")
+        tensor._data = copied(array)
+        tensor._frozen = False
     return tensor
 
 
@@ -121,14 +138,18 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
                     writable(arg)
         if again:
             args = _with_repeated(args, again)
+        placed = places_of(args)
         try:
-            with packing(cls):
+            with packing(cls), nullcontext() if placed is None else guard_of(args):
                 context, raw = run_forward(cls, args, recorded, edges, named)
         except (AutogradError, ValueError) as error:
-            if READ_ONLY not in str(error):
+            if READ_ONLY not in str(error) and FROZEN not in str(error):
                 raise
             raise AutogradError(_WRITES.format(name=cls.__name__)) from error
         outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
+        if placed is not None or any(isinstance(one, Tensor) and is_elsewhere(one._data) for one in outputs):
+            context._input_places = placed or [CPU] * len(args)
+            context._places = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
         if expected is None or open_ended:
             if expected is None:
                 _check_unchanged(context, args, [None if s == UNDEFINED else slots[s] for s in sources])
@@ -178,6 +199,9 @@ def _unheard(execute: Execute) -> Execute:
 READ_ONLY: Final = "read-only"
 """In what NumPy and raygrad say of a write to an argument that was not declared."""
 
+FROZEN: Final = "must not be changed in place, since others read it too"
+"""In what raygrad says of a write to a tensor of a device that was not declared."""
+
 _WRITES: Final = (
     "{name} changed an argument in place without saying so: call ctx.mark_dirty(...) with it in forward and return it, "
     "work on a copy (x.clone()), or set writable_inputs = True on the Function to be given copies"
@@ -219,8 +243,16 @@ def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence
     for arg, before in zip(args, given, strict=True):
         if isinstance(arg, Tensor) and not is_among(arg.counter(), marked):
             now: Any = arg._data
-            if not np.array_equal(now, before, equal_nan=now.dtype.kind in "fc"):
+            if not _are_equal(now, before):
                 raise AutogradError(_WRITES.format(name=context._function.__name__))
+
+
+def _are_equal(now: Any, before: Any) -> bool:
+    if type(now) is _ARRAY:
+        return np.array_equal(now, before, equal_nan=now.dtype.kind in "fc")
+    with guard(now):
+        same = now == before
+        return bool((same | ((now != now) & (before != before))).all())
 
 
 def _edge(flag: int) -> Any:
@@ -246,6 +278,8 @@ def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: S
         data = output._data
         facts.append(data.shape)
         facts.append(data.dtype)
+        if type(data) is not _ARRAY:
+            facts.append(device_of(data))
     for slot in context._saved or ():
         if slot is None:
             facts.append(None)
@@ -270,7 +304,8 @@ def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any],
         origin = _origin(context, output, args)
         # an input in two slots is two aliases (OU-10), a new tensor one (OU-08)
         twin = -1 if origin[:1] in ((SAME,), (DIRTY,)) else next((j for j in range(number) if outputs[j] is output), -1)
-        kinds.append(("array", tuple(output.shape), output.dtype.name, int(differentiable), twin, origin))
+        device = str(output.device)
+        kinds.append(("array", tuple(output.shape), output.dtype.name, int(differentiable), twin, origin, device))
     slots = context._saved or ()
     references = (context._references or {}).values()
     inputs = {s.position for s in slots if s is not None and s.what is INPUT} | {p for k, p in references if k is INPUT}

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
 from raygrad.autograd.modes import Modes, state
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ExecutionError
@@ -38,6 +39,7 @@ from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
 from .shipping import Shipment, open_shipment, pack_exception, pickle_value, unpickle_value
 from .spilling import SpillFile
+from .staged import Staged, unstaged
 from .waits import SUSPECT_SECONDS, Waits
 from .warned import WarningCollector
 
@@ -360,12 +362,14 @@ def _shape(value: Any) -> str:
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return f"{array.dtype}{list(array.shape)}"
+    if is_elsewhere(value):
+        return f"{value.dtype}{list(value.shape)} on {device_of(value)}"
     return "context" if isinstance(value, Context) else type(value).__name__
 
 
 def _detached(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return Tensor.made(value.read())
+        return Tensor.made(to_host(value.read()))
     if isinstance(value, tuple):
         return tuple(_detached(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list):
@@ -378,7 +382,7 @@ def _detached(value: Any) -> Any:
 def _size(value: Any) -> int:
     if value is None:
         return -1
-    if isinstance(value, np.ndarray | Context):
+    if isinstance(value, np.ndarray | Context | Staged) or is_elsewhere(value):
         return value.nbytes
     return 0
 
@@ -388,8 +392,9 @@ def _saved_size(value: Any) -> int:
 
 
 def _rides(value: Any) -> bool:
-    """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do."""
-    if isinstance(value, Context):
+    """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do. Arrays of
+    a device never do: they stay there until somebody asks."""
+    if isinstance(value, Context | Staged) or is_elsewhere(value):
         return False
     return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES
 
@@ -404,6 +409,10 @@ def portable(value: Any) -> Any:
         return value
     if isinstance(value, Context):
         return ("context", value.packed())
+    if is_elsewhere(value):
+        return ("device", str(device_of(value)), to_host(value))
+    if isinstance(value, Staged):
+        return ("device", value.device, value.host)
     return ("object", Blob(pickle_value(value)))
 
 
@@ -411,7 +420,9 @@ def restored(value: Any) -> Any:
     """Return the value that `portable` was given."""
     if type(value) is not tuple:
         return value
-    kind, body = cast("tuple[str, Any]", value)
+    kind, body = cast("tuple[str, Any]", value[:2])
+    if kind == "device":
+        return unstaged(body, value[2])
     if kind == "context":
         return Context(packed=body)
     return unpickle_value(bytes(body.data))

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from raygrad.errors import ExecutionError, NotShippable, WaitTimeout
+from raygrad.autograd.devices.serving import at_hand
+from raygrad.errors import DeviceError, ExecutionError, NotShippable, WaitTimeout
 from raygrad.proto.program import Pinned, Record
 from raygrad.scheduler.plan import Cluster
 
@@ -76,6 +77,21 @@ def _machine() -> dict[str, float]:
     return {"num_cpus": float(len(os.sched_getaffinity(0))), **memory}
 
 
+def _devices(workers: int, gpus: int | None) -> list[tuple[str, ...]]:
+    """Return the GPUs that each worker serves."""
+    backend = None if gpus == 0 else at_hand()
+    names = [] if backend is None else [f"{backend.kind}:{index}" for index in range(backend.count())]
+    if gpus is None:
+        return [tuple(names)] * workers
+    if gpus > len(names):
+        raise DeviceError(
+            f"gpus={gpus}: there {'is' if len(names) == 1 else 'are'} {len(names)} in this process; install "
+            "raygrad[cuda12] or raygrad[cuda13] where there are GPUs, or call "
+            "raygrad.autograd.devices.use_stand_in() before the session to simulate them"
+        )
+    return [(name,) for name in names[:gpus]] + [()] * (workers - gpus)
+
+
 class InProcessExecutor(Executor):
     """Runs calls in this process, on `workers` hosts."""
 
@@ -83,17 +99,28 @@ class InProcessExecutor(Executor):
         self,
         workers: int = 1,
         *,
+        gpus: int | None = None,
         strict: bool = False,
         blas_threads: int = 1,
         worker_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`worker_options` say what each worker offers; by default that is what the machine has."""
+        """`worker_options` say what each worker offers; by default that is what the machine has. Each worker serves all
+        GPUs of this process; with `gpus` that many of them serve one each.
+
+        Raises:
+            DeviceError: there are not so many GPUs here.
+            ValueError: an unknown option.
+        """
+        devices = _devices(workers, gpus)
         options = {**_machine(), **(worker_options or {})}
         unknown = options.keys() - {"num_cpus", "num_gpus", "memory", "resources"}
         if unknown:
             raise ValueError(f"worker_options of a local session say what workers offer; unknown: {sorted(unknown)}")
-        equal = Cluster.of(workers).workers
-        super().__init__(Cluster(tuple([replace(worker, resources=offered(options)) for worker in equal])))
+        specs = [
+            replace(worker, devices=("cpu", *own), resources=offered({"num_gpus": float(len(own)), **options}))
+            for worker, own in zip(Cluster.of(workers).workers, devices, strict=True)
+        ]
+        super().__init__(Cluster(tuple(specs)))
         self._strict = strict
         self._blas_threads = blas_threads
         self._workers = [_Worker(spec.name) for spec in self.cluster.workers]

@@ -370,7 +370,7 @@ class _Unpickler(pickle.Unpickler):
             array = self._captured[slot]
             if array is not None:
                 array = dense(array) if is_tensor else array
-                if array.flags.writeable:
+                if type(array) is np.ndarray and array.flags.writeable:
                     array = array.view()
                     array.flags.writeable = False
             self._bound[slot] = Tensor.made(array) if is_tensor and array is not None else array

@@ -7,6 +7,7 @@ tensors for user code. Undefined gradients are None. It knows no scheduler and n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from hashlib import blake2b
 from typing import Any
 
@@ -14,7 +15,9 @@ import numpy as np
 
 from raygrad.autograd.autocast import as_at
 from raygrad.autograd.derive import OpContext, vjp_arrays
+from raygrad.autograd.devices.serving import CPU, guard, is_away
 from raygrad.autograd.dispatch import MISUSE, explained
+from raygrad.autograd.elsewhere import guard_of, places_of
 from raygrad.autograd.engine import call_hook
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.modes import state
@@ -37,6 +40,7 @@ from .derivatives import compile_function_vjp
 from .emit import emit
 from .functions import Execute, Host, Slots, compile_function, given
 from .pickling import load
+from .placed import MOVING, compile_move, compile_op_on, compile_sum_on, compile_vjp_on, device_of_step
 
 _ARRAY = np.ndarray
 
@@ -49,6 +53,11 @@ def compile_steps(program: Program, host: Host) -> list[Execute]:
 def _compile(step: Step, program: Program, host: Host) -> Execute:
     node = step.node
     if node.role == ROLE_OP:
+        if node.fn == MOVING:
+            return compile_move(step, program.specs)
+        device = device_of_step(step, program.specs)
+        if device is not CPU:
+            return compile_vjp_on(step, program.specs, device) if node.transforms else compile_op_on(step, device)
         return _compile_op_vjp(step, program.specs) if node.transforms else _compile_op(step)
     if node.role == ROLE_FUNCTION:
         ran = compile_function_vjp(step, host) if node.transforms else compile_function(step, program, host)
@@ -56,6 +65,8 @@ def _compile(step: Step, program: Program, host: Host) -> Execute:
     if node.role == ROLE_HOOK:
         return _as_recorded(_compile_hook(step, host), node.params[-1])
     if node.role == ROLE_SUM:
+        if device_of_step(step, program.specs) is not CPU:
+            return _PLACED_SUMS[node.fn](step)
         return _SUMS[node.fn](step)
     if node.role == ROLE_EMIT:
         return _compile_emit(step)
@@ -216,8 +227,10 @@ def _compile_no_nan(step: Step) -> Execute:
 
     def no_nan(slots: Slots) -> None:
         value = slots[source]
-        if value is not None and value.dtype.kind in "fc" and np.isnan(value).any():
-            raise AutogradError(str(message))
+        if value is not None and value.dtype.kind in "fc":
+            with guard(value) if is_away(value) else nullcontext():
+                if np.isnan(value).any():
+                    raise AutogradError(str(message))
         if target >= 0:
             slots[target] = value
 
@@ -282,6 +295,7 @@ _SUMS = {
     "digest": _compile_digest,
     "agree": _compile_agree,
 }
+_PLACED_SUMS = {**_SUMS, "sum": compile_sum_on}
 
 
 def _compile_memory(step: Step, host: Host) -> Execute:
@@ -315,7 +329,9 @@ def _compile_hook(step: Step, host: Host) -> Execute:
         host.report.hooks.append(step.index)
         state.here.grad = False  # as in the pass: under create_graph hooks run at the client (HK-13)
         try:
-            results = call_hook(str(kind), code, [_shown(slots, s) for s in values], [_shown(slots, s) for s in beside])
+            shown = [_shown(slots, s) for s in values]
+            with nullcontext() if places_of(shown) is None else guard_of(shown):
+                results = call_hook(str(kind), code, shown, [_shown(slots, s) for s in beside])
         finally:
             state.here.grad = True
         for target, value in zip(step.outputs, results, strict=True):

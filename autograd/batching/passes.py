@@ -7,13 +7,14 @@ it is told it does at once, by ops, which record themselves where a value below 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..derive import Meta, OpContext, vjp_tensors
+from ..devices.serving import as_device
 from ..dispatch import call
 from ..modes import state
 from ..recording import Data, Pending, Recorder
@@ -80,9 +81,9 @@ class OnTensors(Recorder):
         """Return the hook as it is: it runs here."""
         return hook
 
-    def pinned(self, device: Device) -> Callable[[], None]:
-        """Let the ambient session ask for it, if there is one."""
-        return (lambda: None) if state.recorder is None else state.recorder.pinned(device)
+    def place(self, device: Device) -> Device:
+        """Let the ambient session say, if there is one."""
+        return as_device(device)
 
     def leaf(self, tensor: Tensor) -> Any:
         """Return the tensor's data."""

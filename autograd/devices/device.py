@@ -34,8 +34,7 @@ _entered = _Entered()
 class Device:
     """A device: `Device("cuda:0")`, `Device("cuda", 0)`, `Device("cpu")`; "cuda" alone is the current one.
 
-    As a context manager it is where factories without `device=` make tensors, and, in a session, what the nodes that
-    are recorded meanwhile ask of their workers.
+    As a context manager it is where factories without `device=` make tensors.
 
     Attributes:
         type: the kind: "cpu" or "cuda".
@@ -98,9 +97,6 @@ class Device:
 
     def __enter__(self) -> Device:
         here = state.here
-        if here.recorder is not None:
-            _entered.leave.append(here.recorder.pinned(self))
-            return self
         before, here.device = here.device, self
 
         def leave() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from raygrad.errors import AutogradError, DeviceError
 
 from ..modes import state
+from ..recording import Pending
 from .backend import Backend
 from .cpu import CPU as CPU
 from .cpu import Cpu
@@ -60,6 +63,19 @@ def serving(kind: str, asked: Device | None = None) -> Backend:
     return _Served.cuda
 
 
+def at_hand() -> Backend | None:
+    """Return the backend of "cuda", None if there is none. Unlike `available`, it looks for no GPU where CuPy is not
+    installed."""
+    if _Served.cuda is None and not os.environ.get(STAND_IN) and find_spec("cupy") is None:
+        return None
+    return available()
+
+
+def current_of(kind: str) -> Device | None:
+    """Return the current device of a kind that is served here already, None if it is not."""
+    return None if _Served.cuda is None else Device(kind, _Served.cuda.current())
+
+
 def available() -> Backend | None:
     """Return the backend of "cuda", None if there is none."""
     try:
@@ -102,9 +118,11 @@ def backend_of(array: Any) -> Backend | None:
 
 
 def device_of(array: Any) -> Device:
-    """Return the device that holds an array; what is none of a backend's arrays lives on the host."""
+    """Return the device that holds an array, or will hold a pending value; all else lives on the host."""
     backend = _Served.by_array.get(_type(array))
-    return CPU if backend is None else backend.device_of(array)
+    if backend is None:
+        return array.device if _type(array) is Pending else CPU
+    return backend.device_of(array)
 
 
 def space_of(operand: Any) -> Any:
@@ -125,6 +143,12 @@ def is_elsewhere(data: Any) -> bool:
     """Tell whether data is an array of another library than NumPy."""
     kind = _type(data)
     return kind is not _ARRAY and kind in _Served.by_array
+
+
+def is_placed(data: Any) -> bool:
+    """Tell whether data is, or will be, on another device than the host: an array of it, or a pending value."""
+    kind = _type(data)
+    return data.device is not CPU if kind is Pending else kind is not _ARRAY and kind in _Served.by_array
 
 
 def writable(array: Any) -> bool:
@@ -152,7 +176,8 @@ def same_memory(array: Any, other: Any) -> bool:
 
 
 def as_device(device: Any) -> Device:
-    """Return a device that is there, with its number; "cuda" is the current one.
+    """Return a device that is there, with its number; "cuda" is the current one. In a session it is one of
+    its workers'.
 
     Raises:
         RuntimeError: it is no name of a device, or there is no such device here.
@@ -160,6 +185,9 @@ def as_device(device: Any) -> Device:
     wanted = device if type(device) is Device else Device(device)
     if wanted.type == "cpu":
         return CPU
+    recorder = state.here.recorder
+    if recorder is not None:
+        return recorder.place(wanted)
     backend = serving(wanted.type, wanted)
     if wanted.index is None:
         return Device(wanted.type, backend.current())
@@ -169,6 +197,12 @@ def as_device(device: Any) -> Device:
             f"{wanted.type}:0 to {wanted.type}:{backend.count() - 1}"
         )
     return wanted
+
+
+@lru_cache(maxsize=256)
+def named(name: str) -> Device:
+    """Return the device of a name, as params of ops have it; nobody asks whether it is there."""
+    return CPU if name == "cpu" else Device(name)
 
 
 def target(device: Any) -> Device | None:

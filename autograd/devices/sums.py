@@ -23,7 +23,7 @@ def plus(left: Any, right: Any) -> Any:
     Raises:
         RuntimeError: they are of two devices.
     """
-    _check(left, right)
+    check_together(left, right)
     with guard(left), _QUIET(all="ignore"):
         return np.add(left, right)
 
@@ -34,12 +34,17 @@ def plus_in_place(data: Any, grad: Any) -> Any:
     Raises:
         RuntimeError: they are of two devices.
     """
-    _check(data, grad)
+    check_together(data, grad)
     with guard(data), _QUIET(all="ignore"):
         return np.add(data, grad, out=data) if writable(data) else np.add(data, grad)
 
 
-def _check(left: Any, right: Any) -> None:
+def check_together(left: Any, right: Any) -> None:
+    """Check that two gradients are of one device.
+
+    Raises:
+        RuntimeError: they are not.
+    """
     here, there = device_of(left), device_of(right)
     if here != there:
         raise AutogradError(

@@ -15,8 +15,9 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from .. import dtypes
-from ..devices.serving import make, target
+from ..devices.serving import target
 from ..dispatch import call
+from ..elsewhere import made_on
 from ..layout import dense
 from ..tensor import Tensor
 from .define import Shape, axis_of, conj, contiguous, define, real_of, space_of
@@ -282,7 +283,7 @@ def ifftshift(input: Any, dim: Any = None) -> Any:
 
 def _made(name: str, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Any:
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    out = Tensor.made(make(target(device), lambda xp: getattr(xp.fft, name)(n, d).astype(wanted)))
+    out = Tensor.made(made_on(target(device), lambda xp: getattr(xp.fft, name)(n, d).astype(wanted)))
     return out.requires_grad_() if requires_grad else out
 
 

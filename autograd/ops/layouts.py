@@ -8,7 +8,7 @@ import numpy as np
 
 from ..batched import bottom
 from ..devices import Device
-from ..devices.serving import make, target
+from ..devices.serving import CPU, make, named, target
 from ..dispatch import call
 from ..recording import Data, Pending, Recorder
 from ..tensor import Tensor
@@ -24,8 +24,8 @@ def _in_order(array: Any, order: tuple[int, ...]) -> Any:
     return moved.transpose(tuple(np.argsort(order)))
 
 
-def _full(shape: tuple[int, ...], value: Any, dtype: str) -> Any:
-    return np.full(shape, value, np.dtype(dtype))
+def _full(shape: tuple[int, ...], value: Any, dtype: str, device: str = "cpu") -> Any:
+    return make(None if device == "cpu" else named(device), lambda xp: xp.full(shape, value, np.dtype(dtype)))
 
 
 def _to_dtype_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -46,6 +46,7 @@ def _full_infer(params: tuple[Any, ...]) -> Any:
 
 
 _FULL = define("full", (), _full, _full_infer)
+_FULL.lands = lambda params: params[3] if len(params) > 3 else "cpu"
 
 
 def to_dtype(input: Any, dtype: Any) -> Any:
@@ -71,8 +72,13 @@ def ones_as(tensor: Tensor) -> Tensor:
 
 
 def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None, device: Device) -> Tensor:
-    """Return ones on a device: the implicit gradient of a root; recorded if there is a recorder, whose values are on
-    the host."""
-    if recorder is not None and device.type == "cpu":
-        return Tensor.made(recorder.op(_FULL, (), (tuple(shape), 1, dtype.name))[0])
+    """Return ones on a device: the implicit gradient of a root; recorded if there is a recorder."""
+    if recorder is not None:
+        return Tensor.made(full(recorder, shape, 1, dtype, device))
     return Tensor.made(make(target(device), lambda xp: xp.ones(shape, dtype)))
+
+
+def full(recorder: Recorder, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Pending:
+    """Record a value of one number, made on a device."""
+    params: tuple[Any, ...] = (tuple(shape), value, np.dtype(dtype).name)
+    return recorder.op(_FULL, (), params if device is CPU else (*params, str(device)))[0]

@@ -16,7 +16,8 @@ from raygrad.errors import NoSingleValue
 from .. import ops
 from ..batched import Level, opened
 from ..creation import drawn_alike
-from ..devices.serving import make, target
+from ..devices.serving import target
+from ..elsewhere import made_on
 from ..tensor import Tensor
 from ..trees import Structure, flatten, unflatten
 from ..vmap import vmap
@@ -137,7 +138,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 def _basis_of(tensor: Tensor) -> Tensor:
     size = tensor._data.size
     shape = (size, *tensor.shape)
-    return Tensor.made(make(target(tensor.device), lambda xp: xp.eye(size, dtype=tensor.dtype).reshape(shape)))
+    return Tensor.made(made_on(target(tensor.device), lambda xp: xp.eye(size, dtype=tensor.dtype).reshape(shape)))
 
 
 def along_basis(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 from raygrad.client.naming import node_name
 from raygrad.errors import PlanError
 from raygrad.proto.graph import Node
@@ -27,6 +28,10 @@ class Twice(rg.autograd.Function):
 
 class Heavy(Twice):
     resources: ClassVar = {"fpga": 1}
+
+
+class OnGpu(Twice):
+    devices: ClassVar = ("cuda",)
 
 
 def test_each_role_has_its_words() -> None:
@@ -53,9 +58,7 @@ def no_resources(session: Any) -> None:
 
 
 def no_device(session: Any) -> None:
-    with rg.device("cuda:0"):
-        y = rg.ones(2) + 1.0  # here
-    y.tolist()
+    OnGpu.apply(rg.ones(2))  # here
 
 
 def no_memory(session: Any) -> None:
@@ -83,7 +86,11 @@ def compiled(session: Any) -> None:
 
 REFUSED: list[tuple[Callable[[Any], None], str, str]] = [
     (no_resources, "'Heavy'", r"asks for fpga 1, and no worker offers it .*: ask for less in Heavy\.resources, or let"),
-    (no_device, "'add'", r"asks for device cuda:0, and no worker offers it .*: leave `rg\.device` out"),
+    (
+        no_device,
+        "'OnGpu'",
+        r"asks for device cuda, and no worker offers it .*: let workers serve it with Session\(gpus=",
+    ),
     (no_memory, "'add'", r"has memory=1000000 and needs memory=\d+, most of all for .* Give it that much"),
     (two_pins, "the backward of 'Twice'", r"must run on worker 1 and on worker 0: .* beside 'Twice' .* leave `rg\.pla"),
     (compiled, "'Heavy'", "asks for fpga 1, and no worker offers it"),
@@ -105,11 +112,14 @@ def test_what_cannot_be_planned_is_named_with_its_line_and_the_fix(
 
 
 def test_an_explanation_that_cannot_be_made_names_them_too() -> None:
-    with rg.Session(workers=2) as session:
-        with rg.device("cuda:0"):
-            y = rg.ones(2) + 1.0  # here
+    with use_stand_in(1), rg.Session(workers=2, gpus=1) as session:
+        x = rg.ones(2, device="cuda")
+        with rg.place(worker=1):
+            y = x + 1.0  # here
         line = lines(test_an_explanation_that_cannot_be_made_names_them_too, "# here")[0]
-        for options in ({}, {"workers": 4}):
-            with pytest.raises(PlanError, match=rf"^'add' \(\S*test_naming\.py:{line} in test_an_expl\w+\) cannot run"):
+        for options in ({}, {"workers": 4, "gpus": 1}):
+            with pytest.raises(
+                PlanError, match=rf"^'add' \(\S*test_naming\.py:{line} in test_an_expl\w+\) must run on worker 1"
+            ):
                 session.explain(y, **options)
         del y

@@ -8,7 +8,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.errors import PlanError, SessionError
+from raygrad.errors import DeviceError, PlanError
 
 
 def test_pinned_nodes_run_on_the_worker_asked_for() -> None:
@@ -102,18 +102,31 @@ def test_resources_that_say_nothing_are_refused_on_their_line(resources: Any, er
         wrong.apply(rg.tensor([1.0]))
 
 
-def test_a_device_is_asked_of_the_workers() -> None:
-    with rg.Session(workers=2) as session:
-        with rg.device("cpu"), rg.place(worker=1):
-            y = rg.tensor([1.0]) * 2.0
-        assert y.numpy().tolist() == [2.0]
-        assert session.run().plan.segments[0].worker == 1
-        with rg.place(worker=0), rg.device("cuda:0"):
+def test_a_block_of_a_device_is_where_factories_make_tensors() -> None:
+    with use_stand_in(1), rg.Session(workers=2, gpus=1) as session:
+        host = rg.tensor([1.0])
+        with rg.device("cuda:0"):
+            y = host * 2.0
             z = rg.tensor([1.0]) + 2.0
-        message = r"'add' \(.*\) cannot run: it asks for device cuda:0, and no worker offers it \(worker 0: cpu"
-        with pytest.raises(PlanError, match=message):
-            z.numpy()
-        assert (rg.tensor([1.0]) * 2.0).numpy().tolist() == [2.0]
+        assert (str(y.device), str(z.device)) == ("cpu", "cuda:0")
+        assert y.numpy().tolist() == [2.0]
+        assert z.tolist() == [3.0]
+        assert session.devices == (rg.device("cuda:0"),)
+
+
+def test_a_device_that_no_worker_serves_is_refused_on_its_line() -> None:
+    with rg.Session(workers=1, gpus=0) as session:
+        assert session.devices == ()
+        for make in (
+            lambda: rg.ones(2, device="cuda"),
+            lambda: rg.ones(2).to("cuda:0"),
+            lambda: rg.ones(2).cuda(),
+        ):
+            with pytest.raises(DeviceError, match=r"'cuda(:0)?' is not among those of this session: .* serve no GPU"):
+                make()
+        assert rg.ones(2).tolist() == [1.0, 1.0]
+    with use_stand_in(2), rg.Session(workers=2, gpus=1), pytest.raises(DeviceError, match="serve cuda:0; ask for more"):
+        rg.ones(2, device="cuda:1")
 
 
 def test_a_device_needs_a_name_and_pins_only_while_its_block_is_open() -> None:
@@ -130,20 +143,58 @@ def test_a_device_needs_a_name_and_pins_only_while_its_block_is_open() -> None:
             pass
 
 
-def test_a_tensor_of_a_device_is_refused_in_a_session() -> None:
-    class Twice(rg.autograd.Function):
+def test_tensors_of_two_devices_do_not_meet_in_a_session() -> None:
+    with use_stand_in(2), rg.Session(workers=1):
+        x, y, z = rg.ones(2, device="cuda:0"), rg.ones(2, device="cuda:1"), rg.ones(2)
+        for use in (lambda: x + y, lambda: x * z, lambda: z @ x, lambda: rg.cat([y, z])):
+            with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but found at least"):
+                use()
+        assert (x + y.to("cuda:0") + rg.tensor(1.0)).tolist() == [3.0, 3.0]  # a scalar of the host may meet them
+
+
+def test_functions_are_placed_by_their_devices() -> None:
+    class OnGpu(rg.autograd.Function):
+        devices = ("cuda",)
+
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x * 2.0
 
-    with use_stand_in(1):
-        x = rg.tensor([1.0, 2.0], device="cuda", requires_grad=True)
-        with rg.Session(workers=1):
-            y = rg.tensor([1.0, 2.0])
-            for use in (lambda: x * 2.0, lambda: y + x, lambda: Twice.apply(x), lambda: x.cpu(), lambda: y.to("cuda")):
-                with pytest.raises(SessionError, match="cuda:0"):
-                    use()
-            assert (y * 2.0).tolist() == [2.0, 4.0]
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2.0
+
+    class OnHost(OnGpu):
+        devices = ("cpu",)
+
+    with use_stand_in(1), rg.Session(workers=2, gpus=1):
+        x = rg.ones(2, requires_grad=True)
+        OnGpu.apply(x).sum().backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [2.0, 2.0]
+        with rg.place(worker=1):
+            assert OnHost.apply(x).tolist() == [2.0, 2.0]
+        y = rg.ones(2, device="cuda")
+        with pytest.raises(
+            DeviceError, match=r"OnHost runs on cpu, as its `devices` say, and was given a tensor on cuda:0"
+        ):
+            OnHost.apply(y)
+        with (
+            rg.place(worker=1),
+            pytest.raises(PlanError, match=r"run on worker 1, as `rg\.place` asks, which lacks"),
+        ):
+            (y + 1.0).tolist()
+    with use_stand_in(1), pytest.raises(DeviceError, match="OnHost runs on cpu"):
+        OnHost.apply(rg.ones(2, device="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("devices", "error"), [("cuda", TypeError), (5, TypeError), ((), ValueError), (("gpu",), ValueError)]
+)
+def test_devices_that_are_none_are_refused(devices: Any, error: type[Exception]) -> None:
+    wrong = type("Wrong", (Heavy,), {"devices": devices, "resources": None})
+    with rg.Session(workers=1), pytest.raises(error, match=r"Wrong\.devices"):
+        wrong.apply(rg.tensor([1.0]))
 
 
 def test_what_is_asked_for_is_explained_before_a_run_and_other_machines_are_taken_to_have_it() -> None:

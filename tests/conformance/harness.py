@@ -23,7 +23,7 @@ SESSIONS: dict[str, dict[str, Any]] = {
     "ray1": {"address": "ray", "workers": 1},
     "ray3": {"address": "ray", "workers": 3},
 }
-"""The arguments of the session of each mode that has one; the others are "eager", "standin" and "torch"."""
+"""The arguments of the session of each mode that has one; the others are "eager", "standin", "mixed" and "torch"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +126,15 @@ class Watched:
         """
         self._session.wait_for_everything()
         return [(name, plain(value)) for run in self._runs[self._skip :] for name, value in run.emits]
+
+    def listed(self) -> int:
+        """Return how many transfers between devices the plans of the runs since `forget` list."""
+        module = importlib.import_module("raygrad.scheduler.transfers")
+        graphs = [(run._graph, run.plan) for run in self._runs[self._skip :]]
+        return sum(
+            len(module.transfers(graph, [0] * graph.values, [-1] * len(graph.externals), plan))
+            for graph, plan in graphs
+        )
 
     def close(self, discard: bool = False) -> None:
         """Close the session."""

@@ -47,12 +47,12 @@ def run_on_stand_in(program: Program) -> Outcome:
     """Run a program on the simulated device."""
     rg = importlib.import_module("raygrad")
     devices = importlib.import_module("raygrad.autograd.devices")
-    with devices.use_stand_in(1), rg.device("cuda:0"), _through_copies(rg):
+    with devices.use_stand_in(1), rg.device("cuda:0"), through_copies(rg):
         return run_here(program, "raygrad")
 
 
 @contextmanager
-def _through_copies(rg: Any) -> Generator[None]:
+def through_copies(rg: Any) -> Generator[None]:
     numpy, from_numpy = rg.Tensor.numpy, rg.from_numpy
     modes = importlib.import_module("raygrad.autograd.modes")
 

@@ -1,4 +1,5 @@
-"""Each program of the suite in each mode: eagerly, on the host and on a simulated GPU; in sessions; and under torch."""
+"""Each program of the suite in each mode: eagerly, on the host and on a simulated GPU; in sessions, on hosts alone and
+with simulated GPUs; and under torch."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ import pytest
 
 from .contract import SECTIONS as SECTIONS
 from .harness import SESSIONS, Outcome, Watched, assert_close, assert_same, run_here, run_in
+from .mixed import FAILING, HIDDEN, LISTED, SHOWN_ELSEWHERE, run_mixed
 from .programs import PROGRAMS, Program
 from .standin import HOST_ONLY, run_on_stand_in
 
 RAY_MARKS = [pytest.mark.ray, pytest.mark.slow]
 MARKS = {"torch": [pytest.mark.oracle], "ray1": RAY_MARKS, "ray3": RAY_MARKS}
 OBJECT_STORE = 256 * 1024**2
-MODES = [pytest.param(mode, marks=MARKS.get(mode, [])) for mode in ("eager", "standin", "torch", *SESSIONS)]
+MODES = [pytest.param(mode, marks=MARKS.get(mode, [])) for mode in ("eager", "standin", "mixed", "torch", *SESSIONS)]
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +113,17 @@ def test_program(mode: str | Opener, program: Program, references: dict[str, Out
         if program.name in HOST_ONLY:
             pytest.skip(f"on the host only: {HOST_ONLY[program.name]}")
         assert_same(run_on_stand_in(program), expected)
+    elif mode == "mixed":
+        away = {**HOST_ONLY, **SHOWN_ELSEWHERE}.get(program.name) or program.eager_only
+        if away:
+            pytest.skip(f"not on workers with GPUs: {away}")
+        outcome, asked, listed = run_mixed(program)
+        assert_same(outcome, expected)
+        assert not asked[HIDDEN], f"{asked[HIDDEN]} transfers that no plan lists"
+        if program.name in FAILING or program.errors is not None:
+            assert asked[LISTED] <= listed
+        else:
+            assert asked[LISTED] == listed, f"{asked[LISTED]} of the {listed} transfers that plans list"
     elif mode == "torch":
         if not program.torch:
             pytest.skip("for raygrad alone")
@@ -120,7 +133,7 @@ def test_program(mode: str | Opener, program: Program, references: dict[str, Out
 
 
 def test_what_is_said_of_devices_is_said_of_programs() -> None:
-    assert set(HOST_ONLY) <= set(PROGRAMS)
+    assert {*HOST_ONLY, *SHOWN_ELSEWHERE, *FAILING} <= set(PROGRAMS)
 
 
 def test_programs_are_given_their_library() -> None:

@@ -161,7 +161,7 @@ def test_a_device_that_no_worker_offers_is_refused_by_name(builder):
     build, card = on_card(builder)
     build.op("sin", 0)
     build.op("to", 0, spec=card)
-    with pytest.raises(PlanError, match=r"node 1 \(to\) cannot run: no worker offers cuda"):
+    with pytest.raises(PlanError, match=r"node 1 \(to\) cannot run: no worker serves cuda:0 "):
         placed(build.graph())
 
 

@@ -103,7 +103,7 @@ class Shrinks(rg.autograd.Function):
 @pytest.mark.parametrize("how", [-1.0, -2.0, -3.0, -4.0, -5.0])
 def test_h3_a_run_that_differs_is_noticed_after_many_that_agreed(how: float) -> None:
     host, (fn,) = host_with(Shrinks)
-    shown = ((("array", (2,), "float64", 1, -1, ()),), (), (), 0, 0)
+    shown = ((("array", (2,), "float64", 1, -1, (), "cpu"),), (), (), 0, 0)
     forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, shown, (), ()))
     graph = Graph((VECTOR, CONTEXT), (0,), (forward,), ((2, KEEP_ON_WORKER),))
     for _ in range(3):

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.autograd.anomaly import PARENT, STACK
 from raygrad.autograd.backward_vmap import each_example
+from raygrad.autograd.batched import bottom
 from raygrad.autograd.context import OWN, PACKED, TAKEN, Refused
+from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.function import OUTPUT, Function, FunctionNode
 from raygrad.autograd.levels import Tangents
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, is_inner, stale_message, stale_value
+from raygrad.autograd.placed import check_place
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
@@ -28,7 +31,7 @@ from raygrad.workers.contexts import WRITABLE
 from raygrad.workers.derivatives import CHANGES, READS
 
 from .records import snapshot
-from .vjps import Claim, RecordedVjp, VjpShape, record_backward, record_vjp
+from .vjps import Claim, Places, RecordedVjp, VjpShape, record_backward, record_vjp
 
 if TYPE_CHECKING:
     from raygrad.workers.shipping import Shipped
@@ -254,6 +257,10 @@ class RecordedFunction(FunctionNode):
                 return self._run(grads, create_graph, recorder)
         if self._context is None:
             raise AutogradError(FREED)
+        if self._places is not None:
+            for number, grad in enumerate(grads):
+                if grad is not None:
+                    check_place(self, number, bottom(getattr(grad, "_data", grad)))
         if self._recorder.closed:
             raise SessionError(f"the session that ran {self.name()} is closed: run backward inside the session")
         refusal = self._refusal()
@@ -273,7 +280,8 @@ class RecordedFunction(FunctionNode):
         items.extend([self._saved_outputs.get(j) for j in range(len(self._metas))])
         wanted = self._wanted()
         metas = [self._inputs[i] for i in wanted]
-        results, _ = record_vjp(self, self._claim(refusal), 1, items, self._requiring(), wanted, metas, False)
+        claim = self._claim(refusal)
+        results, _ = record_vjp(self, claim, 1, items, self._requiring(), wanted, metas, self.places(wanted), False)
         out: list[Data | None] = [None] * len(self._edges)
         for position, value in zip(wanted, results, strict=True):
             out[position] = value
@@ -309,6 +317,10 @@ class RecordedFunction(FunctionNode):
             if edge is not None and edge[0] is not None and (needed is None or needed[i])
         ]
 
+    def places(self, wanted: Sequence[int]) -> Places:
+        """Return the devices of the gradients of arguments, None if all are on the host."""
+        return None if self._input_places is None else [self._input_places[i] or CPU for i in wanted]
+
     def _differentiably(self, grads: Sequence[Any], refusal: str) -> list[Any]:
         """Record the vjp as a node that can itself be differentiated; gradients are tensors here (H7)."""
         items: list[Tensor | None] = [*grads]
@@ -325,7 +337,7 @@ class RecordedFunction(FunctionNode):
         claim = self._claim(refusal)
 
         def run(items: list[Tensor | None]) -> list[Any]:
-            return RecordedVjp.run(self, claim, 1, items, wanted, metas, len(self._edges))
+            return RecordedVjp.run(self, claim, 1, items, wanted, metas, self.places(wanted), len(self._edges))
 
         return through(items, run) if state.forward else run(items)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from raygrad.autograd import dtypes
 from raygrad.autograd.autocast import moment
+from raygrad.autograd.devices.serving import is_elsewhere
 from raygrad.autograd.modes import state
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
@@ -162,6 +163,11 @@ class CompiledFunction(Generic[P, R]):
         fn: Callable[..., Any] = self._fn
         session.settle()
         reached = Reached([self._fn, *[leaf for leaf in leaves if not isinstance(leaf, Tensor)]])
+        for tensor in reached.tensors:
+            if is_elsewhere(tensor._data):
+                recorder.leaf(tensor)
+        if recorder.records:  # what moves them to the workers is no part of the function
+            session.submit()
         lessons = recorder.lessons
         earlier = recorder.cells.pending()
         trace = recorder.trace = Trace(recorder, tensors, reached.tensors)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raygrad.autograd.recording import Pending
@@ -17,10 +18,11 @@ from raygrad.report.explanation import Elsewhere, Explanation, Waited
 from raygrad.report.shown import shown
 from raygrad.scheduler.explain import explain_plan
 from raygrad.scheduler.simulator import what_if
+from raygrad.scheduler.transfers import Transfer
 
 from .naming import call_nodes
 from .options import MOST_WORKERS, all_tensors, whole
-from .records import NodeRecord
+from .records import Constant, NodeRecord
 from .submission import build, needed_records
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ def explain(
             wanted = _needed_by(tensors)
             records = [record for record in records if id(record) in wanted]
         session.costs.learn()
-        submission = build(0, records, recorder.demands).submission
+        built = build(0, records, recorder.demands)
+        submission = built.submission
         graph = submission.graph
         sites, name_of = [record.site for record in records], session._driver.executor.name_of
         planner = session._driver.planner
@@ -67,8 +70,13 @@ def explain(
         except PlanError as error:
             call_nodes(error, graph, sites, name_of)
             raise
+        facts = explain_plan(
+            planned.graph, residency, planner.costs, planner.cluster, planned.plan, staged=not recorder.by_reference
+        )
+        sent = [one for one in built.sources if isinstance(one, Constant) and one.moved]
+        left = [Transfer(-1, -1, one.moved, "cpu", one.value.nbytes) for one in sent]
         return Explanation(
-            plan=explain_plan(planned.graph, residency, planner.costs, planner.cluster, planned.plan),
+            plan=replace(facts, transfers=(*left, *facts.transfers)),
             graph=shown(planned.graph, name_of, sites),
             infer=tuple(Waited(name, *waited) for name, waited in session.resolved.items()),
             hooks=tuple(session.hooked.items()),

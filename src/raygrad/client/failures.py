@@ -104,6 +104,7 @@ class Failures:
         def depends(value: Any) -> bool:
             return unsubmitted_dependencies(value, lambda record: record.failed or record.run in tainted)
 
+        self._recorder.revive(self._recorder.session.leaves_of(tainted))
         self._recorder.forget_dependants(tainted)
         log = self._recorder.cells
         pending = log.take()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.autograd.anomaly import remember as remember_origin
 from raygrad.autograd.autocast import Moment, moment
+from raygrad.autograd.devices.serving import CPU
+from raygrad.autograd.elsewhere import check_kinds
 from raygrad.autograd.function import Function
 from raygrad.autograd.hooked import with_hooks
 from raygrad.autograd.inference import refuse_saving
@@ -49,6 +51,7 @@ class Application:
         "name",
         "outputs",
         "pinned",
+        "placed",
         "plain",
         "plan",
         "pure",
@@ -66,6 +69,7 @@ class Application:
         casting: Moment,
         key: Any,
         policy: str,
+        inputs: Sequence[Pending | None],
     ) -> None:
         self.plan = cls._plan
         """That of the class as it was: setting an attribute of the class makes another."""
@@ -73,10 +77,14 @@ class Application:
         self.key = key
         self.name = cls.__name__
         self.meta = (*meta, known.expected, names, casting)
-        living = not known.pickles or bool(getattr(cls, "pinned", False))
+        self.placed = any(entry.device is not CPU for entry in known.outputs) or _are_placed(inputs)
+        """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
+        living = self.placed or not known.pickles or bool(getattr(cls, "pinned", False))
         self.pinned = living or policy == WORKER
         self.outputs = (_context_of(known, LIVE if living else STAYS if self.pinned else 0), *known.outputs)
-        self.pure = bool(meta[2] & PURE)
+        self.pure = bool(meta[2] & PURE) or self.placed
+        """Whether a second run of forward is not compared with the first; of a device it never is: that would move
+        what it returned."""
         self.repeats = policy == RECOMPUTE and known.holds > 0
         """Forward runs again before backward: its context holds more than references, and is not kept."""
         self.effects = bool(getattr(cls, "effects", False))
@@ -131,7 +139,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         sources: list[Any] = []
         inputs: list[Pending | None] = []
         flags: list[int] = []
-        casting = () if here.casting is None else moment()
+        casting = () if here.casting is None and here.device is None else moment()
         key: list[Any] = [shipped.fingerprint, recording, casting]
         for arg in args:
             if isinstance(arg, Tensor):
@@ -168,18 +176,20 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         meta, names, policy = (len(args), tuple(flags), told), tuple(named), ""
         if application is None or not application.serves(cls, known):
             application = None
+            if _are_placed(inputs):
+                check_kinds(written, [value.device for value in inputs if value is not None])
             policy = policy_of(written, recorder.session.saved) if recording else STORE
             if policy == RECOMPUTE and cls is not written:
                 policy = STORE  # what hooks pack is where they have it, and they run once
             if known is None and cls is written and hasattr(cls, "infer"):
                 known = inferred(recorder, cls, args)
             if known is not None:
-                application = Application(cls, known, meta, names, casting, where, policy)
+                application = Application(cls, known, meta, names, casting, where, policy, inputs)
                 if recorder.session.known.get(where) is known:
                     recorder.applications[where] = application
         if application is None:
             application, record, values = _resolve(
-                recorder, cls, fn, sources, meta, names, casting, where, recording, policy
+                recorder, cls, fn, sources, meta, names, casting, where, recording, policy, inputs
             )
         else:
             known = application.known
@@ -222,6 +232,7 @@ def _resolve(
     where: Any,
     recording: bool,
     policy: str,
+    inputs: Sequence[Pending | None],
 ) -> tuple[Application, NodeRecord, list[Any]]:
     """Run up to and including the Function, wait, and return what its run showed with its outputs."""
     record = NodeRecord(
@@ -253,7 +264,7 @@ def _resolve(
     if context is not None:
         record.live |= 1
         values.append(context)
-    application = Application(cls, known, meta, names, casting, where, policy)
+    application = Application(cls, known, meta, names, casting, where, policy, inputs)
     application.pinned = True
     return application, record, values
 
@@ -330,6 +341,11 @@ def _node(
             _barren=frozenset([j for j, flows in enumerate(known.differentiable) if not flows]),
             _unchecked=known.unchecked,
         )
+        if application.placed:
+            application.members.update(
+                _input_places=tuple([a.device if isinstance(a, Tensor) else None for a in args]),
+                _places=tuple([entry.device for entry in known.outputs]),
+            )
     saved_inputs: dict[int, Pending] = {}
     tensors: dict[int, Tensor] = {}
     versions: list[tuple[int, bool, list[int], int]] = []
@@ -383,6 +399,10 @@ def _node(
     if here.transforms:
         node._suffix = "GeneratedBackward"
     return node
+
+
+def _are_placed(inputs: Sequence[Pending | None]) -> bool:
+    return any(value is not None and value.device is not CPU for value in inputs)
 
 
 _NONE: dict[int, Any] = {}

@@ -18,7 +18,7 @@ from raygrad.workers.driver import Given, Kept, Submission
 
 from .demands import Asked
 from .records import NodeRecord
-from .submission import build
+from .submission import build, is_stored, value_here
 
 GRAPHS_KEPT = 16
 """Graphs of a session that are remembered. At 20,000 nodes one takes about 5 MB, which its plan holds anyway."""
@@ -87,12 +87,11 @@ def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
     kept: list[int] = []
     base = 0
     for record in records:
-        pin = record.pin
-        if not record.kind or type(pin) is not int or record.near is not None:
+        if not record.kind or record.near is not None:
             return None
         record.base = base
         add(record.kind)
-        add(pin)
+        add(record.pin)
         for source in record.sources:
             if type(source) is tuple:
                 maker: Any = source[0]
@@ -104,7 +103,7 @@ def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
                 number = externals.get(key)
                 if number is None:
                     number = externals[key] = len(given)
-                    value = None if maker.values is None else maker.values.get(index)
+                    value = None if maker.values is None else value_here(maker, index)
                     given.append(Kept(*key) if value is None else Given(value))
                     specs.append(id(maker.outputs[index]))  # interned, and kept as long as the session
                 add(UNDEFINED - 1 - number)
@@ -122,7 +121,7 @@ def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
                     kept.append(base + index)
-                    kept.append(int(not record.pinned) if entry.is_context else record.saved >> index & 1)
+                    kept.append(int(is_stored(record, index, entry)))
         base += len(record.outputs)
     # each kind has its number of sources, so that what is written one after the other can be told apart
     digest = blake2b(array("q", (len(numbers), len(specs), *specs)).tobytes(), digest_size=16)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.dtypes import is_differentiable
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
@@ -77,8 +78,11 @@ class Learning:
 
 def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Known | None:
     """Return what the Function's `infer(*specs)` says: one output or a tuple of them, each as (shape, dtype), as
-    (shape, dtype, differentiable), or, if it is no tensor, as the `Fixed` that it is. None: only running tells."""
-    specs = [Spec("array", a.shape, a.dtype.name) if isinstance(a, Tensor) else a for a in args]
+    (shape, dtype, differentiable), or, if it is no tensor, as the `Fixed` that it is. They are on the device of the
+    arguments. None: only running tells."""
+    specs = [Spec("array", a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
+    devices = [a.device for a in args if isinstance(a, Tensor) and a.device is not CPU]
+    device = str(devices[0] if devices else CPU)
     said = cls.infer(*specs)
     if said is None:
         return None
@@ -95,7 +99,7 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
                 continue
             shape, dtype, *flowing = one
             known = np.dtype(dtype)
-            entries.append(recorder.entry(spec_of_array(tuple(int(n) for n in shape), known.name)))
+            entries.append(recorder.entry(spec_of_array(tuple(int(n) for n in shape), known.name, None, device)))
             flows.append(is_differentiable(known) and all(flowing))
     except (TypeError, ValueError) as error:
         raise TypeError(
@@ -143,10 +147,10 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
             entries.append(recorder.entry(Spec(KIND_OBJECT)))
             kinds.append(("fixed", bytes(body.data)))
         else:
-            shape, dtype, differentiable, twin, origin, layout = body
+            shape, dtype, differentiable, twin, origin, device, layout = body
             layout = None if layout is None else (tuple(layout[0]), tuple(layout[1]))
-            entries.append(recorder.entry(spec_of_array(tuple(shape), dtype, layout)))
-            kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin), _origin(origin)))
+            entries.append(recorder.entry(spec_of_array(tuple(shape), dtype, layout, device)))
+            kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin), _origin(origin), device))
     expected = (
         tuple(kinds),
         tuple(learned.saved_inputs),

@@ -1,4 +1,4 @@
-"""Pins: asking for a worker while recording. A device is asked for with `rg.device`, which eager code has too."""
+"""Pins: asking for a worker while recording. The device of a node is that of what it reads, and nothing to ask for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from raygrad.errors import PlanError
 
-from .demands import Pin
 from .session import ambient
 
 
@@ -39,7 +38,7 @@ def place(*, worker: int) -> Generator[None, None, None]:
         raise PlanError(f"rg.place(worker={worker}): this session has {have}; ask for more with Session(workers=...)")
     recorder = session._recorder
     before = recorder.pin
-    recorder.pin = Pin(number, before.device) if isinstance(before, Pin) else number
+    recorder.pin = number
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,12 +20,15 @@ from raygrad.autograd.autocast import moment
 from raygrad.autograd.batched import Batched, refused
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.devices import Device
-from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.devices.serving import CPU, device_of, is_elsewhere, is_placed, named, to_host
+from raygrad.autograd.devices.sums import check_together
+from raygrad.autograd.elsewhere import copied, missing
+from raygrad.autograd.function import FunctionNode
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import Node, OpNode
 from raygrad.autograd.recording import Data, Pending, Recorder
-from raygrad.autograd.registry import Op
+from raygrad.autograd.registry import Op, get_op
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import Stale
 from raygrad.errors import NotShippable, SessionError
@@ -33,13 +36,14 @@ from raygrad.proto.graph import KIND_UNKNOWN, ROLE_EMIT, ROLE_HOOK, ROLE_OP, ROL
 from raygrad.proto.layout import Layout, layout_of, strides_of
 from raygrad.proto.program import INLINE_RESULT_BYTES
 from raygrad.workers.pickling import pickle_around_tensors
+from raygrad.workers.placed import MOVING
 from raygrad.workers.registrations import with_registrations
 from raygrad.workers.shipping import Shipped, ship
 
 from .cells import CellLog
 from .collector import collector_paused
 from .copies import Copies, is_owned_elsewhere, is_still, value_of_leaf
-from .demands import Asked, Pin, asked_of
+from .demands import Asked, asked_of
 from .records import Constant, LeafRecord, NodeRecord, SpecEntry, Template, spec_of_array
 from .repeats import exact, op_again, vjp_again
 from .sites import user_site
@@ -69,8 +73,8 @@ class SessionRecorder(Recorder):
         self.records: list[NodeRecord] = []
         self.cells = CellLog()
         self.dropped: deque[tuple[int, int]] = deque()
-        self.pin: int | Pin = -1
-        """The worker that `rg.place` asks for, or -1; with what `rg.device` asks for, too."""
+        self.pin = -1
+        """The worker that `rg.place` asks for, or -1."""
         self.demands: dict[str, Asked] = {}
         """By name in the graph, what user Functions ask of workers."""
         self.retaining = False
@@ -126,14 +130,14 @@ class SessionRecorder(Recorder):
         self.add_record(made)
         return made.output(0)
 
-    def pinned(self, device: Device) -> Callable[[], None]:
-        before = self.pin
-        self.pin = Pin(before.worker if isinstance(before, Pin) else before, str(device))
+    def plain_on(self, meta: Meta, device: Device) -> SpecEntry:
+        """Return the same of an array of a device."""
+        if device is CPU:
+            return self.plain(meta)
+        return self.entry(spec_of_array(tuple(meta[0]), np.dtype(meta[1]).name, None, str(device)))
 
-        def back() -> None:
-            self.pin = before
-
-        return back
+    def place(self, device: Device) -> Device:
+        return self.session.place(device)
 
     def leaf(self, tensor: Tensor) -> Pending:
         if self.trace is not None:
@@ -147,14 +151,14 @@ class SessionRecorder(Recorder):
             return data
         if type(data) is Batched:
             raise refused("a session")
-        if is_elsewhere(data):
-            raise _on_a_device(data)
         counter = tensor.counter()
         cached = tensor._snapshot
         if cached is not None and cached[0] is self and cached[1] == counter[0]:
-            if not tensor._shares_memory or is_still(value_of_leaf(cached[2]), data):
+            if not tensor._shares_memory or (is_array(data) and is_still(value_of_leaf(cached[2]), data)):
                 return cached[2]
-        if is_owned_elsewhere(data):
+        if is_elsewhere(data):
+            pending = self._leaf_on_device(data)
+        elif is_owned_elsewhere(data):
             pending = self.constant_array(data)
         elif tensor._shares_memory and self.trace is None:
             pending = LeafRecord(self, self._copies.of(data)).output()
@@ -162,6 +166,17 @@ class SessionRecorder(Recorder):
             pending = self.constant_array(data.copy(order="K"))
         tensor._snapshot = (self, counter[0], pending)
         return pending
+
+    def _leaf_on_device(self, data: Any) -> Pending:
+        """Return the pending value that stands for an array of a device: in this process a copy of it there, elsewhere
+        one that a node makes of a copy that the client sends (which is listed with it: `Constant.moved`)."""
+        device = str(self.place(device_of(data)))
+        if self.by_reference:
+            spec = spec_of_array(data.shape, data.dtype.name, layout_of(data), device)
+            return LeafRecord(self, Constant(copied(data), self.entry(spec))).output()
+        sent = self.constant_array(to_host(data))
+        cast("LeafRecord", sent.record).constant.moved = device
+        return self.op(get_op("to_device"), (sent,), (device, "cpu"))[0]
 
     def constant_array(self, array: np.ndarray[Any, Any]) -> Pending:
         """Return the pending value that stands for an array which nobody will write to any more."""
@@ -194,7 +209,7 @@ class SessionRecorder(Recorder):
         if type(data) is Batched:
             raise refused("a session")
         if is_elsewhere(data):
-            raise _on_a_device(data)
+            return self.source(self._leaf_on_device(data))
         return Constant(data)
 
     def _refuse_mixing(self, value: Pending) -> None:
@@ -219,6 +234,18 @@ class SessionRecorder(Recorder):
         if len(self.records) > MOST_WAITING or self.cells.pending() or self.deferred or self.session.sync:
             return False
         return all(_is_light(record) for record in self.records)
+
+    def revive(self, records: Iterable[NodeRecord]) -> None:
+        """Record again what was submitted, and moves what the client has to a device: tensors that it made do not die
+        with the run that moved them."""
+        again: list[NodeRecord] = []
+        for record in records:
+            assert record.leaf is not None
+            record.run = record.base = record.needed = -1
+            record.sources = (record.leaf,)
+            record.values = None
+            again.append(record)
+        self.records[:0] = again
 
     def forget_dependants(self, failed: set[int]) -> None:
         """Drop the recorded nodes that read, directly or not, from runs that failed: they can never run."""
@@ -280,6 +307,8 @@ class SessionRecorder(Recorder):
 
     def op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[Pending]:
         with self.lock:
+            # the shape depends on the values: reading them submits what makes them, so that comes first
+            found = self._infer(op, operands, params) if op.infer is None else None
             sources: list[Any] = []
             key: list[Any] = [op.name, exact(params)]
             defined: bool | None = True
@@ -303,25 +332,28 @@ class SessionRecorder(Recorder):
                     source = self.source(operand)
                     key.append(source.spec)
                     sources.append(source)
+                elif is_elsewhere(operand):
+                    operand = self._leaf_on_device(operand)
+                    key.append(operand.spec)
+                    sources.append(self.source(operand))
                 else:
                     key.append(type(operand) if op.weak_numbers else (type(operand), operand))
                     sources.append(Constant(operand))
             memo = tuple(key)
-            template = self._memo.get(memo)
+            template = self._memo.get(memo) if found is None else Template(found, 0)
             if template is None:
                 outputs = self._infer(op, operands, params)
-                if op.infer is None:  # the shape depends on the values
-                    template = Template(outputs, 0)
-                else:
-                    if len(self._memo) >= MEMO_LIMIT:
-                        self._forget_templates()
-                    template = self._memo[memo] = Template(outputs, next(self.kinds))
-                    if len(memo) == 3 and not params and len(outputs) == 1 and type(memo[2]) is SpecEntry:
-                        memo[2].unary[op.name] = template
+                if len(self._memo) >= MEMO_LIMIT:
+                    self._forget_templates()
+                template = self._memo[memo] = Template(outputs, next(self.kinds))
+                if template.again and len(memo) == 3 and not params and type(memo[2]) is SpecEntry:
+                    memo[2].unary[op.name] = template
             outputs = template.outputs
             made = NodeRecord(self, ROLE_OP, op.name, (), sources, outputs, params, user_site())
             made.template = template
             made.kind = template.kind
+            if op.name == MOVING and isinstance(sources[0], Constant):
+                made.leaf = sources[0]
             self.add_record(made)
             if len(outputs) == 1:
                 return [made.output(0, defined, assumed)]
@@ -333,12 +365,16 @@ class SessionRecorder(Recorder):
             entry.unary.clear()
 
     def _infer(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> list[SpecEntry]:
-        """Return the specs of an op's outputs, by its shape rule; where it has none, by reading the operands."""
+        """Return the specs of an op's outputs, by its shape rule; where it has none, by reading the operands: on the
+        host, so that those of a device are moved."""
+        device = _device_of(op, operands, params)
+        if device.type != "cpu" and op.lands is None and not op.has_kernel(device.type, _dtype_of(operands)):
+            raise missing(op, device.type)
         if op.infer is not None:
             result = op.infer(params, *operands)
             metas = [result] if op.outputs == 1 else list(result)
         else:
-            arrays = [self.read(o) if type(o) is Pending else o for o in operands]
+            arrays = [self.read(self._on_host(o)) if type(o) is Pending else o for o in operands]
             dtype = next((a.dtype for a in arrays if is_array(a)), None)
             result = op.kernel("cpu", dtype)(*arrays, *params)
             metas = [(a.shape, a.dtype) for a in ((result,) if op.outputs == 1 else result)]
@@ -346,10 +382,20 @@ class SessionRecorder(Recorder):
         rowwise = op.promotes is not None and all(
             o.spec.spec.layout == (tuple(range(o.ndim)), ()) for o in operands if type(o) is Pending
         )
+        if op.name == MOVING:  # what arrives is dense, in its own axis order
+            (held,) = operands
+            layout = held.spec.spec.layout
+            natural, rowwise = [tuple(range(held.ndim)) if layout is None else layout[0]], layout is not None
         return [
-            self.entry(spec_of_array(tuple(shape), np.dtype(dtype).name, (order, ()) if rowwise else None))
+            self.entry(spec_of_array(tuple(shape), np.dtype(dtype).name, (order, ()) if rowwise else None, str(device)))
             for (shape, dtype), order in zip(metas, natural, strict=True)
         ]
+
+    def _on_host(self, value: Pending) -> Pending:
+        """Return a value as it is to be read on the host."""
+        if value.device is CPU:
+            return value
+        return self.op(get_op("to_device"), (value,), ("cpu", str(value.device)))[0]
 
     def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
         with self.lock:
@@ -366,7 +412,7 @@ class SessionRecorder(Recorder):
             found = None if template is None else template.vjps.get(alike)
             if found is None:
                 found = (
-                    *self._vjp_shape(node, needs),
+                    *self._vjp_shape(node, needs, grads),
                     0 if template is None or not template.kind else next(self.kinds),
                 )
                 if template is not None:
@@ -388,17 +434,23 @@ class SessionRecorder(Recorder):
                 position += need
             return results
 
-    def _vjp_shape(self, node: OpNode, needs: tuple[int, ...]) -> tuple[tuple[Any, ...], list[SpecEntry]]:
+    def _vjp_shape(
+        self, node: OpNode, needs: tuple[int, ...], grads: Sequence[Data | None]
+    ) -> tuple[tuple[Any, ...], list[SpecEntry]]:
         """Return the params and outputs of an op's vjp node."""
-        inputs = [None if meta is None else self.plain(meta) for meta in node.inputs]
-        outputs = tuple([self.plain(meta) for meta in node._metas if meta is not None])
+        made = next((device_of(grad) for grad in grads if grad is not None), CPU)
+        read = _read_by(node, made)
+        inputs = [None if meta is None else self.plain_on(meta, read) for meta in node.inputs]
+        outputs = tuple([self.plain_on(meta, made) for meta in node._metas if meta is not None])
         wanted = [entry for entry, need in zip(inputs, needs, strict=True) if need and entry is not None]
         return (node.params, needs, tuple(inputs), outputs), wanted
 
     def add(self, left: Data, right: Data) -> Pending:
         with self.lock:
             sources = [self.source(left), self.source(right)]
-            entry = self.plain((left.shape, left.dtype))
+            if is_placed(left) or is_placed(right):
+                check_together(left, right)
+            entry = self.plain_on((left.shape, left.dtype), device_of(left))
             made = NodeRecord(self, ROLE_SUM, "sum", (), sources, (entry,), (), None)
             made.kind = self._kind_of_sum("sum", entry)
             self.add_record(made)
@@ -458,8 +510,12 @@ class SessionRecorder(Recorder):
             sources = [self.source(v) for v in (*values, *beside, *self.captured(shipped))]
             unknown = self.entry(Spec(KIND_UNKNOWN))
             outputs = [
-                self.plain((v.shape, v.dtype)) if v is not None else self.plain(m) if m is not None else unknown
-                for v, m in zip(values, metas, strict=True)
+                self.plain_on((v.shape, v.dtype), device_of(v))
+                if v is not None
+                else self.plain_on(m, _place_in(owner, kind, j))
+                if m is not None
+                else unknown
+                for j, (v, m) in enumerate(zip(values, metas, strict=True))
             ]
             meta = (kind, len(values), len(beside), moment())
             made = NodeRecord(self, ROLE_HOOK, "@" + shipped.fingerprint, (), sources, outputs, meta, user_site())
@@ -484,7 +540,7 @@ class SessionRecorder(Recorder):
         except NotShippable as error:
             raise NotShippable(f"rg.emit({name!r}, ...) at {user_site()}: {error}") from error
         with self.lock:
-            sources = [Constant(packed), *(self.source(self.leaf(tensor)) for tensor in tensors)]
+            sources = [Constant(packed), *(self.source(self._on_host(self.leaf(tensor))) for tensor in tensors)]
             made = NodeRecord(self, ROLE_EMIT, "emit", (), sources, (), (), user_site())
             made.effects = True
             self.add_record(made)
@@ -573,13 +629,31 @@ def _is_light(record: NodeRecord) -> bool:
     return all(entry.bytes <= INLINE_RESULT_BYTES for entry in entries)
 
 
-def _on_a_device(array: Any) -> SessionError:
-    """Return the error for a tensor of a device that is used in a session."""
-    device = device_of(array)
-    return SessionError(
-        f"a tensor on {device} (shape {array.shape}) is used in a session: sessions take values of the host only as "
-        "yet; move it there first (tensor.cpu()), or work on it outside of the session"
-    )
+def _device_of(op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> Device:
+    """Return the device of an op's results: that which its params name, or that of its operands."""
+    if op.lands is not None:
+        return named(op.lands(params))
+    return next((operand.device for operand in operands if type(operand) is Pending and is_placed(operand)), CPU)
+
+
+def _read_by(node: OpNode, made: Device) -> Device:
+    """Return the device of the operands of an op whose results are on one."""
+    return named(node.params[1]) if node.op.name == MOVING else made
+
+
+def _place_in(owner: Node, kind: str, number: int) -> Device:
+    """Return the device on which a gradient is that a hook is shown: of an output of a node, or behind it of an
+    argument."""
+    if kind != "post":
+        return owner._device(number)
+    if isinstance(owner, OpNode):
+        return _read_by(owner, owner._device(0))
+    places = owner._input_places if isinstance(owner, FunctionNode) else None
+    return CPU if places is None else places[number] or CPU
+
+
+def _dtype_of(operands: Sequence[Data]) -> Any:
+    return next((operand.dtype for operand in operands if type(operand) is Pending), None)
 
 
 def _hashable(obj: Any) -> bool:

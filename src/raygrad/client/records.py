@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import cloudpickle
 import numpy as np
 
+from raygrad.autograd.devices.serving import CPU, named
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.recording import Pending, Record, Repeatable
 from raygrad.errors import NotShippable
 from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, LIVE, ROLE_OP, Spec
 
-from .demands import Pin
 from .sites import Site
 
 if TYPE_CHECKING:
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 class SpecEntry:
     """A spec, interned per session: equal specs are one object, compared and hashed by identity."""
 
-    __slots__ = ("bytes", "dtype", "is_context", "local", "shape", "spec", "stamp", "unary")
+    __slots__ = ("bytes", "device", "dtype", "is_context", "local", "shape", "spec", "stamp", "unary")
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.shape = spec.shape
         self.is_context = spec.kind == KIND_CONTEXT
         self.dtype = np.dtype(spec.dtype) if spec.dtype else None
+        self.device = named(spec.device)
         self.bytes = 0 if self.dtype is None else math.prod(spec.shape) * self.dtype.itemsize
         """Of an array, as far as its spec tells."""
         self.stamp = -1
@@ -55,11 +56,13 @@ LIVING = SpecEntry(Spec(KIND_CONTEXT, (-1, LIVE)))
 class Constant:
     """A Python object that a node reads: supplied when the graph runs, not hashed (H9)."""
 
-    __slots__ = ("__weakref__", "spec", "value")
+    __slots__ = ("__weakref__", "moved", "spec", "value")
 
     def __init__(self, value: Any, spec: SpecEntry = CONST) -> None:
         self.value = value
         self.spec = spec
+        self.moved = ""
+        """The device from which the client moved it, to send it."""
 
 
 def snapshot(value: Any, function: type[Any] | None = None, name: int | str = "") -> tuple[Constant, Any]:
@@ -95,11 +98,13 @@ Source: TypeAlias = "tuple[NodeRecord, int, Pending | None] | Constant | None"
 class Template(Repeatable):
     """What records of one op over equal specs share, so that recording it again costs a lookup."""
 
-    __slots__ = ("kind", "outputs", "vjps")
+    __slots__ = ("again", "kind", "outputs", "vjps")
 
     def __init__(self, outputs: Sequence[SpecEntry], kind: int) -> None:
         self.node = None
         self.outputs = outputs
+        self.again = len(outputs) == 1 and outputs[0].device is CPU
+        """Whether it may be recorded again in few steps."""
         self.kind = kind
         """See `NodeRecord.kind`."""
         self.vjps: dict[tuple[int, ...], tuple[tuple[Any, ...], Sequence[SpecEntry], int]] = {}
@@ -116,6 +121,7 @@ class NodeRecord(Record):
         "failed",
         "fn",
         "kind",
+        "leaf",
         "learn",
         "live",
         "meta",
@@ -162,11 +168,13 @@ class NodeRecord(Record):
         self.effects = False
         """It runs even when nobody holds an output."""
         self.near: Source = None
+        self.leaf: Constant | None = None
+        """What it moves to a device, of what the client has: then it can be done again."""
         self.template: Template | None = None
         self.kind = 0
         """A number that no record has which differs in role, name, transforms, params, number of sources or outputs; 0
         for those that have no such number."""
-        self.pin: int | Pin = -1
+        self.pin = -1
         self.pinned = False
         """Its context stays on its worker (H10)."""
         self.needed = -1
@@ -227,7 +235,7 @@ def record_of_op(
     self.pin = recorder.pin
     self.live = self.saved = 0
     self.effects = self.pinned = self.failed = False
-    self.near = self.learn = self.values = None
+    self.leaf = self.near = self.learn = self.values = None
     self.needed = self.run = self.base = -1
     self.story = ""
     return self
@@ -262,6 +270,6 @@ class LeafRecord(Record):
         return Pending(self, 0, array.shape, array.dtype, spec)
 
 
-def spec_of_array(shape: tuple[int, ...], dtype: str, layout: Any = None) -> Spec:
+def spec_of_array(shape: tuple[int, ...], dtype: str, layout: Any = None, device: str = "cpu") -> Spec:
     """Return the spec of an array value."""
-    return Spec(KIND_ARRAY, shape, dtype, "cpu", layout)
+    return Spec(KIND_ARRAY, shape, dtype, device, layout)

@@ -76,7 +76,7 @@ def op_again(self: SessionRecorder, op: Op, operands: Sequence[Data], params: tu
                     key.append(type(operand) if op.weak_numbers else (type(operand), operand))
                     sources.append(Constant(operand))
             template = self._memo.get(tuple(key))
-            if template is None or len(template.outputs) != 1:
+            if template is None or not template.again:
                 return None
         outputs = template.outputs
         made = record_of_op(self, op.name, (), sources, outputs, params, user_site(_DEPTH), template, template.kind)

@@ -11,15 +11,17 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from raygrad.autograd.devices import Device
+from raygrad.autograd.devices.serving import CPU, current_of
 from raygrad.autograd.modes import state
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import DroppedError, GraphError, RaygradError, SessionError, WaitTimeout
+from raygrad.errors import DeviceError, DroppedError, GraphError, RaygradError, SessionError, WaitTimeout
 from raygrad.proto.program import Learned
 from raygrad.proto.program import Record as RunRecord
 from raygrad.scheduler.clocks import ClockOffset
@@ -31,7 +33,7 @@ from raygrad.workers.driver import Driver, Kept, Lost, Submission
 from raygrad.workers.host import POISON
 from raygrad.workers.shipping import Shipped, unpickle_value
 
-from .backends import open_executor
+from .backends import devices_of, open_executor
 from .budget import Memory, limits_of
 from .collector import Rarely
 from .compiled import CompiledFunction
@@ -55,7 +57,7 @@ from .options import (
 )
 from .options import address as checked_address
 from .recorder import SessionRecorder
-from .records import NodeRecord
+from .records import NodeRecord, SpecEntry
 from .reissue import Reissue
 from .runs import Run
 from .saving import WORKER, checked_policy
@@ -75,6 +77,8 @@ class Session:
     Args:
         address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT".
         workers: how many; None means one per CPU that the address offers.
+        gpus: how many of the workers serve a GPU, one each: the first serves "cuda:0". None: in this process each
+            worker serves all GPUs that there are; on Ray those that `worker_options` ask for, if any.
         memory: what the values of one submission may take at once on each worker, a hard limit: bytes, a text like
             "2GiB per worker", one of these or None per worker, or a dict from workers to them. What does not fit is
             run in another order, spilled to disk or made again, or refused. None sets no limit.
@@ -102,6 +106,7 @@ class Session:
         address: str = "local",
         *,
         workers: int | None = None,
+        gpus: int | None = None,
         memory: Memory = None,
         saved: str = "store",
         strict: bool = False,
@@ -141,7 +146,9 @@ class Session:
         """What runs have shown of what things cost."""
         if costs is not None:
             self.costs.load(costs)
-        executor = open_executor(address, workers=workers, strict=strict, blas_threads=blas_threads, options=options)
+        executor = open_executor(
+            address, workers=workers, gpus=gpus, strict=strict, blas_threads=blas_threads, options=options
+        )
         self._measured.links_were(**executor.links())
         try:
             limits = limits_of(memory, [worker.name for worker in executor.cluster.workers])
@@ -151,6 +158,7 @@ class Session:
             executor.close()
             raise
         self._driver = Driver(executor, planner, Machine(), self)
+        self._devices = devices_of(executor.cluster)
         self._recorder = SessionRecorder(self, by_reference=address == "local" and not strict)
         self._graphs = Graphs()
         self._numbers = itertools.count(1)
@@ -301,6 +309,30 @@ class Session:
         return len(self._driver.executor.cluster.workers)
 
     @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that its workers serve beside the host."""
+        return self._devices
+
+    def place(self, device: Device) -> Device:
+        """Return one of its devices, with its number; "cuda" is the current one of this process, or else the first.
+
+        Raises:
+            DeviceError: no worker serves it.
+        """
+        if device.index is None:
+            current = current_of(device.type)
+            known = current is not None and current in self._devices
+            device = current if known and current is not None else next(iter(self._devices), device)
+        if device not in self._devices:
+            there = f"serve {', '.join(map(str, self._devices))}" if self._devices else "serve no GPU"
+            raise DeviceError(
+                f"device '{device}' is not among those of this session: its workers {there}; ask for more with "
+                "Session(gpus=...), on machines that have them, or call raygrad.autograd.devices.use_stand_in() before "
+                "the session to simulate them"
+            )
+        return device
+
+    @property
     def saved_bytes(self) -> int:
         """Bytes of saved tensors and contexts in the object store now."""
         self.poll()
@@ -326,6 +358,14 @@ class Session:
         """Remember a submitted record whose values may have to be fetched at the end."""
         key = id(record)
         self._holders[key] = weakref.ref(record, lambda _: self._holders.pop(key, None))
+
+    def leaves_of(self, runs: Set[int]) -> list[NodeRecord]:
+        """Let go of the records of these runs that move to a device what the client has, and return them."""
+        held = [reference() for reference in list(self._holders.values())]
+        leaves = [one for one in held if one is not None and one.leaf is not None and one.run in runs]
+        for leaf in leaves:
+            self._holders.pop(id(leaf), None)
+        return leaves
 
     def submit(self, *, open_ended: bool = False) -> None:
         """Send off what is recorded and needed."""
@@ -507,8 +547,8 @@ class Session:
         if learning.inferred is None:
             return
         found = shown_by(self._recorder, learned)
-        said = [(entry.spec.shape, entry.spec.dtype) for entry in learning.inferred.outputs]
-        was = [(entry.spec.shape, entry.spec.dtype) for entry in found.outputs]
+        said = [_told(entry) for entry in learning.inferred.outputs]
+        was = [_told(entry) for entry in found.outputs]
         if said == was and learning.inferred.fixed == found.fixed:
             self.known[learning.key] = found
         else:
@@ -555,6 +595,12 @@ class Session:
     def _raise_errors(self) -> None:
         self._warnings.issue()
         self._failures.raise_next()
+
+
+def _told(entry: SpecEntry) -> tuple[Any, ...]:
+    """Return what an `infer` says of an output: its shape and dtype, and by its arguments the device."""
+    spec = entry.spec
+    return (spec.shape, spec.dtype) if entry.device is CPU else (spec.shape, spec.dtype, spec.device)
 
 
 def ambient() -> Session | None:

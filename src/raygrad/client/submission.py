@@ -12,6 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.views import Stale
 from raygrad.proto.graph import (
@@ -27,7 +28,7 @@ from raygrad.proto.graph import (
 from raygrad.workers.driver import Given, Kept, Submission
 
 from .cells import Write
-from .demands import Asked, Pin, demands_of
+from .demands import Asked, demands_of
 from .records import NodeRecord, SpecEntry
 from .sites import Site
 
@@ -122,7 +123,7 @@ def build(
                 if key not in externals:
                     externals[key] = len(given)
                     sources.append((maker, index))
-                    value = None if maker.values is None else maker.values.get(index)
+                    value = None if maker.values is None else value_here(maker, index)
                     given.append(Kept(*key) if value is None else Given(value))
                     external_specs.append(spec_index(maker.outputs[index]))
             elif source is not None:
@@ -141,7 +142,6 @@ def build(
     keep: list[tuple[int, int]] = []
     shared: dict[int, Any] = {}
     """Outputs and params that records share (`Template`), translated once."""
-    demanding = bool(asked)
     for record in records:
         inputs: list[int] = []
         for source in record.sources:
@@ -166,21 +166,33 @@ def build(
             params = shared.get(id(record.meta))
             if params is None:
                 params = shared[id(record.meta)] = tuple([_param(p, spec_index) for p in record.meta])
-        pin = record.pin
-        if isinstance(pin, Pin):
-            demanding, pin = True, pin.worker
-        fields = (record.role, record.fn, record.transforms, tuple(inputs), outputs, params, pin, near)
+        fields = (record.role, record.fn, record.transforms, tuple(inputs), outputs, params, record.pin, near)
         nodes.append(_node(fields))
         if record.live:
             for index, entry in enumerate(record.outputs):
                 if record.live >> index & 1:
-                    stored = not record.pinned if entry.is_context else record.saved >> index & 1
+                    stored = is_stored(record, index, entry)
                     on_worker = KEEP_FOR_RUNS if unread.get(id(record), 0) >> index & 1 else KEEP_ON_WORKER
                     keep.append((record.base + index, KEEP_IN_STORE if stored else on_worker))
-    demands = demands_of(records, asked) if demanding else ()
+    demands = demands_of(records, asked)
     graph = Graph(tuple(specs), tuple(external_specs), tuple(nodes), tuple(keep), open_ended, demands)
     encoded = graph.encode()
     return Built(Submission(run, graph, encoded, structural_hash(encoded), tuple(given)), sources)
+
+
+def value_here(record: NodeRecord, index: int) -> Any:
+    """Return an output that is at the client, as nodes are sent it; None for one that they find on its worker: of a
+    device it stays there."""
+    assert record.values is not None
+    return record.values.get(index) if record.outputs[index].device is CPU else None
+
+
+def is_stored(record: NodeRecord, index: int, entry: SpecEntry) -> bool:
+    """Tell whether a kept output goes to the store: contexts, and what is saved for a backward. Of a device it does not
+    leave its worker."""
+    if entry.is_context:
+        return not record.pinned
+    return bool(record.saved >> index & 1) and entry.device is CPU
 
 
 def _param(param: Any, spec_index: Callable[[SpecEntry], int]) -> Any:

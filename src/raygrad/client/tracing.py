@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from raygrad.autograd.devices.serving import is_elsewhere
 from raygrad.autograd.node import next_sequence
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
@@ -129,7 +130,7 @@ class Trace:
     def _enter(self, tensor: Tensor) -> None:
         """Let reading its value be seen: an array is replaced by the pending value that stands for it."""
         root, data = self.roots[id(tensor)], tensor._data
-        if type(data) is np.ndarray:
+        if type(data) is np.ndarray or is_elsewhere(data):
             if tensor._requires_grad:
                 tensor.axis_order()  # which only an array shows
             pending = self.recorder.leaf(tensor)
@@ -172,7 +173,7 @@ class Trace:
                 f"a compiled function reads a tensor with a history that began before the call (shape {tensor.shape}, "
                 f"at {user_site()}): a replay has no such history; pass tensor.detach(), or make it inside"
             )
-        if type(tensor._data) is np.ndarray and id(tensor) not in self.roots:
+        if id(tensor) not in self.roots and (type(tensor._data) is np.ndarray or is_elsewhere(tensor._data)):
             self.others.append((tensor, tensor._data, tensor.counter()[0]))
 
     def draw(self, made: Tensor | None, again: Callable[[], Any]) -> None:

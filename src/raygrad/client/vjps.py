@@ -6,13 +6,16 @@ of one that ran before the session, and of vjps recorded under create_graph. No 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from raygrad.autograd.anomaly import story_of
 from raygrad.autograd.autocast import moment
 from raygrad.autograd.backward_vmap import each_example
 from raygrad.autograd.derive import Meta
+from raygrad.autograd.devices import Device
+from raygrad.autograd.devices.serving import CPU, device_of, is_placed
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import FREED, NO_EDGE, Node, next_sequence
@@ -31,6 +34,20 @@ from .sites import user_site
 if TYPE_CHECKING:
     from .applied import RecordedFunction
     from .recorder import SessionRecorder
+
+
+Places: TypeAlias = "Sequence[Device] | None"
+"""Per wanted gradient, its device; None if all are on the host."""
+
+
+def _places_of(items: Sequence[Tensor | None]) -> Places:
+    places = [CPU if item is None else item.device for item in items]
+    return None if all(place is CPU for place in places) else places
+
+
+def _named(item: Data) -> tuple[str, ...]:
+    """Return what tells an item of a device from one of the host."""
+    return (str(device_of(item)),) if is_placed(item) else ()
 
 
 class Claim(NamedTuple):
@@ -52,6 +69,11 @@ class RecordedVjp(Node):
     _items: list[Tensor | None]
     _wanted: list[int]
     _results: int
+    _places: Mapping[int, Device] = MappingProxyType({})
+    """Per result, the device of those that are not on the host."""
+
+    def _device(self, number: int) -> Device:
+        return self._places.get(number, CPU)
 
     def name(self) -> str:
         """Return the Function's node name with the order of the derivative."""
@@ -65,6 +87,7 @@ class RecordedVjp(Node):
         items: list[Tensor | None],
         wanted: list[int],
         metas: list[Meta | None],
+        places: Places,
         results: int,
     ) -> list[Any]:
         """Record level `depth` and return its `results` gradients as tensors, the wanted ones with a new node."""
@@ -77,6 +100,7 @@ class RecordedVjp(Node):
             requires,
             wanted,
             metas,
+            places,
             True,
         )
         node = RecordedVjp()
@@ -88,6 +112,8 @@ class RecordedVjp(Node):
         for position, meta in zip(wanted, metas, strict=True):
             metas_by_result[position] = meta
         node._metas = metas_by_result
+        if places is not None:
+            node._places = dict(zip(wanted, places, strict=True))
         node._sequence = next_sequence()
         for item in items:
             if item is not None and type(item._data) is Pending:
@@ -120,18 +146,21 @@ class RecordedVjp(Node):
         owner = self._base._recorder
         wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
         metas = [self._input_metas()[i] for i in wanted]
+        places = _places_of([self._items[i] for i in wanted])
         if create_graph:
             claim = self._claim
 
             def run(items: list[Tensor | None]) -> list[Any]:
-                return RecordedVjp.run(self._base, claim, self._depth + 1, items, wanted, metas, len(self._items))
+                return RecordedVjp.run(
+                    self._base, claim, self._depth + 1, items, wanted, metas, places, len(self._items)
+                )
 
             items: list[Tensor | None] = [*grads, *self._items]
             return through(items, run) if state.forward else run(items)
         data = [*grads, *(None if t is None else owner.leaf(t) for t in self._items)]
         shift = len(grads)
         requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
-        values, _ = record_vjp(self._base, self._claim, self._depth + 1, data, requires, wanted, metas, False)
+        values, _ = record_vjp(self._base, self._claim, self._depth + 1, data, requires, wanted, metas, places, False)
         out: list[Data | None] = [None] * len(self._edges)
         for position, value in zip(wanted, values, strict=True):
             out[position] = value
@@ -152,6 +181,7 @@ class VjpShape:
         requires: Sequence[int],
         wanted: Sequence[int],
         metas: Sequence[Meta | None],
+        places: Places,
         differentiate: bool,
         refusal: str,
         names: Sequence[tuple[str, int]] = (),
@@ -162,8 +192,11 @@ class VjpShape:
         """What had been learned when it was made; see `SessionRecorder.lessons`."""
         self.wanted = wanted
         self.transforms = (VJP,) * depth
-        self.outputs = (LIVING if base._pinned else CONTEXT, *[recorder.plain(meta) for meta in metas])  # type: ignore[arg-type]
-        present = tuple([None if i is None else (i.shape, i.dtype.char) for i in items])
+        on: Any = places or (CPU,) * len(metas)
+        gradients: Any = zip(metas, on, strict=True)
+        context = LIVING if base._pinned else CONTEXT
+        self.outputs = (context, *[recorder.plain_on(meta, place) for meta, place in gradients])
+        present = tuple([None if i is None else (i.shape, i.dtype.char, *_named(i)) for i in items])
         casting = moment()
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)
         self.known = known = session.undefined.get(key)
@@ -199,6 +232,7 @@ def record_vjp(
     requires: Sequence[int],
     wanted: Sequence[int],
     metas: Sequence[Meta | None],
+    places: Places,
     differentiate: bool,
 ) -> tuple[list[Pending | None], frozenset[int]]:
     """Record level `depth` of a Function's derivatives.
@@ -211,7 +245,7 @@ def record_vjp(
     recorder = base._recorder
     with recorder.lock:
         names = [(name, is_tensor) for name, is_tensor, _ in claim.assigned]
-        shape = VjpShape(base, depth, items, requires, wanted, metas, differentiate, claim.refusal, names)
+        shape = VjpShape(base, depth, items, requires, wanted, metas, places, differentiate, claim.refusal, names)
         sources = [recorder.source(claim.context), *[recorder.source(item) for item in items]]
         sources.extend([source for _, _, source in claim.assigned])
         made, results = _recorded(base, shape, sources)
@@ -258,7 +292,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         if shape is None or shape.lessons != recorder.lessons:
             wanted = base._wanted()
             metas = [base._inputs[i] for i in wanted]
-            shape = VjpShape(base, 1, items, base._requiring(), wanted, metas, False, refusal)
+            shape = VjpShape(base, 1, items, base._requiring(), wanted, metas, base.places(wanted), False, refusal)
             if not base._freed:
                 base._shapes[key] = shape
         source = recorder.source
@@ -322,7 +356,8 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
     ]
     with recorder.lock:
         sources = [context, *(recorder.source(item) for item in [*items, *recorder.captured(shipped)])]
-        outputs = [CONTEXT, *(recorder.plain(node._inputs[i]) for i in wanted)]
+        on = node._input_places
+        outputs = [CONTEXT, *(recorder.plain_on(node._inputs[i], CPU if on is None else on[i]) for i in wanted)]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
         flags = (0, "", None, _keeping(recorder, node), (), 0, moment())
         meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, *flags)

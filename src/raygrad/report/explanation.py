@@ -131,6 +131,8 @@ class Explanation:
         made = [self._segments(), self._workers()]
         if plan.moved:
             made.append(self._moved())
+        if plan.transfers:
+            made.append(self._transfers())
         if plan.critical:
             made.append(self._critical())
         if self.elsewhere is not None and plan.segments:
@@ -187,6 +189,22 @@ class Explanation:
 
     def _moved(self) -> Table:
         return moved_table(self.plan.moved, [one.name for one in self.plan.workers], lambda i: self._worker_of(i))
+
+    def _transfers(self) -> Table:
+        workers = [*[one.name for one in self.plan.workers], "the client"]
+        rows = tuple(
+            (
+                self.graph.label(one.node) if one.node >= 0 else "crosses" if one.worker >= 0 else "is sent",
+                workers[one.worker],
+                one.source,
+                one.target,
+                figures.size(one.bytes),
+                self.graph.places[one.node] if one.node >= 0 else "",
+            )
+            for one in self.plan.transfers
+        )
+        columns = ("what", "on", "from", "to", "bytes>", "recorded at")
+        return Table("Transfers between devices: there are no others", columns, rows)
 
     def _worker_of(self, segment: int) -> str:
         return self.plan.workers[self.plan.segments[segment].worker].name

@@ -1,0 +1,71 @@
+"""What a plan moves between devices: all that it moves, since nothing else does.
+
+Rules of this file: nothing is decided here. A node `to_device` moves a value, and its derivative the gradient back;
+besides, a value of a device that another process reads goes there through host memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from raygrad.proto.graph import Graph
+
+from .place import MOVING, devices_of
+from .plan import Plan
+
+
+class Transfer(NamedTuple):
+    """One value that goes from a device to another."""
+
+    node: int
+    """The node that moves it; -1: it crosses from a worker to another, or comes from the client."""
+    worker: int
+    """Where it goes; -1: from the client to whoever reads it."""
+    source: str
+    target: str
+    bytes: int
+
+
+def transfers(
+    graph: Graph, sizes: Sequence[int], residency: Sequence[int], plan: Plan, *, staged: bool = False
+) -> tuple[Transfer, ...]:
+    """Return what a plan moves, in plan order. O(nodes + edges).
+
+    Args:
+        graph: what is planned.
+        sizes: per value id, its bytes.
+        residency: per external, the worker that holds it, or -1.
+        plan: its plan.
+        staged: workers are processes of their own.
+    """
+    devices = devices_of(graph.specs)
+    if not {*devices} - {"", "cpu"}:
+        return ()
+    device = [devices[spec] for spec in graph.externals]
+    first: list[int] = []
+    for node in graph.nodes:
+        first.append(len(device))
+        device.extend([devices[spec] for spec in node.outputs])
+    found: list[Transfer] = []
+    for segment in plan.segments:
+        if staged:
+            brought = [
+                value
+                for source, export in segment.imports
+                if plan.segments[source].worker != segment.worker
+                for value in plan.segments[source].exports[export].values
+            ]
+            brought += [value for value in segment.externals if residency[value] not in (-1, segment.worker)]
+            found += [
+                Transfer(-1, segment.worker, device[value], device[value], sizes[value])
+                for value in brought
+                if device[value] not in ("", "cpu")
+            ]
+        for index in segment.nodes:
+            node = graph.nodes[index]
+            if node.fn == MOVING and node.outputs:
+                read, made = node.inputs[-1], first[index]
+                source = device[read] if read >= 0 else ""
+                found.append(Transfer(index, segment.worker, source, device[made], sizes[made]))
+    return tuple(found)

@@ -1,0 +1,46 @@
+"""What a plan moves between devices is listed: by the nodes that move it, and where it crosses between processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raygrad.proto.graph import Spec
+from raygrad.scheduler.costs import Costs
+from raygrad.scheduler.plan import Cluster, WorkerSpec
+from raygrad.scheduler.planner import make_plan
+from raygrad.scheduler.transfers import Transfer, transfers
+
+ONE, OTHER = (Spec("array", (4,), "float64", f"cuda:{index}") for index in range(2))
+CARDS = Cluster((WorkerSpec("host"), WorkerSpec("one", ("cpu", "cuda:0")), WorkerSpec("other", ("cpu", "cuda:1"))))
+
+
+def listed(graph: Any, staged: bool = False) -> tuple[Transfer, ...]:
+    residency = (-1,) * len(graph.externals)
+    plan = make_plan(graph, residency, Costs(), CARDS, 0, b"key").plan
+    return transfers(graph, [32] * graph.values, residency, plan, staged=staged)
+
+
+def test_a_graph_of_the_host_moves_nothing(builder: Any) -> None:
+    build = builder()
+    build.op("sin", 0)
+    assert listed(build.graph()) == ()
+
+
+def test_each_move_is_listed_where_it_runs(builder: Any) -> None:
+    build = builder()
+    one, other = build.spec(ONE), build.spec(OTHER)
+    there = build.op("sin", build.op("to_device", 0, spec=one), spec=one)
+    build.op("to_device", build.op("to_device", there, spec=other))
+    assert listed(build.graph()) == (
+        Transfer(0, 1, "cpu", "cuda:0", 32),
+        Transfer(2, 2, "cuda:0", "cuda:1", 32),
+        Transfer(3, 2, "cuda:1", "cpu", 32),
+    )
+
+
+def test_what_crosses_between_processes_goes_through_host_memory(builder: Any) -> None:
+    build = builder()
+    one, other = build.spec(ONE), build.spec(OTHER)
+    build.op("to_device", build.op("to_device", 0, spec=one), spec=other)
+    assert Transfer(-1, 2, "cuda:0", "cuda:0", 32) in listed(build.graph(), staged=True)
+    assert len(listed(build.graph())) == 2
