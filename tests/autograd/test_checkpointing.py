@@ -241,7 +241,7 @@ def test_it_wants_a_function() -> None:
 @pytest.mark.oracle
 def test_pytorch_gives_the_same_values_calls_and_errors() -> None:
     torch = pytest.importorskip("torch")
-    from torch.utils.checkpoint import checkpoint
+    checkpoint: Any = pytest.importorskip("torch.utils.checkpoint").checkpoint
 
     def program(lib: Any, call: Any) -> list[Any]:
         calls: list[int] = []
