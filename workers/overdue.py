@@ -50,6 +50,8 @@ def _reminding(remind: Any, seconds: float, begun: threading.Event, closed: thre
         if closed.wait(seconds):
             return
         begun.clear()
+        if closed.is_set():  # just now: what `close` has set is cleared, and nobody would set it again
+            return
         call = remind()
         if call is None:
             return

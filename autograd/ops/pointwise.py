@@ -69,10 +69,10 @@ def _sinc(a: Any) -> Any:
 
 
 def _sinc_backward(ctx: Any, g: Any) -> Any:
-    """Zero where the square of `a` is: there PyTorch's second derivative is NaN."""
+    """Zero where the square of `a` is: there PyTorch's second derivative is NaN, and that along `g` is zero."""
     (a,) = ctx.saved_tensors
     angle, square = a * math.pi, a * a * math.pi
-    return where(square == 0, 0.0, g * conj((angle * cos(angle) - sin(angle)) / square))
+    return g * conj(where(square == 0, 0.0, (angle * cos(angle) - sin(angle)) / square))
 
 
 def _logit(a: Any, low: float | None) -> Any:

@@ -51,3 +51,22 @@ def test_the_thread_keeps_nobody_alive_and_ends_after_its_owner():
     thread: Any = overdue._thread
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_closing_while_a_reminder_begins_ends_the_thread():
+    owner = Owner()
+
+    class ClosedInBetween(threading.Event):
+        """Is cleared just after somebody has closed."""
+
+        def clear(self) -> None:
+            owner.overdue._closed.set()
+            owner.overdue._begun.set()
+            super().clear()
+
+    owner.overdue._begun = ClosedInBetween()
+    owner.overdue.begin()
+    thread = owner.overdue._thread
+    assert thread is not None
+    thread.join(10)
+    assert not thread.is_alive()
