@@ -7,6 +7,8 @@ import pytest
 
 import raygrad as rg
 
+from .training import check_against_torch, check_bits_of_a_session
+
 OPTIONS = [
     {},
     {"lr": 0.05, "betas": (0.8, 0.95)},
@@ -14,22 +16,6 @@ OPTIONS = [
     {"lr": 0.05, "amsgrad": True},
     {"lr": 0.05, "amsgrad": True, "weight_decay": 0.1, "maximize": True},
 ]
-MATRIX = np.random.default_rng(0).standard_normal((3, 4))
-VECTOR = np.random.default_rng(1).standard_normal(4)
-
-
-def trained(lib, optimizer_class, options, steps=6):
-    """Train a matrix and a vector; in one step of three the vector has no gradient. Written once for both libraries."""
-    matrix, vector = (lib.from_numpy(array.copy()).requires_grad_() for array in (MATRIX, VECTOR))
-    optimizer = optimizer_class([matrix, vector], **options)
-    for step in range(steps):
-        optimizer.zero_grad()
-        loss = (matrix * matrix).sin().sum()
-        if step % 3 != 2:
-            loss = loss + ((matrix * vector).sum() * 0.5).tanh() + (vector * vector).sum()
-        loss.backward()
-        optimizer.step()
-    return matrix, vector
 
 
 @pytest.mark.parametrize(
@@ -77,18 +63,10 @@ def test_a_float32_parameter_stays_float32():
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("strict", [False, True], ids=["by reference", "strict"])
 def test_a_session_gives_the_same_bits(options, strict):
-    eager = trained(rg, rg.optim.Adam, options)
-    with rg.Session(strict=strict):
-        recorded = trained(rg, rg.optim.Adam, options)
-    for a, b in zip(eager, recorded, strict=True):
-        assert a.detach().numpy().tobytes() == b.detach().numpy().tobytes()
+    check_bits_of_a_session("Adam", options, strict)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_steps_agree_with_torch(options):
-    torch = pytest.importorskip("torch")
-    ours = trained(rg, rg.optim.Adam, options)
-    theirs = trained(torch, torch.optim.Adam, options)
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-12)
+    check_against_torch("Adam", options)

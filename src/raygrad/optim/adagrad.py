@@ -10,7 +10,8 @@ import numpy as np
 from raygrad.autograd.creation import full_like, zeros
 from raygrad.autograd.tensor import Tensor
 
-from .optimizer import Group, Optimizer, ParameterState, check_rate, check_real
+from .direction import direction_of
+from .optimizer import Group, Optimizer, ParameterState, check_rate
 
 
 class Adagrad(Optimizer):
@@ -28,6 +29,8 @@ class Adagrad(Optimizer):
     Raises:
         ValueError: a negative rate, or complex parameters.
     """
+
+    real_only = True
 
     def __init__(
         self,
@@ -57,20 +60,13 @@ class Adagrad(Optimizer):
             },
         )
 
-    def add_param_group(self, param_group: Group) -> None:
-        """Add a group; see `Optimizer.add_param_group`. Complex parameters are refused: the sum of squares is real."""
-        super().add_param_group(param_group)
-        check_real("Adagrad", self.param_groups[-1])
-
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
         if "step" not in kept:
             self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
             self.keep(kept, "sum", full_like(param, group["initial_accumulator_value"]))
         step: Tensor = kept["step"]
         total: Tensor = kept["sum"]
-        direction = -grad if group["maximize"] else grad
-        if group["weight_decay"] != 0:
-            direction = direction.add(param, alpha=group["weight_decay"])
+        direction = direction_of(group, param, grad)
         self.assign(step, step + 1)
         self.assign(total, total + direction * direction)
         rate = group["lr"] / (1 + (step - 1) * group["lr_decay"])

@@ -11,7 +11,8 @@ from raygrad.autograd import ops
 from raygrad.autograd.creation import zeros
 from raygrad.autograd.tensor import Tensor
 
-from .optimizer import Group, Optimizer, ParameterState, check_rate, check_real, zeros_like
+from .direction import direction_of
+from .optimizer import Group, Optimizer, ParameterState, check_rate, zeros_like
 
 
 class Adam(Optimizer):
@@ -31,6 +32,8 @@ class Adam(Optimizer):
     Raises:
         ValueError: a negative rate, a beta outside [0, 1), or complex parameters.
     """
+
+    real_only = True
 
     def __init__(
         self,
@@ -61,11 +64,6 @@ class Adam(Optimizer):
             },
         )
 
-    def add_param_group(self, param_group: Group) -> None:
-        """Add a group; see `Optimizer.add_param_group`. Complex parameters are refused: the mean square is real."""
-        super().add_param_group(param_group)
-        check_real(type(self).__name__, self.param_groups[-1])
-
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]
         if "step" not in kept:
@@ -77,9 +75,7 @@ class Adam(Optimizer):
         step: Tensor = kept["step"]
         mean: Tensor = kept["exp_avg"]
         square: Tensor = kept["exp_avg_sq"]
-        direction = -grad if group["maximize"] else grad
-        if group["weight_decay"] != 0:
-            direction = direction.add(param, alpha=group["weight_decay"])
+        direction = direction_of(group, param, grad)
         self.assign(step, step + 1)
         self.assign(mean, (mean * beta1).add(direction, alpha=1 - beta1))
         self.assign(square, (square * beta2).add(direction * direction, alpha=1 - beta2))

@@ -10,7 +10,7 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from raygrad.autograd import creation
 from raygrad.autograd.devices.serving import writable
@@ -58,6 +58,9 @@ class Optimizer(ABC):
         ValueError: no parameters, one that is not a leaf, or one in two groups.
     """
 
+    real_only: ClassVar[bool] = False
+    """Whether complex parameters are refused: squares of gradients are kept, which are to be real."""
+
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
@@ -77,7 +80,8 @@ class Optimizer(ABC):
 
         Raises:
             TypeError: not a dict; parameters in a set, whose order changes from run to run; something not a tensor.
-            ValueError: a parameter that is not a leaf, or is in another group already.
+            ValueError: a parameter that is not a leaf, or is in another group already; or a complex one, where only
+                real ones are moved.
         """
         if not isinstance(param_group, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -98,6 +102,8 @@ class Optimizer(ABC):
         if not {known for group in self.param_groups for known in group["params"]}.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append({**self.defaults, **param_group, "params": params})
+        if self.real_only:
+            check_real(type(self).__name__, self.param_groups[-1])
 
     # ---- a step -----------------------------------------------------------------------------------------------------
 

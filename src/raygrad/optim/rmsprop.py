@@ -10,7 +10,8 @@ import numpy as np
 from raygrad.autograd.creation import zeros
 from raygrad.autograd.tensor import Tensor
 
-from .optimizer import Group, Optimizer, ParameterState, check_rate, check_real, zeros_like
+from .direction import direction_of
+from .optimizer import Group, Optimizer, ParameterState, check_rate, zeros_like
 
 
 class RMSprop(Optimizer):
@@ -29,6 +30,8 @@ class RMSprop(Optimizer):
     Raises:
         ValueError: a negative rate, or complex parameters.
     """
+
+    real_only = True
 
     def __init__(
         self,
@@ -60,11 +63,6 @@ class RMSprop(Optimizer):
             },
         )
 
-    def add_param_group(self, param_group: Group) -> None:
-        """Add a group; see `Optimizer.add_param_group`. Complex parameters are refused: the mean square is real."""
-        super().add_param_group(param_group)
-        check_real("RMSprop", self.param_groups[-1])
-
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
         if "step" not in kept:
             self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
@@ -74,9 +72,7 @@ class RMSprop(Optimizer):
             if group["centered"]:
                 self.keep(kept, "grad_avg", zeros_like(param))
         alpha = group["alpha"]
-        direction = -grad if group["maximize"] else grad
-        if group["weight_decay"] != 0:
-            direction = direction.add(param, alpha=group["weight_decay"])
+        direction = direction_of(group, param, grad)
         self.assign(kept["step"], kept["step"] + 1)
         square: Tensor = kept["square_avg"]
         self.assign(square, (square * alpha).add(direction * direction, alpha=1 - alpha))

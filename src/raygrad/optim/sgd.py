@@ -7,6 +7,7 @@ from typing import Any
 
 from raygrad.autograd.tensor import Tensor
 
+from .direction import direction_of
 from .optimizer import Group, Optimizer, ParameterState, check_rate
 
 
@@ -56,9 +57,7 @@ class SGD(Optimizer):
 
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
         momentum = group["momentum"]
-        direction = -grad if group["maximize"] else grad
-        if group["weight_decay"] != 0:
-            direction = direction.add(param, alpha=group["weight_decay"])
+        direction = direction_of(group, param, grad)
         if momentum != 0:
             buffer = kept.get("momentum_buffer")
             if buffer is None:
