@@ -22,6 +22,7 @@ from raygrad.proto.values import Packed
 from raygrad.scheduler.machine import DEFAULT_WINDOW
 
 from .base import failed_record
+from .collector import keep_what_is_loaded
 from .host import POISON, WorkerHost, packed_since
 from .one_thread import OneThread
 from .shipping import Shipment
@@ -49,8 +50,9 @@ class WorkerActor:
         self._host = WorkerHost(name, WarningCollector())
         self._turns = Turns()
         self._thread = OneThread("raygrad-worker")
-        self._unloadable: dict[bytes, Exception] = {}
-        """By key, why a program could not be loaded."""
+        self._unread: dict[bytes, Frame | bytes] = {}
+        """By key, programs that no call has named yet."""
+        keep_what_is_loaded()
 
     def hello(self, node_id: Callable[[], str]) -> tuple[int, str]:
         """Return the process id, and what `node_id` says here."""
@@ -60,17 +62,14 @@ class WorkerActor:
         """Return that many bytes once what it waits for is here: what calls and links cost is measured with it."""
         return self._in_turn(lambda: np.zeros(size, np.uint8) if size else b"")
 
-    def load(self, number: int, key: bytes, program: Frame | bytes, code: Mapping[str, Shipment]) -> None:
-        """Keep a program, and user code that it needs; if that fails, calls of the program fail with the same error."""
+    def load(self, number: int, programs: Mapping[bytes, Frame | bytes], code: Mapping[str, Shipment]) -> None:
+        """Keep programs, and user code that they need. Each is read when a call names it: those that come later hold
+        up no call, and one that cannot be read fails its own calls."""
 
         def loaded() -> None:
             for fingerprint, shipment in code.items():
                 self._host.learn(fingerprint, shipment)
-            try:
-                self._host.load(key, decode_program(pieces(program)))
-            except Exception as error:
-                self._unloadable[key] = error
-                raise
+            self._unread.update(programs)
 
         self._in_turn(loaded, number)
 
@@ -99,8 +98,10 @@ class WorkerActor:
         call = decode_call(pieces(frame))
         host = self._host
         try:
-            if call.program in self._unloadable:
-                raise self._unloadable[call.program]
+            unread = self._unread.get(call.program)
+            if unread is not None:
+                host.load(call.program, decode_program(pieces(unread)))
+                del self._unread[call.program]
             objects = [host.unpack(packed) for packed in references]
             record, values = host.run(call, objects, time.perf_counter() - started)
             packing = time.perf_counter()

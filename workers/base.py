@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -57,6 +57,8 @@ class Work:
     after: tuple[SegmentId, ...]
     """Segments of the same worker that must have ended before it starts."""
     predicted_seconds: float = 0.0
+    coming: Callable[[], Iterable[tuple[bytes, Program]]] = tuple
+    """Tells, if it is asked, programs that calls to the same worker will soon name."""
 
 
 @dataclass(frozen=True, slots=True)

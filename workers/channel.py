@@ -33,6 +33,13 @@ TOGETHER_BYTES: Final = 64 * 1024
 """And have no more bytes than this."""
 
 
+class Loaded:
+    """That programs be loaded: what a message asked for."""
+
+
+LOADED: Final = Loaded()
+
+
 @dataclass(slots=True)
 class Sent:
     """A message, or one that will be sent."""
@@ -61,10 +68,10 @@ class Channel:
     Args:
         actor: the worker's actor.
         asked: is told of each message that will be answered: the reference of the answer, its number, and what was
-            asked for (works, or the key of a program).
+            asked for (works, or that programs be loaded).
     """
 
-    def __init__(self, actor: Any, asked: Callable[[Any, int, list[Work] | bytes], None]) -> None:
+    def __init__(self, actor: Any, asked: Callable[[Any, int, list[Work] | Loaded], None]) -> None:
         self.actor = actor
         self.held: Held | None = None
         self.programs: dict[bytes, int] = {}
@@ -119,16 +126,18 @@ class Channel:
         if self.held is not None:
             self._send(self.held, (), 0)
 
-    def load(self, key: bytes, program: Program, code: Mapping[str, Shipment]) -> None:
-        """Send a program and its code, unless it was sent before."""
-        if key in self.programs:
+    def load(self, programs: Mapping[bytes, Program], code: Mapping[str, Shipment]) -> None:
+        """Send those of these programs, and of their code, that were not sent before."""
+        frames = {key: compact(encode_program(one)) for key, one in programs.items() if key not in self.programs}
+        if not frames:
             return
         self.send_held()
         news = {name: shipment for name, shipment in code.items() if name not in self.code}
-        number = self.programs[key] = self._number(calls=False)
-        reference = self.actor.load.remote(number, key, compact(encode_program(program)), news)
+        number = self._number(calls=False)
+        reference = self.actor.load.remote(number, frames, news)
+        self.programs.update(dict.fromkeys(frames, number))
         self.code.update(news)
-        self._asked(reference, number, key)
+        self._asked(reference, number, LOADED)
 
     def fetch(self, run: int, value: int, after: SegmentId | None) -> tuple[Any, Any]:
         """Ask for a pinned value; return the references of what is told of it, and of the object."""

@@ -13,14 +13,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from raygrad.errors import ExecutionError, RaygradError, WaitTimeout, WorkerLost
 from raygrad.proto.graph import Graph
-from raygrad.proto.program import Call, Item, Pinned, Record
+from raygrad.proto.program import Call, Item, Pinned, Program, Record
 from raygrad.scheduler.commands import (
     DropExport,
     DropValue,
@@ -45,7 +45,7 @@ from raygrad.scheduler.events import (
 from raygrad.scheduler.events import WorkerLost as WorkerLostEvent
 from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.measured import Called
-from raygrad.scheduler.plan import InStore, OnWorker, Place
+from raygrad.scheduler.plan import InStore, OnWorker, Place, Plan
 from raygrad.scheduler.planner import Planned, Planner
 
 from .base import (
@@ -61,6 +61,12 @@ from .base import (
     value_object,
 )
 from .host import POISON
+
+FORESEEN: Final = 256
+"""So many segments are looked through, from one that is sent, for others whose programs can go along."""
+
+FORESEEN_NODES: Final = 1000
+"""And so many nodes these programs have at most."""
 
 WAIT_SLICE: Final = 0.25
 """Seconds between looks at whether a wait is over: another thread may have brought it about, or a deadline passed."""
@@ -518,7 +524,7 @@ class Driver:
             command.run,
             command.segment,
             command.attempt,
-            run.planned.plan.hash + command.segment.to_bytes(4, "little"),
+            _key(run.planned.plan, command.segment),
             tuple(values),
             tuple(self._unpins.pop(command.worker, ())),
         )
@@ -534,6 +540,7 @@ class Driver:
                     arguments=tuple(arguments),
                     after=tuple(dict.fromkeys(after)),
                     predicted_seconds=segment.predicted_seconds,
+                    coming=partial(_coming, run.planned, command.segment),
                 )
             )
         except RaygradError as error:
@@ -542,6 +549,22 @@ class Driver:
             return failed_record(call, run.planned.plan.workers[command.worker], 0, error)
         run.sent[command.segment] = (sent, time.thread_time() - began)
         return None
+
+
+def _key(plan: Plan, segment: int) -> bytes:
+    """Return what calls name the program of a segment by."""
+    return plan.hash + segment.to_bytes(4, "little")
+
+
+def _coming(planned: Planned, segment: int) -> Iterator[tuple[bytes, Program]]:
+    """Yield, by key, programs of the segments that follow one on its worker; not so many that it waits for them."""
+    segments, nodes = planned.plan.segments, 0
+    for other in range(segment + 1, min(segment + 1 + FORESEEN, len(segments))):
+        if segments[other].worker == segments[segment].worker:
+            nodes += len(segments[other].nodes)
+            if nodes > FORESEEN_NODES:
+                return
+            yield _key(planned.plan, other), planned.programs[other]
 
 
 def _residency(external: Given | _Located) -> int:

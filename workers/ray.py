@@ -36,12 +36,13 @@ from .base import (
     offered,
     value_object,
 )
-from .channel import Channel
+from .channel import Channel, Loaded
 from .host import WorkerHost
 from .overdue import Overdue
 from .rayactors import as_ours, cause_of, start_workers, wait_until_gone
 from .rayconnection import connect, disconnect, node_id, ray_module, store_statistics
 from .raylinks import measure_links
+from .shipping import Shipment
 from .wire import compact, decode_answer, encode_call
 
 SETTLE_DEADLINE: Final = 3.0
@@ -66,8 +67,8 @@ class _Asked(NamedTuple):
     worker: int
     number: int
     """Of the message, or -1."""
-    what: list[Work] | tuple[int, int] | bytes
-    """What was asked for: calls to be run, a (run, value) to be fetched, or a program to be loaded, by its key."""
+    what: list[Work] | tuple[int, int] | Loaded
+    """What was asked for: calls to be run, a (run, value) to be fetched, or programs to be loaded."""
 
 
 class RayExecutor(Executor):
@@ -144,7 +145,7 @@ class RayExecutor(Executor):
             values = [self._stored(value, references) for value in call.externals]
             frame = compact(encode_call(call._replace(externals=tuple(values))))
             if call.program not in channel.programs:
-                channel.load(call.program, work.program, self.code_of(work.program))
+                self._load(channel, work)
             for index, reference in enumerate(channel.run(work, frame, references)):
                 self._objects[ObjectId(call.run, call.segment, index)] = reference
             if channel.held is not None:
@@ -164,10 +165,19 @@ class RayExecutor(Executor):
     def _channel_to(self, index: int) -> Channel:
         """Make the channel to a worker."""
 
-        def asked(reference: Any, number: int, what: list[Work] | bytes) -> None:
+        def asked(reference: Any, number: int, what: list[Work] | Loaded) -> None:
             self._asked[reference] = _Asked(index, number, what)
 
         return Channel(self._workers[index].actor, asked)
+
+    def _load(self, channel: Channel, work: Work) -> None:
+        """Send the program of a call, and with it those that the worker will need next: a message of its own for each
+        would cost both sides more than reading them."""
+        programs = {work.call.program: work.program, **dict(work.coming())}
+        code: dict[str, Shipment] = {}
+        for program in programs.values():
+            code |= self.code_of(program)
+        channel.load(programs, code)
 
     def _channel(self, index: int) -> Channel:
         if self._closed:
@@ -324,7 +334,7 @@ class RayExecutor(Executor):
         with self._lock:
             if self._reports or any(channel.held is not None for channel in self._channels):
                 return True
-            return any(not isinstance(asked.what, bytes) for asked in self._asked.values())
+            return any(not isinstance(asked.what, Loaded) for asked in self._asked.values())
 
     def stored_bytes(self) -> int:
         """Return the bytes in Ray's object stores, by their own statistics. Waits until they show no more than what

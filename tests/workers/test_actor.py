@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -12,7 +13,6 @@ import pytest
 
 from raygrad.autograd.function import Function
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import ProtocolError
 from raygrad.proto.program import Call, Item, Pinned, Program
 from raygrad.proto.values import pack_values, unpack_values
 from raygrad.scheduler.plan import Cluster
@@ -46,6 +46,7 @@ def actor(monkeypatch: Any) -> Any:
     with warnings.catch_warnings():  # an actor takes over those of its process
         yield WorkerActor("worker 5", 1)
     release_blas(1)
+    gc.unfreeze()
 
 
 def program_of(g: Any) -> Program:
@@ -62,10 +63,14 @@ def call(*externals: Any, run: int = 1) -> Call:
     return Call(run, 0, 0, b"key", externals)
 
 
+def test_what_its_process_has_loaded_is_left_out_of_the_collector_s_walks(actor: Any):
+    assert gc.get_freeze_count() > 10_000
+
+
 def test_a_call_returns_its_record_and_its_objects(actor: Any, graphs: Any):
     g = graphs(2)
     g.keep(g.mul(0, 1), in_store=True)
-    actor.load(0, b"key", compact(encode_program(program_of(g))), {})
+    actor.load(0, {b"key": compact(encode_program(program_of(g)))}, {})
     answer, packed = actor.run(
         order(call(Item(0, 0), np.full(4, 2.0)), objects=1, exports=1), pack_values([np.arange(4.0)])
     )
@@ -78,7 +83,7 @@ def test_calls_of_one_order_run_in_turn_and_are_answered_together(actor: Any, gr
     g = graphs()
     out = g.mul(0, 0)
     g.keep(out)
-    actor.load(0, b"key", encode_program(program_of(g)), {})
+    actor.load(0, {b"key": encode_program(program_of(g))}, {})
     answer = actor.run(order(call(np.full(4, 2.0)), call(Pinned(1, out), run=2), call(Pinned(7, out), run=3)))
     assert isinstance(answer, bytes)
     first, second, third = decode_answer(answer)
@@ -91,7 +96,7 @@ def test_an_order_waits_for_the_messages_that_it_names(actor: Any, graphs: Any):
     g = graphs()
     out = g.mul(0, 0)
     g.keep(out)
-    actor.load(0, b"key", encode_program(program_of(g)), {})
+    actor.load(0, {b"key": encode_program(program_of(g))}, {})
     answers: list[Any] = []
     late = order(call(Pinned(1, out), run=2), number=2, after=(1,))
     thread = threading.Thread(target=lambda: answers.append(actor.run(late)))
@@ -106,7 +111,7 @@ def test_user_code_runs_on_one_thread_whoever_calls(actor: Any, graphs: Any):
     g = graphs()
     out = g.call(shipped.fingerprint, 0)
     g.keep(out)
-    actor.load(0, b"key", encode_program(program_of(g)), {shipped.fingerprint: shipped.shipment})
+    actor.load(0, {b"key": encode_program(program_of(g))}, {shipped.fingerprint: shipped.shipment})
     answers: list[Any] = []
     threads = [
         threading.Thread(target=lambda n=n: answers.append(actor.run(order(call(np.ones(4), run=n), number=n))))
@@ -125,25 +130,33 @@ def test_what_follows_a_message_that_never_comes_is_skipped(actor: Any, graphs: 
     g = graphs()
     out = g.mul(0, 0)
     g.keep(out)
-    actor.load(0, b"key", encode_program(program_of(g)), {})
+    actor.load(0, {b"key": encode_program(program_of(g))}, {})
     actor.give_up(1, (Pinned(1, out),))
     (record,) = decode_answer(actor.run(order(call(Pinned(1, out), run=2), number=2, after=(1,))))
     assert record.status == "skipped"
 
 
 def test_calls_of_a_program_that_cannot_be_read_fail_with_the_reason(actor: Any):
-    with pytest.raises(ProtocolError):
-        actor.load(0, b"key", b"damaged", {})
-    (record,) = decode_answer(actor.run(order(call(), after=(0,))))
-    assert record.failure is not None
-    assert (record.status, record.failure.type) == ("failed", "ProtocolError")
+    actor.load(0, {b"key": b"damaged"}, {})
+    for number in (1, 2):
+        (record,) = decode_answer(actor.run(order(call(), number=number, after=(0,))))
+        assert record.failure is not None
+        assert (record.status, record.failure.type) == ("failed", "ProtocolError")
+
+
+def test_a_program_that_cannot_be_read_is_in_the_way_of_no_other_that_came_with_it(actor: Any, graphs: Any):
+    g = graphs()
+    g.keep(g.mul(0, 0))
+    actor.load(0, {b"other": b"damaged", b"key": encode_program(program_of(g))}, {})
+    (record,) = decode_answer(actor.run(order(call(np.ones(4)), after=(0,))))
+    assert record.status == "done"
 
 
 def test_code_that_leaves_the_process_fails_its_segment_only(actor: Any, graphs: Any):
     shipped = ship(Leaves)
     g = graphs()
     g.keep(g.call(shipped.fingerprint, 0), in_store=True)
-    actor.load(0, b"key", encode_program(program_of(g)), {shipped.fingerprint: shipped.shipment})
+    actor.load(0, {b"key": encode_program(program_of(g))}, {shipped.fingerprint: shipped.shipment})
     answer, packed = actor.run(order(call(np.ones(4)), exports=1))
     (record,) = decode_answer(answer)
     assert record.failure is not None
@@ -155,7 +168,7 @@ def test_a_pinned_value_is_fetched_until_it_is_unpinned(actor: Any, graphs: Any)
     g = graphs()
     out = g.mul(0, 0)
     g.keep(out)
-    actor.load(0, b"key", encode_program(program_of(g)), {})
+    actor.load(0, {b"key": encode_program(program_of(g))}, {})
     actor.run(order(call(np.ones(4))))
     (ok, size), packed = actor.fetch(1, out)
     assert ok

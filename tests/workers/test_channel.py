@@ -92,14 +92,24 @@ def test_a_call_names_the_messages_that_are_not_answered_and_that_it_comes_after
 def test_a_program_is_sent_once_and_its_first_calls_come_after_it(sending: Sending):
     program = Program(1, (), (), (), (), (), (), (), ())
     for _ in range(2):
-        sending.channel.load(b"key", program, {"@f": "code"})  # type: ignore[dict-item]
+        sending.channel.load({b"key": program}, {"@f": "code"})  # type: ignore[dict-item]
     sending.run(0)
     sending.answer()
     sending.run(1)
     assert [sent[0] for sent in sending.actor.sent] == ["load", "run", "run"]
     assert sending.orders == [(1, (0,), 1), (2, (), 1)]
-    sending.channel.load(b"other", program, {"@f": "code", "@g": "more"})  # type: ignore[dict-item]
-    assert sending.actor.sent[-1][4] == {"@g": "more"}
+    sending.channel.load({b"other": program}, {"@f": "code", "@g": "more"})  # type: ignore[dict-item]
+    assert sending.actor.sent[-1][3] == {"@g": "more"}
+
+
+def test_programs_that_come_together_are_one_message_which_the_calls_of_each_come_after(sending: Sending):
+    program = Program(1, (), (), (), (), (), (), (), ())
+    sending.channel.load({b"key": program, b"other": program}, {})
+    sending.channel.load({b"other": program}, {})
+    sending.run(0)
+    assert [sent[0] for sent in sending.actor.sent] == ["load", "run"]
+    assert list(sending.actor.sent[0][2]) == [b"key", b"other"]
+    assert sending.orders == [(1, (0,), 1)]
 
 
 def test_short_calls_are_held_back_while_the_worker_has_enough_to_do_and_go_together(sending: Sending):
@@ -143,7 +153,7 @@ def test_whatever_else_goes_to_the_worker_goes_after_what_was_held_back(sending:
     elif what == "references":
         sending.run(7, after=(AHEAD,), references=("reference",))
     elif what == "load":
-        sending.channel.load(b"other", Program(1, (), (), (), (), (), (), (), ()), {})
+        sending.channel.load({b"other": Program(1, (), (), (), (), (), (), (), ())}, {})
     elif what == "fetch":
         sending.channel.fetch(1, 5, SegmentId(1, AHEAD))
         assert sending.actor.sent[-1] == ("fetch", 1, 5, f"run {AHEAD + 1}"), "it waits for the reference"

@@ -288,21 +288,39 @@ def test_a_lost_worker_takes_along_what_was_pinned_there(open_session: Callable[
 
 
 class Counting(InProcessExecutor):
-    """Notes what is unpinned by a call of its own, and what along with the call of a segment."""
+    """Notes what it is given, what is unpinned by a call of its own, and what along with the call of a segment."""
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
         self.alone: list[int] = []
         self.along: list[int] = []
+        self.works: list[Any] = []
 
     def unpin(self, worker: int, values: Any) -> None:
         self.alone.append(worker)
         super().unpin(worker, values)
 
     def start(self, work: Any) -> None:
+        self.works.append(work)
         if work.call.unpin:
             self.along.append(work.worker)
         super().start(work)
+
+
+def test_the_programs_of_what_follows_on_a_worker_are_known_with_its_first_call(
+    open_session: Callable[..., Any], graphs: Any
+):
+    session = open_session(Counting(2))
+    g = graphs()
+    value = 0
+    for worker in (0, 1, 0, 1):
+        value = g.mul(value, value, pin=worker)
+    g.keep(value)
+    session.wait(session.submit(g.graph(), np.ones(4)))
+    first, second, third, last = session.executor.works
+    assert dict(first.coming()) == {third.call.program: third.program}
+    assert dict(second.coming()) == {last.call.program: last.program}
+    assert not dict(third.coming())
 
 
 def test_what_is_unpinned_before_a_submission_goes_along_with_its_calls(open_session: Callable[..., Any], graphs: Any):
