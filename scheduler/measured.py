@@ -41,6 +41,9 @@ LEAST: Final = 1e-6
 FARTHEST: Final = 4.0
 """One measurement of a link counts at most as this many times what was known: a pause of the machine is no link."""
 
+NEWS_AT_MOST: Final = 2.0
+"""Of a plan's predicted time, what its first run is believed to take besides."""
+
 EACH_OF: Final = 8
 """So many runs of a plan are measured, and then one of so many."""
 
@@ -166,6 +169,11 @@ class MeasuredCosts:
         accounts for."""
         self._paced = 0
         """How often that was entered."""
+        self.news_seconds = 0.0
+        """What the first run of a plan takes longer than is predicted from its parts, per segment: programs are sent
+        and read, and caches are cold."""
+        self._news = 0
+        """How often that was entered."""
         self._costs = self.prior
         self._changed = False
         self._plans: OrderedDict[bytes, _Known] = OrderedDict()
@@ -213,6 +221,12 @@ class MeasuredCosts:
             min(max(seconds / max(predicted, 1e-9), 1.0 / FARTHEST), FARTHEST) - self.pace
         )
 
+    def first_run(self, plan: Plan) -> float:
+        """Return what the first run of a plan takes, beside what is predicted from its parts."""
+        return plan.predicted_seconds + min(
+            self.news_seconds * len(plan.segments), NEWS_AT_MOST * plan.predicted_seconds
+        )
+
     # ---- learning ---------------------------------------------------------------------------------------------------
 
     def links_were(self, **figures: Any) -> None:
@@ -244,7 +258,12 @@ class MeasuredCosts:
         hosts = [worker.host for worker in cluster.workers]
         here_all = len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments)
         if quiet and (here_all or all(call.awaited for call in calls)):
-            known.span.take(max(map(self._over, calls)) - min(call.sent for call in calls))
+            seconds = max(map(self._over, calls)) - min(call.sent for call in calls)
+            known.span.take(seconds)
+            if new:
+                self._news += 1
+                more = (seconds - plan.predicted_seconds) / len(plan.segments)
+                self.news_seconds = max(self.news_seconds + max(NEWEST, 1.0 / self._news) * more, 0.0)
         if not new:  # the first run of a plan waits for its programs, too
             if here_all:
                 self._links(plan, calls, here, quiet=quiet)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -142,6 +142,9 @@ class Planner:
             planned = Planned(plan, Programs(graph, plan), graph)
         else:
             planned = make_plan(graph, residency, costs, self._cluster, self._seed, key)
+        if self._measured is not None:
+            first = self._measured.first_run(planned.plan)
+            planned = planned._replace(plan=replace(planned.plan, predicted_seconds=first))
         self._plans[full_key] = _Kept(planned, costs)
         if len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)

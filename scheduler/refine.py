@@ -66,7 +66,12 @@ def predicted_anew(
     span = measured.span_of(plan)
     if span.count > 1:
         measured.ran(span.seconds, seconds)
-    return replace(plan, segments=segments, predicted_seconds=span.seconds if span.count else seconds * measured.pace)
+        seconds = span.seconds
+    else:
+        seconds *= measured.pace
+        if span.count:  # a first run is slow, and parts know nothing of each other: one is too much, one too little
+            seconds = 0.5 * (span.seconds + seconds)
+    return replace(plan, segments=segments, predicted_seconds=seconds)
 
 
 def least_seconds(priced: Priced, workers: int) -> float:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -6,7 +7,7 @@ from raygrad.errors import CostsError
 from raygrad.proto.graph import Spec
 from raygrad.proto.program import Record, Timing
 from raygrad.scheduler.costs import Costs, Link
-from raygrad.scheduler.measured import NEWEST, RISING, Called, Estimate, MeasuredCosts
+from raygrad.scheduler.measured import NEWEST, NEWS_AT_MOST, RISING, Called, Estimate, MeasuredCosts
 from raygrad.scheduler.plan import Cluster
 from raygrad.scheduler.planner import make_plan
 
@@ -264,3 +265,22 @@ def test_after_the_first_runs_of_a_plan_some_are_measured(builder):
         if wanted[-1]:
             measured.take(graph, plan, [called(0)], CLUSTER, "")
     assert [number for number, want in enumerate(wanted) if want] == [*range(8), 8, 16, 24, 32]
+
+
+def test_what_first_runs_take_longer_is_expected_of_the_first_run_of_another_plan(builder):
+    graph, measured = chain(builder, 0, 1), MeasuredCosts()
+    plan = planned(graph)
+    said = plan.predicted_seconds
+    assert measured.first_run(plan) == said
+    for _ in range(2):
+        first, second = called(0, sent=1.0, came=1.5), called(1, sent=1.1, came=1.0 + 1.5 * said + 0.5)
+        measured.take(graph, plan, [first, second], CLUSTER, "")
+    assert measured.news_seconds == pytest.approx((1.5 * said + 0.5 - said) / 2), "of the first run alone"
+    assert measured.first_run(plan) == pytest.approx(said * (1.0 + NEWS_AT_MOST)), (
+        "but not many times what is predicted"
+    )
+    other = replace(plan, predicted_seconds=10.0)
+    assert measured.first_run(other) == pytest.approx(10.0 + 2 * measured.news_seconds)
+    quick = [called(number, sent=1.0, came=1.0) for number in range(2)]
+    measured.take(graph, replace(other, hash=b"other"), quick, CLUSTER, "")
+    assert measured.news_seconds == 0.0

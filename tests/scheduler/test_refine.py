@@ -207,6 +207,16 @@ def test_of_a_plan_that_never_ran_the_pace_of_others_is_expected(builder):
     assert refine(graph, now, (-1, -1), measured, CLUSTER, 0, Costs(), lambda costs: plan).plan is None
 
 
+def test_a_first_run_and_what_the_parts_say_are_each_half_of_what_is_predicted(builder):
+    graph, measured = branches(builder), known(0.5)
+    plan = make_plan(graph, (-1, -1), measured.costs(), CLUSTER, 0, b"").plan
+    spans = iter([Span(9.0, 1, measured=1), Span(7.0, 2, measured=2)])
+    measured.span_of = lambda plan: next(spans)
+    first = predicted_anew(graph, plan, (-1, -1), measured, CLUSTER)
+    assert first.predicted_seconds == pytest.approx((plan.predicted_seconds + 9.0) / 2)
+    assert predicted_anew(graph, plan, (-1, -1), measured, CLUSTER).predicted_seconds == 7.0
+
+
 def test_without_measurements_the_costs_given_are_used(builder):
     graph = branches(builder)
     planner = Planner(CLUSTER, Costs(op_seconds=1.0))
