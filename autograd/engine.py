@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ from .inheriting import owns_grad
 from .layout import is_array
 from .levels import hand_on
 from .modes import state
-from .node import Edge
+from .node import Edge, Node
 from .recording import Pending, Recorder, settled
 from .tensor import Tensor
 from .traversal import Pass
@@ -151,10 +151,7 @@ def grad(
     for index, edge in enumerate(edges):
         if edge in found:
             continue
-        result = _known(task.captured.get(edge))
-        if result is not None and result._base is not None and id(result) not in given:
-            result = _of_its_own(result)
-        found[edge] = result
+        found[edge] = result = _captured(task, edge, given)
         if result is not None:
             continue
         if not (materialize_grads or allow_unused):
@@ -171,6 +168,36 @@ def grad(
     return (
         dict(zip(cast("dict[Any, Any]", inputs), results, strict=True)) if isinstance(inputs, dict) else tuple(results)
     )
+
+
+def gradients(
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Place],
+    grads: Sequence[Tensor],
+    create_graph: bool,
+    beyond: frozenset[Node],
+) -> list[Tensor | None]:
+    """Return what `grad` does, None where a gradient is undefined, on a tape that leads to nodes `beyond`, which are
+    another graph's. The tape is kept."""
+    task = Pass(_recorder_of(outputs), True, create_graph)
+    edges = [_edge_of(place) for place in inputs]
+    seeds = _seeds(outputs, grads, task)
+    if task.recorder is None:
+        task.run(seeds, edges, into_leaves=False, beyond=beyond)
+    else:
+        with task.recorder.until_submitted():
+            task.run(seeds, edges, into_leaves=False, beyond=beyond)
+            task.recorder.submit()
+    given = {id(value) for _, value in seeds}
+    return [_captured(task, edge, given) for edge in edges]
+
+
+def _captured(task: Pass, edge: Edge, given: Collection[int]) -> Tensor | None:
+    """Return the gradient that arrived at an edge; `given` are the seeds, by id, which are the caller's own."""
+    result = _known(task.captured.get(edge))
+    if result is not None and result._base is not None and id(result) not in given:
+        return _of_its_own(result)
+    return result
 
 
 def pulled_back(

@@ -6,7 +6,7 @@ hand the error node on to the results that a user holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -102,8 +102,9 @@ class DelayedError(Node):
         raise self.error
 
 
-def behind(outputs: Sequence[Tensor | None]) -> tuple[DelayedError | None, bool]:
-    """Return a `DelayedError` that lies anywhere behind `outputs`, if there is one, and whether a leaf does."""
+def behind(outputs: Sequence[Tensor | None], ends: Collection[Node] = ()) -> tuple[DelayedError | None, bool]:
+    """Return a `DelayedError` that lies anywhere behind `outputs`, if there is one, and whether a leaf does. One of
+    `ends` counts as a leaf: what is behind it is somebody else's."""
     stack: list[Node] = [t.grad_fn for t in outputs if t is not None and t.grad_fn is not None]
     seen = set(stack)
     found, leaf = None, False
@@ -111,8 +112,9 @@ def behind(outputs: Sequence[Tensor | None]) -> tuple[DelayedError | None, bool]
         node = stack.pop()
         if isinstance(node, DelayedError):
             found = node
-        elif isinstance(node, AccumulateGrad):
+        elif isinstance(node, AccumulateGrad) or node in ends:
             leaf = True
+            continue
         for edge in node._edges:
             if edge is not None and edge[0] is not None and edge[0] not in seen:
                 seen.add(edge[0])
@@ -120,22 +122,23 @@ def behind(outputs: Sequence[Tensor | None]) -> tuple[DelayedError | None, bool]
     return found, leaf
 
 
-def refused(outputs: Sequence[Tensor | None]) -> dict[int, DelayedError]:
+def refused(outputs: Sequence[Tensor | None], ends: Collection[Node] = ()) -> dict[int, DelayedError]:
     """Return, by number, the outputs behind which there is a `DelayedError` and nothing else to differentiate by."""
-    if behind(outputs)[0] is None:
+    if behind(outputs, ends)[0] is None:
         return {}
-    each = {number: behind([output]) for number, output in enumerate(outputs)}
+    each = {number: behind([output], ends) for number, output in enumerate(outputs)}
     return {number: error for number, (error, leaf) in each.items() if error is not None and not leaf}
 
 
-def check_differentiable(outputs: Sequence[Tensor | None]) -> None:
-    """Raise if a `DelayedError` lies anywhere behind `outputs`, also where no wanted input is behind it.
+def check_differentiable(outputs: Sequence[Tensor | None], ends: Collection[Node] = ()) -> None:
+    """Raise if a `DelayedError` lies anywhere behind `outputs` (not behind `ends`), also where no wanted input is
+    behind it.
 
     For those who ask for the gradients of certain inputs and take "unused" for zero: local tapes and transforms.
 
     Raises:
         AutogradError: it does.
     """
-    found, _ = behind(outputs)
+    found, _ = behind(outputs, ends)
     if found is not None:
         raise found.error

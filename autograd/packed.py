@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 from .derive import Meta
 from .levels import only
 from .modes import state
-from .node import FREED, NO_EDGE, Node, next_sequence
+from .node import FREED, NO_EDGE, AccumulateGrad, Edge, Node, next_sequence
 from .once import check_differentiable, refused
 from .recording import Data, Recorder
 from .tensor import Tensor
@@ -77,43 +77,93 @@ def leaf_of(tensor: Tensor, requires_grad: bool) -> Tensor:
     return leaf
 
 
+def edges_outside(results: Items, own: Items, since: int) -> list[Edge]:
+    """Return where a local tape, made after the node numbered `since`, leads to other graphs: to what a backward
+    reached otherwise than by its arguments and what was saved (a tensor that it captures, or keeps in a list on ctx).
+
+    `own` are the leaves of the tape.
+    """
+    ends = {leaf.edge()[0] for leaf in own if leaf is not None and leaf._requires_grad}
+    stack: list[Edge] = [result.edge() for result in results if result is not None and result._requires_grad]
+    seen: set[Node] = set()
+    found: dict[Edge, None] = {}
+    while stack:
+        edge = stack.pop()
+        node = edge[0]
+        if node is None or node in ends or node in seen:
+            continue
+        if isinstance(node, AccumulateGrad):
+            if node.reached:
+                found[edge] = None
+        elif node._sequence <= since:
+            found[edge] = None
+        else:
+            seen.add(node)
+            stack.extend([below for below in node._edges if below is not None])
+    return list(found)
+
+
 def differentiated(
-    outputs: Items, leaves: Items, cotangents: Items, intermediate: Intermediate, create_graph: bool
+    outputs: Items,
+    leaves: Items,
+    cotangents: Items,
+    intermediate: Intermediate,
+    create_graph: bool,
+    outside: Sequence[Edge] = (),
 ) -> list[Tensor | None]:
-    """Return the gradients of `outputs` with respect to `leaves`, on a local tape; None where there is none.
+    """Return the gradients of `outputs` with respect to `leaves`, and then those that arrive at the edges `outside`, on
+    a local tape; None where there is none.
 
     Raises:
         AutogradError: a derivative flows into a saved intermediate value, or into what a backward marked with
             `once_differentiable` returned.
     """
-    from .engine import grad
+    from .engine import gradients
+    from .graph import GradientEdge
 
     pairs = [
         (o, c) for o, c in zip(outputs, cotangents, strict=True) if o is not None and o._requires_grad and c is not None
     ]
     targets = [leaf for leaf in leaves if leaf is not None and leaf._requires_grad]
-    if not pairs or not (targets or intermediate.leaves):
-        return [None] * len(leaves)
-    check_differentiable([o for o, _ in pairs])
-    found = list(
-        grad(
-            [o for o, _ in pairs],
-            [*targets, *intermediate.leaves],
-            [c for _, c in pairs],
-            create_graph=create_graph,
-            retain_graph=True,
-            allow_unused=True,
-        )
+    if not pairs or not (targets or intermediate.leaves or outside):
+        return [None] * (len(leaves) + len(outside))
+    beyond = frozenset([node for node, _ in outside if node is not None])
+    check_differentiable([o for o, _ in pairs], beyond)
+    found = gradients(
+        [o for o, _ in pairs],
+        [*targets, *intermediate.leaves, *[GradientEdge(node, number) for node, number in outside if node is not None]],
+        [c for _, c in pairs],
+        create_graph,
+        beyond,
     )
-    intermediate.check(found[len(targets) :])
+    last = len(targets) + len(intermediate.leaves)
+    intermediate.check(found[len(targets) : last])
     given = iter(found)
-    return [next(given) if leaf is not None and leaf._requires_grad else None for leaf in leaves]
+    return [
+        *[next(given) if leaf is not None and leaf._requires_grad else None for leaf in leaves],
+        *found[last:],
+    ]
 
 
 class PackedBackward(Node):
     """A user's backward, or a derivative of one, that ran on a local tape: a node over its inputs and results."""
 
-    def __init__(self, name: str, items: Items, leaves: Items, results: Items, intermediate: Intermediate) -> None:
+    def __init__(
+        self,
+        name: str,
+        items: Items,
+        leaves: Items,
+        results: Items,
+        intermediate: Intermediate,
+        since: int,
+        outside: Sequence[Edge] = (),
+    ) -> None:
+        """`since` is the number of the last node that was made before the tape; `outside`, the edges to other graphs
+        that the tape below is known to have."""
+        own = [*leaves, *intermediate.leaves]
+        self._since = since
+        self._outside = list(dict.fromkeys([*outside, *edges_outside(results, own, since)]))
+        """Where the tape leads beside its leaves: further inputs of this node."""
         self._name = name
         self._items = list(items)
         self._leaves = list(leaves)
@@ -121,6 +171,7 @@ class PackedBackward(Node):
         self._intermediate = intermediate
         self._freed = False
         self._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
+        self._edges.extend(self._outside)
         self._metas = [None if t is None else (t.shape, t.dtype) for t in results]
         self._sequence = next_sequence()
 
@@ -132,7 +183,7 @@ class PackedBackward(Node):
         """Return the results as tensors whose producer this node is; those that need no derivative without one, and
         those that must not be differentiated with the node that says so."""
         out: list[Tensor | None] = []
-        errors = refused(self._results)
+        errors = refused(self._results, frozenset([node for node, _ in self._outside if node is not None]))
         for number, result in enumerate(self._results):
             if result is None:
                 out.append(None)
@@ -145,7 +196,8 @@ class PackedBackward(Node):
         return out
 
     def _input_metas(self) -> Sequence[Meta | None]:
-        return [None if t is None else (t.shape, t.dtype) for t in self._items]
+        others = [node._metas[number] for node, number in self._outside if node is not None]
+        return [*[None if t is None else (t.shape, t.dtype) for t in self._items], *others]
 
     def _with_tangents(self, grads: list[Data | None], recorder: Recorder | None) -> Sequence[Data | None]:
         """Return the gradients with their tangents: what is kept here carries none, and the rest is linear."""
@@ -175,7 +227,7 @@ class PackedBackward(Node):
 
     def _release(self) -> None:
         self._freed = True
-        self._items, self._leaves, self._results = [], [], []
+        self._items, self._leaves, self._results, self._outside = [], [], [], []
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         if self._freed:
@@ -184,12 +236,18 @@ class PackedBackward(Node):
             return self._with_tangents(grads, recorder)
         if not create_graph:
             wrapped = [None if g is None else Tensor.made(g) for g in grads]
-            found = differentiated(self._results, self._leaves, wrapped, self._intermediate, False)
+            found = differentiated(self._results, self._leaves, wrapped, self._intermediate, False, self._outside)
             return [None if g is None else g._data for g in found]
         cotangents = [None if g is None else leaf_of(g, g._requires_grad) for g in grads]
-        found = differentiated(self._results, self._leaves, cotangents, self._intermediate, True)
+        found = differentiated(self._results, self._leaves, cotangents, self._intermediate, True, self._outside)
         above = PackedBackward(
-            self._name + "Backward", [*grads, *self._items], [*cotangents, *self._leaves], found, self._intermediate
+            self._name + "Backward",
+            [*grads, *self._items],
+            [*cotangents, *self._leaves],
+            found,
+            self._intermediate,
+            self._since,
+            self._outside,
         )
         return above.outputs()
 
@@ -222,7 +280,7 @@ def run_packed(context: FunctionNode, grads: Items, run: Callable[[FunctionNode,
     leaves = [None if t is None else leaf_of(t, t._requires_grad) for t in items]
     a, b = len(grads), len(grads) + len(inputs)
     node, intermediate = on_tape(context, leaves[a:b], leaves[b:])
-    before = dict(node.__dict__)
+    before, since = dict(node.__dict__), next_sequence()
     results = run(node, leaves[:a])
     context.__dict__.update(changes_on(before, node))
-    return PackedBackward(context.name() + "Backward", items, leaves, results, intermediate).outputs()
+    return PackedBackward(context.name() + "Backward", items, leaves, results, intermediate, since).outputs()

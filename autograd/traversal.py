@@ -39,6 +39,9 @@ class _Terms(list[Any]):
 _NOTHING: Any = object()
 """Stands where no contribution has arrived; None is one that is undefined."""
 
+_BEYOND: tuple[Any, ...] = (_NOTHING,)
+"""What a node of another graph gives: nothing goes further from there."""
+
 _NESTED_PER_THREAD = 40
 """Passes inside passes that share a thread, before the next one is given a fresh stack: Python allows about 1,000
 frames, and a level takes six beside the user's own (EN-23)."""
@@ -81,12 +84,24 @@ class Pass:
         self._ends: set[Node | None] = set()
         self._root: Node | None = None
         """The only root, where only some nodes run: its hooks are called also if it is none of them."""
+        self._beyond: frozenset[Node] = frozenset()
+        """Nodes of another graph that this pass leads to: what arrives there is captured as it comes, and their hooks
+        are called when that graph's own pass delivers it."""
         self._execute: set[Node | None] | None = None
 
-    def run(self, seeds: list[tuple[Edge, Any]], wanted: list[Edge] | None, *, into_leaves: bool = True) -> None:
+    def run(
+        self,
+        seeds: list[tuple[Edge, Any]],
+        wanted: list[Edge] | None,
+        *,
+        into_leaves: bool = True,
+        beyond: frozenset[Node] = frozenset(),
+    ) -> None:
         """Run the pass. With `wanted`, run only what lies on a path to those edges, and capture what arrives there;
-        `into_leaves` says whether wanted leaves accumulate as well."""
-        waiting = _dependencies([edge[0] for edge, _ in seeds])
+        `into_leaves` says whether wanted leaves accumulate as well. Nodes `beyond` belong to another graph: the pass
+        ends before them, and none of their hooks is called."""
+        self._beyond = beyond
+        waiting = _dependencies([edge[0] for edge, _ in seeds], beyond)
         self._waiting = waiting
         if wanted is not None:
             self._wanted = frozenset(wanted)
@@ -160,6 +175,8 @@ class Pass:
             results: Sequence[Any] | None
             if not plain or node._hooked:
                 results = step(node, grads, execute is None or node in execute)
+                if results is _BEYOND:
+                    continue
             elif grads is None:
                 results = None
             else:
@@ -245,6 +262,9 @@ class Pass:
         ):
             return None
         _sum_up(grads, self._add)
+        if node in self._beyond:
+            self.captured.update({(node, number): value for number, value in enumerate(grads)})
+            return _BEYOND
         if node._tensor_hooks is not None:
             for number, hooks in list(node._tensor_hooks.items()):
                 for hook in list(hooks.values()):
@@ -441,8 +461,8 @@ def _on_fresh_stack(work: Callable[[], None]) -> None:
         raise raised.pop()
 
 
-def _dependencies(roots: Sequence[Node | None]) -> dict[Node, int]:
-    """Return how many contributions each reachable node waits for."""
+def _dependencies(roots: Sequence[Node | None], beyond: frozenset[Node]) -> dict[Node, int]:
+    """Return how many contributions each reachable node waits for; none is reached through a node `beyond`."""
     waiting: dict[Node, int] = {}
     stack: list[Node] = []
     for root in roots:
@@ -451,6 +471,8 @@ def _dependencies(roots: Sequence[Node | None]) -> dict[Node, int]:
             stack.append(root)
     while stack:
         node = stack.pop()
+        if beyond and node in beyond:
+            continue
         for edge in node._edges:
             if edge is not None:
                 below = edge[0]

@@ -92,3 +92,76 @@ def test_bw_18_a_derivative_through_a_saved_intermediate_is_refused_not_silently
 
 def test_a_constant_kept_as_an_attribute_is_a_constant() -> None:
     assert float(with_saved_value(as_attribute=True)) == 10.0
+
+
+def scaled_by(weight: Any) -> Any:
+    """A Function whose backward reads a tensor that is none of its arguments."""
+
+    class Scaled(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * weight
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * weight * weight / weight
+
+    return Scaled
+
+
+def test_derivatives_reach_a_leaf_that_backward_captures() -> None:
+    x, w = point(), rg.tensor(3.0, dtype=rg.float64, requires_grad=True)
+    (g,) = rg.autograd.grad(scaled_by(w).apply(x), x, create_graph=True)
+    (second,) = rg.autograd.grad(g**3, w, create_graph=True)
+    (third,) = rg.autograd.grad(second, w)
+    assert (float(g), float(second), float(third)) == (3.0, 27.0, 18.0)
+
+
+def test_derivatives_go_on_behind_what_backward_captures() -> None:
+    x, w = point(), rg.tensor(3.0, dtype=rg.float64, requires_grad=True)
+    inner = w * w
+    seen: list[float] = []
+    inner.register_hook(lambda grad: seen.append(float(grad)))
+    (g,) = rg.autograd.grad(scaled_by(inner).apply(x), x, create_graph=True)
+    (g * g).backward()
+    assert w.grad is not None
+    assert (float(w.grad), seen) == (108.0, [18.0])  # d w^4 / dw; the hook is called once, with all that arrives
+
+
+def test_derivatives_reach_arguments_that_are_kept_in_a_list() -> None:
+    class Product(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *factors: Any) -> Any:
+            ctx.factors = list(factors)
+            return factors[0] * factors[1]
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            left, right = ctx.factors
+            return grad * right, grad * left
+
+    x, w = point(), rg.tensor(3.0, dtype=rg.float64, requires_grad=True)
+    (g,) = rg.autograd.grad(Product.apply(x * x, w * w), x, create_graph=True)
+    (g * g).backward()
+    assert w.grad is not None
+    assert x.grad is not None
+    assert (float(x.grad), float(w.grad)) == (1296.0, 1728.0)  # of (2 x w^2)^2: 8 x w^4 and 16 x^2 w^3
+    assert rg.autograd.gradgradcheck(Product.apply, (point(), w))
+
+
+def test_a_captured_tensor_that_is_returned_as_it_is_has_its_gradient() -> None:
+    w = rg.tensor(3.0, dtype=rg.float64, requires_grad=True)
+
+    class Hands(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 3.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return w
+
+    (g,) = rg.autograd.grad(Hands.apply(x := point()), x, create_graph=True)
+    g.backward(rg.tensor(5.0, dtype=rg.float64))
+    assert w.grad is not None
+    assert float(w.grad) == 5.0
