@@ -202,11 +202,11 @@ def _slot_id_pairs(raw: Any, what: str, slots: int) -> tuple[tuple[int, int], ..
 
 def _write_call(call: Call) -> _Body:
     tree, buffers = write_values(call.externals)
-    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin), buffers
+    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin, call.weighed), buffers
 
 
 def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
-    run, segment, attempt, program, tree, unpin = fields(body, len(Call._fields), "call")
+    run, segment, attempt, program, tree, unpin, weighed = fields(body, len(Call._fields), "call")
     unpinned = [fields(pair, 2, "unpinned value") for pair in sequence(unpin, "unpinned values")]
     return Call(
         integer(run, "run"),
@@ -215,6 +215,7 @@ def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
         octets(program, "hash of the program"),
         tuple(read_values(tree, buffers)),
         tuple([Pinned(integer(r, "run of a pinned value"), integer(v, "value id", 0)) for r, v in unpinned]),
+        flag(weighed, "weighed"),
     )
 
 
@@ -245,7 +246,7 @@ def _write_record(record: Record) -> _Body:
 def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
     *parts, tree = fields(body, len(Record._fields) + 1, "record")
     run, segment, attempt, worker, pid, seconds, status, exports, results, sizes = parts[:10]
-    learned, undefined, emits, hooks, failure, warned, timing = parts[10:]
+    learned, undefined, emits, hooks, failure, warned, timing, peak = parts[10:]
     results = integers(results, "values of the results", 0)
     emits, learned = sequence(emits, "emits"), sequence(learned, "what was learned")
     warned = sequence(warned, "warnings")
@@ -274,6 +275,7 @@ def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
         None if failure is None else _failure(failure, values[-1]),
         tuple(map(_warned, warned, values[first_warned:end])),
         _timing(timing),
+        integer(peak, "most bytes", 0),
     )
 
 

@@ -81,6 +81,8 @@ class Call(NamedTuple):
     """One per `Program.externals`: a `Pinned`, an `Item`, or the value itself (array, or any constant)."""
     unpin: tuple[Pinned, ...] = ()
     """Pinned values that nobody needs any more."""
+    weighed: bool = False
+    """Whether memory is limited: the record says what values held, and what nobody may ever look at goes to disk."""
 
 
 class Failure(NamedTuple):
@@ -178,3 +180,5 @@ class Record(NamedTuple):
     warned: tuple[Warned, ...] = ()
     """Warnings of user code, where the worker is a process of its own; elsewhere they come out as they are."""
     timing: Timing = Timing()
+    peak: int = 0
+    """The most bytes that values on the worker held while it ran, those of other runs too, if the call asked for it."""

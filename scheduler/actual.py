@@ -69,6 +69,10 @@ class WorkerRun:
     latency: float
     peak_stored: int
     """The most bytes of objects that it had returned and somebody still read."""
+    predicted_peak: int
+    """The most bytes that its values were predicted to hold; 0 where no worker's memory is limited."""
+    peak: int
+    """The most bytes that values there held, those of other runs too; 0 where that was not asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +120,13 @@ def run_facts(plan: Plan, answers: Sequence[Called], offsets: Mapping[str, Clock
 
     stored = highest(stored_lifetimes(plan, segments, size), len(plan.workers))
     workers = tuple(
-        _worker(name, [one for one in made.values() if one.worker == index], stored[index])
+        _worker(
+            name,
+            [one for one in made.values() if one.worker == index],
+            stored[index],
+            plan.peaks[index] if plan.peaks else 0,
+            max((by_segment[one.index].record.peak for one in made.values() if one.worker == index), default=0),
+        )
         for index, name in enumerate(plan.workers)
     )
     return RunFacts(
@@ -188,7 +198,7 @@ def _missing(plan: Plan, index: int, elapsed: float) -> SegmentRun:
     )  # fmt: skip
 
 
-def _worker(name: str, ran: Sequence[SegmentRun], stored: int) -> WorkerRun:
+def _worker(name: str, ran: Sequence[SegmentRun], stored: int, predicted_peak: int, peak: int) -> WorkerRun:
     return WorkerRun(
         name=name,
         segments=len(ran),
@@ -198,6 +208,8 @@ def _worker(name: str, ran: Sequence[SegmentRun], stored: int) -> WorkerRun:
         data_wait=sum(one.data_wait for one in ran),
         latency=sum(one.latency for one in ran),
         peak_stored=stored,
+        predicted_peak=predicted_peak,
+        peak=peak,
     )
 
 

@@ -181,6 +181,8 @@ class Plan:
     """Predicted bytes of values that one worker makes and another reads, counted once per reading worker."""
     predicted_seconds: float
     """Predicted time from submission to the end of the last segment."""
+    peaks: tuple[int, ...] = ()
+    """Per worker, the most bytes that its values are predicted to hold, if memory is limited anywhere."""
 
     def rows(self) -> list[PlanRow]:
         """Return the plan as a table: one row per segment, in plan order. Sums count as vjp nodes: they belong to

@@ -28,8 +28,9 @@ from .order import arrange, hold
 from .place import place
 from .plan import Cluster, Plan
 from .predict import loads_of, predict
-from .priced import price
+from .priced import Priced, price
 from .refine import look_again, predicted_anew, refine
+from .room import Room
 
 PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
@@ -219,7 +220,17 @@ def make_plan(
         crossing_bytes=crossing.crossing_bytes,
         predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
     )
+    if cluster.has_limits:
+        plan = replace(plan, peaks=_peaks(priced, plan, residency, cluster))
     return Planned(plan, lower(priced.graph, plan), priced.graph)
+
+
+def _peaks(priced: Priced, plan: Plan, residency: tuple[int, ...], cluster: Cluster) -> tuple[int, ...]:
+    """Return what the values of each worker hold at most, in the order in which it runs its nodes."""
+    sequences: list[list[int]] = [[] for _ in cluster.workers]
+    for segment in plan.segments:
+        sequences[segment.worker] += segment.nodes
+    return tuple(Room(priced, plan.node_worker, residency, len(cluster.workers)).peaks(sequences))
 
 
 def _check_residency(graph: Graph, residency: tuple[int, ...], cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ are never stored twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final, cast
 
@@ -36,9 +36,9 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Context:
-    """A context as a slot holds it: live, or packed until a vjp asks for it."""
+    """A context as a slot holds it: live, or packed until a vjp asks for it, or elsewhere until somebody does."""
 
-    __slots__ = ("_live", "_packed", "_rebuilt")
+    __slots__ = ("_away", "_live", "_packed", "_rebuilt")
 
     def __init__(
         self,
@@ -48,6 +48,8 @@ class Context:
     ) -> None:
         self._live = live
         self._packed = packed
+        self._away: Callable[[], dict[str, Any]] | None = None
+        """Brings what was packed."""
         self._rebuilt = rebuilt
         """Where those that were packed alike, and hold no data, keep the first that was rebuilt."""
 
@@ -56,8 +58,7 @@ class Context:
         """Bytes of the arrays that it alone keeps alive."""
         live = self._live
         if live is None:
-            assert self._packed is not None
-            return _bytes_in(self._packed)
+            return 0 if self._packed is None else _bytes_in(self._packed)
         total = 0
         if live.readable:
             for slot in live._saved or ():
@@ -101,21 +102,31 @@ class Context:
         for name in references or ():
             live.__dict__.pop(name, None)
 
+    def put_away(self, away: Callable[[], dict[str, Any]]) -> None:
+        """Hold nothing but what brings it, packed, if somebody asks."""
+        self._away, self._live, self._packed, self._rebuilt = away, None, None, None
+
+    def _here(self) -> dict[str, Any]:
+        """Return it packed, if it is not live."""
+        if self._packed is not None:
+            return self._packed
+        assert self._away is not None
+        return self._away()
+
     def live(self, cls: type[Function]) -> FunctionNode:
         """Return the node, rebuilt for `cls` if it came packed, or if its forward was that of a class which read
         something else (a variable that was changed between the application and the pass)."""
         live = self._live
         if live is None:
-            assert self._packed is not None
             rebuilt = self._rebuilt
             if rebuilt and rebuilt[0]._function is cls:
                 live = _again(cls, rebuilt[0])
             else:
-                live = _rebuild(cls, self._packed)
+                live = _rebuild(cls, self._here())
                 if rebuilt is not None:
                     rebuilt[:] = [live]
             self._live = live
-            self._packed = self._rebuilt = None
+            self._packed = self._rebuilt = self._away = None
         elif live._function is not cls:
             return _again(cls, live)
         return live
@@ -124,8 +135,7 @@ class Context:
         """Return the node for who only looks at it."""
         if self._live is not None:
             return self._live
-        assert self._packed is not None
-        return _rebuild(cls, self._packed)
+        return _rebuild(cls, self._here())
 
     def packed(self) -> dict[str, Any]:
         """Return it as plain data, arrays and blobs.
@@ -134,8 +144,7 @@ class Context:
             NotShippable: an attribute cannot be pickled; names it.
         """
         if self._live is None:
-            assert self._packed is not None
-            return self._packed
+            return self._here()
         node = self._live
         references = node.references()
         saved: Any = node._saved

@@ -92,7 +92,7 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
         if plain and once.serves(live):
             results = once.run(live, tensors)
             if left_slot >= 0:
-                slots[left_slot] = Context(once.left(live))
+                slots[left_slot] = host.left(Context(once.left(live)))
             conduct = once.conduct
             once.forget()
         else:
@@ -105,7 +105,7 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             if depth == 1:
                 results = level.first(tensors, bool(differentiate), chosen)
                 if left_slot >= 0:
-                    slots[left_slot] = Context(level.left())
+                    slots[left_slot] = host.left(Context(level.left()))
                 conduct = level.conduct
             else:
                 with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):

@@ -527,6 +527,7 @@ class Driver:
             _key(run.planned.plan, command.segment),
             tuple(values),
             tuple(self._unpins.pop(command.worker, ())),
+            self.planner.cluster.has_limits,
         )
         self._running[command.worker] = self._running.get(command.worker, 0) + 1
         sent = self._clock()

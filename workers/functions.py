@@ -63,6 +63,10 @@ class Host(Protocol):
     def loaded(self, spilled: Any) -> Any:
         """Return the value that it stands for."""
 
+    def left(self, context: Context) -> Context:
+        """Return a context as backward left it, for the client to look at."""
+        ...
+
 
 def given(array: Any, requires_grad: bool = False) -> Any:
     """Return what user code gets for an array: a tensor over a dense, read-only view of it (H1, DR-03)."""

@@ -6,6 +6,7 @@ the record, and the values that were not made are POISON, so that later segments
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import traceback
@@ -17,7 +18,7 @@ import numpy as np
 from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
 from raygrad.autograd.modes import Modes, state
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import ExecutionError
+from raygrad.errors import ExecutionError, NotShippable
 from raygrad.proto.program import (
     INLINE_RESULT_BYTES,
     LONG_NODE_SECONDS,
@@ -33,7 +34,7 @@ from raygrad.proto.program import (
 from raygrad.proto.values import Blob, Packed, pack_values, unpack_values
 
 from .collector import collecting_rarely
-from .contexts import Alike, Context
+from .contexts import LARGE, Alike, Context
 from .emit import emitting_to
 from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
@@ -42,6 +43,7 @@ from .spilling import SpillFile
 from .staged import Staged, unstaged
 from .waits import SUSPECT_SECONDS, Waits
 from .warned import WarningCollector
+from .weighing import Scales
 
 PROGRAM_CACHE: Final = 512
 """Programs kept per worker: enough for the plans of several training loops, a bound on memory."""
@@ -73,6 +75,7 @@ class RunReport:
         self.inputs = 0.0
         self.steps = 0.0
         self.waited = 0.0
+        self.peak = 0
         self.nodes: list[tuple[int, float, float]] = []
 
 
@@ -91,6 +94,8 @@ class WorkerHost:
         """Code that this run has used, with the registrations under which it runs."""
         self._pins: dict[tuple[int, int], Any] = {}
         self.spills = SpillFile()
+        self._spares = False
+        """Memory is limited in the run that is under way."""
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
 
@@ -154,6 +159,15 @@ class WorkerHost:
         """Return the value that was spilled, with the same bits."""
         return None if spilled is None else restored(unpack_values(spilled.read())[0])
 
+    def left(self, context: Context) -> Context:
+        """Return a context as backward left it. Nobody may ever look at it, but it stays as long as the client holds
+        its graph (CX-02): on disk, where memory is limited and it holds much."""
+        if self._spares and context.nbytes >= LARGE:
+            with contextlib.suppress(NotShippable):
+                spilled = self.spilled(context)
+                context.put_away(lambda: self.loaded(spilled).packed())
+        return context
+
     @property
     def pinned(self) -> int:
         """How many values are pinned here."""
@@ -202,6 +216,7 @@ class WorkerHost:
         program, steps = self._compiled(call.program)
         report = self.report = RunReport()
         self._opened.clear()
+        self._spares = call.weighed
         started = time.perf_counter()
         report.began = time.monotonic() - unpacking
         position = 0
@@ -228,9 +243,12 @@ class WorkerHost:
             with emitting_to(sink), np.errstate(all="ignore"), collecting_rarely() as collector:
                 clock, after_a_step = time.perf_counter, collector.after_a_step
                 waits = Waits()
+                scales = Scales(self._pins.values(), slots) if call.weighed else None
                 since = clock()
                 for position, (execute, frees) in enumerate(steps):
                     execute(slots)
+                    if scales is not None:
+                        scales.stepped(program.steps[position], slots)
                     for slot in frees:
                         slots[slot] = None
                     now = clock()
@@ -242,6 +260,7 @@ class WorkerHost:
                     since = after_a_step(now)
                 report.steps = since - begun
                 report.waited = waits.seconds
+                report.peak = 0 if scales is None else scales.peak
             return self._done(call, program, report, started, slots)
         except Exception as error:
             failure = self._failure(program, position, slots, error)
@@ -334,6 +353,7 @@ class WorkerHost:
             failure=failure,
             warned=() if self._warnings is None else self._warnings.end(),
             timing=Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes), report.waited),
+            peak=report.peak,
         )
 
     def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:

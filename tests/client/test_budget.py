@@ -161,3 +161,53 @@ def test_a_program_that_is_kept_for_the_next_step_holds_nothing_that_was_saved()
             session.wait_for_everything()
         gc.collect()
         assert [reference() for reference in made] == [None] * 4
+
+
+@pytest.mark.parametrize("where", ["local", "strict", "ray"])
+def test_the_report_holds_what_values_took_against_what_was_predicted(where: str) -> None:
+    address, strict = ("ray", False) if where == "ray" else ("local", where == "strict")
+    budget = 12 * ARRAY
+    function = grow(pure=None)
+    with rg.Session(address, workers=1, memory=budget, strict=strict) as session:
+
+        def step() -> Any:
+            y: Any = rg.tensor(np.linspace(0.1, 0.9, SIZE), requires_grad=True)
+            w = rg.tensor(np.linspace(0.9, 0.1, SIZE), requires_grad=True)
+            for _ in range(12):
+                y = function.apply(y, w)
+            y.sum().backward()
+            return session.run().wait(), y
+
+        step()
+        run, held = step()
+        assert held.grad_fn is not None
+        report = run.report()
+    (worker,) = report.run.workers
+    assert report.plan.peaks == (worker.predicted_peak,)
+    assert worker.predicted_peak <= budget
+    assert 0.6 * worker.predicted_peak < worker.peak <= 1.1 * worker.predicted_peak
+    assert "Memory: the most bytes that values held" in str(report)
+
+
+def test_without_a_limit_nothing_is_weighed() -> None:
+    with rg.Session(workers=1) as session:
+        (rg.ones(10, requires_grad=True) * 2.0).sum().backward()
+        report = session.run().wait().report()
+    assert report.plan.peaks == ()
+    assert report.run.workers[0].peak == 0
+    assert "Memory" not in str(report)
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_what_a_context_held_is_still_there_after_backward_when_it_waited_on_disk(strict: bool) -> None:
+    function = grow(pure=None)
+    with rg.Session(workers=1, memory=12 * ARRAY, strict=strict):
+        w = rg.tensor(np.linspace(0.9, 0.1, SIZE), requires_grad=True)
+        first, second = (function.apply(rg.tensor(np.linspace(0.1, 0.9, SIZE)), w) for _ in range(2))
+        first.sum().backward()
+        second.sum().backward()
+        inner = second.grad_fn.inner
+        again = second.grad_fn.inner
+    expected = np.sin(np.linspace(0.1, 0.9, SIZE)) * np.linspace(0.9, 0.1, SIZE)
+    np.testing.assert_array_equal(inner, expected)
+    np.testing.assert_array_equal(again, expected)

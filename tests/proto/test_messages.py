@@ -381,6 +381,7 @@ _records = st.builds(
         st.builds(Warned, _ids, st.just("W"), st.text(max_size=3), st.just("f"), _ids, st.just("m"), _values),
         max_size=2,
     ).map(tuple),
+    peak=st.integers(0, 2**40),
     timing=st.builds(
         Timing,
         _times,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,18 @@ def test_a_wait_for_data_is_told_from_the_latency_after_it(facts: RunFacts):
     assert (first.data_wait, first.latency, first.held_by) == (0.0, 1.0, -1)
     assert (second.data_wait, second.latency, second.held_by) == (2.25, 1.25, 0)
     assert (facts.data_wait, facts.latency) == (2.25, 2.25)
+
+
+def test_the_most_bytes_of_a_worker_stand_beside_what_was_predicted(plan: Plan):
+    answers = [
+        answer(0, 102.0, 1.0, sent=101.0, came=104.5, peak=700),
+        answer(1, AHEAD + 105.0, 2.0, sent=101.5, came=109.0, peak=900),
+    ]
+    offsets = {"worker 0": ClockOffset(), "worker 1": ClockOffset(-AHEAD, -AHEAD)}
+    for given, peaks in ((plan, (0, 0)), (replace(plan, peaks=(600, 800)), (600, 800))):
+        facts = run_facts(given, answers, offsets, 100.0)
+        assert tuple(one.predicted_peak for one in facts.workers) == peaks
+        assert [one.peak for one in facts.workers] == [700, 900]
 
 
 def test_work_and_packing_are_summed_by_worker_beside_the_prediction(facts: RunFacts, plan: Plan):

@@ -85,6 +85,26 @@ def test_saved_inputs_and_outputs_are_references_and_carry_no_bytes() -> None:
     assert crossed(Context(node)).nbytes < 2 * x.numpy().nbytes  # only x + 1.0, and small attributes
 
 
+def test_a_context_that_was_put_away_holds_nothing_and_is_brought_for_each_who_asks() -> None:
+    node, _ = forward(Keeps, rg.tensor([1.0, 2.0], dtype=rg.float64), 3.0)
+    context, brought = Context(node), []
+    packed = context.packed()
+
+    def bring() -> dict[str, Any]:
+        brought.append(1)
+        return packed
+
+    assert context.nbytes > 0
+    context.put_away(bring)
+    assert context.nbytes == 0
+    seen: Any = context.seen(Keeps)
+    assert seen.array.tolist() == [0.0, 1.0, 2.0]
+    assert context.packed() is packed
+    assert len(brought) == 2
+    assert context.live(Keeps) is context.live(Keeps)
+    assert len(brought) == 3
+
+
 def test_an_attribute_that_cannot_be_pickled_is_named() -> None:
     class Locks(rg.autograd.Function):
         @staticmethod

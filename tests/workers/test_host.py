@@ -192,6 +192,13 @@ def context_of(shape: tuple[int, ...], own: float = 0.0) -> Context:
     return Context(run_forward(Keeps, (x, own), True, (WANTED, None))[0])
 
 
+def test_a_record_says_what_values_held_if_its_call_asks(host: WorkerHost) -> None:
+    program = doubling(pins=((1, 9),))
+    host.load(b"key", program)
+    peaks = [host.run(Call(run, 0, 0, b"key", (np.ones(100),), weighed=run != 2), [])[0].peak for run in (1, 2, 3)]
+    assert peaks == [1600, 0, 3200], "what other runs pinned counts, too"
+
+
 def test_contexts_without_data_are_packed_once_and_stay_apart(host: WorkerHost) -> None:
     contexts = [context_of((2,)) for _ in range(20)]
     alone: Any = host.pack(contexts[:1])

@@ -96,6 +96,8 @@ class RunReport:
     def tables(self) -> list[Table]:
         """Return the tables that have something to say."""
         made = [self._segments(), self._workers()]
+        if self.plan.peaks:
+            made.append(self._memory())
         if self.run.moved:
             names = [one.name for one in self.run.workers]
             made.append(moved_table(self.run.moved, names, lambda i: names[self.plan.segments[i].worker]))
@@ -148,6 +150,18 @@ class RunReport:
             "most in the store>",
         )  # fmt: skip
         return Table("Workers", columns, rows)
+
+    def _memory(self) -> Table:
+        rows = tuple(
+            (
+                one.name,
+                figures.size(one.predicted_peak),
+                figures.size(one.peak),
+                figures.ratio(one.peak, one.predicted_peak),
+            )
+            for one in self.run.workers
+        )
+        return Table("Memory: the most bytes that values held", ("worker", "predicted>", "measured>", "ratio>"), rows)
 
     def _longest(self) -> Table:
         found = [(seconds, node, one) for one in self.run.segments for node, _, seconds in one.nodes]
