@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError
 
 from . import dtypes
 from .batched import Batched, bottom, living, refused
-from .devices.serving import CPU, device_of, is_placed, to_host, writable
+from .devices.serving import CPU, device_of, is_placed, ordinal_of, to_host, writable
 from .modes import state
 from .recording import Pending
 from .views import Stale
@@ -112,7 +112,7 @@ class Exports:
 
     def __dlpack_device__(self) -> tuple[Any, int]:
         device = device_of(bottom(self._data))
-        return (1, 0) if device.type == "cpu" else (2, device.index or 0)
+        return (1, 0) if device.type == "cpu" else (2, ordinal_of(device))
 
     @property
     def __cuda_array_interface__(self) -> Any:

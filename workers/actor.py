@@ -23,6 +23,7 @@ from raygrad.scheduler.machine import DEFAULT_WINDOW
 
 from .base import failed_record
 from .collector import keep_what_is_loaded
+from .gpus import serve_gpus
 from .host import POISON, WorkerHost, packed_since
 from .one_thread import OneThread
 from .shipping import Shipment
@@ -54,9 +55,13 @@ class WorkerActor:
         """By key, programs that no call has named yet."""
         keep_what_is_loaded()
 
-    def hello(self, node_id: Callable[[], str]) -> tuple[int, str]:
-        """Return the process id, and what `node_id` says here."""
-        return os.getpid(), node_id()
+    def hello(self, whereabouts: Callable[[], T]) -> tuple[int, T]:
+        """Return the process id, and what `whereabouts` says here."""
+        return os.getpid(), whereabouts()
+
+    def serve(self, numbers: Sequence[int], simulated: bool) -> str:
+        """Serve the GPUs of this process under these numbers, and no others; return why that cannot be, or ""."""
+        return serve_gpus(self._host.name, numbers, simulated)
 
     def pass_on(self, size: int, *_waited_for: Any) -> Any:
         """Return that many bytes once what it waits for is here: what calls and links cost is measured with it."""

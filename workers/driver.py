@@ -291,6 +291,30 @@ class Driver:
         values = self.executor.read(name, None if deadline is None else max(deadline - self._clock(), 0.0))
         return POISON if values is POISON else values[what]
 
+    def stays(self, run: int, value: int, deadline: float | None = None) -> bool:
+        """Wait until a kept value is there; tell whether it is an array that stays on its worker until it is read. All
+        else is told by `read`: values that come in records, None among them, and why there is no value.
+
+        Raises:
+            WaitTimeout: the deadline has passed.
+        """
+        found: list[bool] = []
+
+        def here() -> bool:
+            with self._lock:
+                known = self._runs.get(run)
+                if known is None or value not in known.places:
+                    found.append(False)
+                else:
+                    place = known.places[value]
+                    if place.segment in known.returned or value in known.lost:
+                        stays = isinstance(place, OnWorker) and value not in known.lost
+                        found.append(stays and value not in known.results)
+            return bool(found)
+
+        self.wait(here, deadline)
+        return found[0]
+
     def drop(self, values: Iterable[tuple[int, int]]) -> None:
         """The client holds these kept values (run, value) no more. Those of failed runs are dropped already."""
         with self._lock:

@@ -33,6 +33,7 @@ from .base import (
     offered,
     value_object,
 )
+from .gpus import asked_of
 from .host import POISON, WorkerHost, packed_since
 from .shipping import Shipment, opening_as_worker
 from .threads import limit_blas, release_blas
@@ -116,9 +117,10 @@ class InProcessExecutor(Executor):
         unknown = options.keys() - {"num_cpus", "num_gpus", "memory", "resources"}
         if unknown:
             raise ValueError(f"worker_options of a local session say what workers offer; unknown: {sorted(unknown)}")
+        asked = asked_of(workers, gpus, options)
         specs = [
-            replace(worker, devices=("cpu", *own), resources=offered({"num_gpus": float(len(own)), **options}))
-            for worker, own in zip(Cluster.of(workers).workers, devices, strict=True)
+            replace(worker, devices=("cpu", *own), resources=offered({"num_gpus": float(len(own)), **one}))
+            for worker, own, one in zip(Cluster.of(workers).workers, devices, asked, strict=True)
         ]
         super().__init__(Cluster(tuple(specs)))
         self._strict = strict

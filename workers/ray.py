@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from raygrad.autograd.devices.serving import is_simulated
 from raygrad.errors import ExecutionError, WaitTimeout, WorkerLost
 from raygrad.proto.program import Item, Pinned
 from raygrad.proto.values import Packed, pack_values
@@ -37,6 +38,7 @@ from .base import (
     value_object,
 )
 from .channel import Channel, Loaded
+from .gpus import asked_of, logical
 from .host import WorkerHost
 from .overdue import Overdue
 from .rayactors import as_ours, cause_of, start_workers, wait_until_gone
@@ -76,7 +78,10 @@ class RayExecutor(Executor):
 
     Args:
         address: "ray" (the running Ray, or a new local one) or "ray:HOST:PORT".
-        workers: how many; None means one per CPU of the cluster.
+        workers: how many; None means one per CPU of the cluster, and no fewer than `gpus`.
+        gpus: how many of the workers, the first ones, ask Ray for a GPU and serve it: each for one of its own, or for
+            as many or such a part as `worker_options` say by `num_gpus`. None: all ask for what these say, if anything,
+            and serve what they get if CuPy is there.
         blas_threads: BLAS threads of each worker process.
         object_store_memory: bytes of the object store of a Ray that is started here.
         runtime_env, worker_options, placement_group: passed to Ray for each worker. `worker_options` are those of
@@ -85,6 +90,7 @@ class RayExecutor(Executor):
     Raises:
         BackendUnavailable: Ray is not installed.
         ExecutionError: no Ray at the address, or the workers do not come up.
+        DeviceError: there are not so many GPUs, or they cannot be served.
         ValueError: more options than Ray allows, or this process is connected to another Ray.
     """
 
@@ -93,6 +99,7 @@ class RayExecutor(Executor):
         address: str = "ray",
         workers: int | None = None,
         *,
+        gpus: int | None = None,
         blas_threads: int = 1,
         object_store_memory: int | None = None,
         runtime_env: Mapping[str, Any] | None = None,
@@ -101,22 +108,33 @@ class RayExecutor(Executor):
     ) -> None:
         options = {"num_cpus": 1, **(worker_options or {})}
         here = len(os.sched_getaffinity(0))
-        needed = -(-(workers or here) * options["num_cpus"] // 1)
-        connect(address, max(here, int(needed)), object_store_memory)
+        per_machine = max(workers or here, gpus or 0)
+        needed = -(-per_machine * options["num_cpus"] // 1)
+        connect(address, max(here, int(needed)), object_store_memory, logical(asked_of(per_machine, gpus, options)))
         made: list[Any] = []
         ray = self._ray = ray_module()
         try:
-            count = workers or max(1, int(ray.cluster_resources().get("CPU", 1) // max(options["num_cpus"], 1)))
+            by_cpu = max(1, int(ray.cluster_resources().get("CPU", 1) // max(options["num_cpus"], 1)))
             if runtime_env is not None:
                 options["runtime_env"] = dict(runtime_env)
-            self._workers = start_workers(count, blas_threads, options, placement_group, made)
+            asked = asked_of(workers or max(by_cpu, gpus or 0), gpus, options)
+            self._workers = start_workers(
+                asked, blas_threads, placement_group, made, simulated=is_simulated(), required=gpus is not None
+            )
         except BaseException:
             for actor in made:
                 ray.kill(actor)
             disconnect()
             raise
-        own = offered(options)
-        specs = [WorkerSpec(worker.name, host=worker.node_id, resources=own) for worker in self._workers]
+        specs = [
+            WorkerSpec(
+                worker.name,
+                devices=("cpu", *(f"cuda:{number}" for number in worker.gpus)),
+                host=worker.node_id,
+                resources=offered(own),
+            )
+            for worker, own in zip(self._workers, asked, strict=True)
+        ]
         super().__init__(Cluster(tuple(specs)), node_id())
         self._lock = threading.RLock()
         self._asked: dict[Any, _Asked] = {}

@@ -39,6 +39,18 @@ def node_id() -> str:
     return str(ray_module().get_runtime_context().get_node_id())
 
 
+def whereabouts() -> tuple[str, tuple[str, ...]]:
+    """Return Ray's id of the node that this process is on, and what that calls the GPUs that this process was given."""
+    context = ray_module().get_runtime_context()
+    return str(context.get_node_id()), tuple(map(str, context.get_accelerator_ids().get("GPU", ())))
+
+
+def grows() -> bool:
+    """Tell whether nodes may join the Ray that this process is connected to: not one that it started itself."""
+    worker = importlib.import_module("ray._private.worker")
+    return worker._global_node is None or not worker._global_node.is_head()
+
+
 @dataclass(slots=True)
 class _Connection:
     """This process's connection to Ray, shared by its executors."""
@@ -52,8 +64,9 @@ class _Connection:
 _connection = _Connection()
 
 
-def connect(address: str, cpus: int, object_store_memory: int | None) -> None:
-    """Connect this process to Ray as `address` says, or start one. Undone by `disconnect`.
+def connect(address: str, cpus: int, object_store_memory: int | None, gpus: int | None = None) -> None:
+    """Connect this process to Ray as `address` says, or start one with so many CPUs and GPUs, None for those that the
+    machine has. Undone by `disconnect`.
 
     Raises:
         BackendUnavailable: Ray is not installed.
@@ -79,6 +92,7 @@ def connect(address: str, cpus: int, object_store_memory: int | None) -> None:
                 ray.init(
                     address="local",
                     num_cpus=cpus,
+                    num_gpus=gpus,
                     include_dashboard=False,
                     logging_level=logging.ERROR,
                     namespace=_namespace(),

@@ -38,6 +38,6 @@ class Staged:
 def unstaged(device: str, host: Any) -> Any:
     """Return an array that came from another process on its device, if that is served here."""
     place, backend = named(device), at_hand()
-    if backend is None or (place.index or 0) >= backend.count():
+    if backend is None or (place.index or 0) not in backend.numbers():
         return Staged(device, host)
     return send(host, place)

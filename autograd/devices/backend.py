@@ -8,7 +8,7 @@ NumPy and CuPy do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple
 
@@ -49,6 +49,14 @@ class Backend(ABC):
     @abstractmethod
     def count(self) -> int:
         """Return how many devices there are."""
+
+    def numbers(self) -> Sequence[int]:
+        """Return the numbers of the devices; they count from 0, unless a session has numbered them."""
+        return range(self.count())
+
+    def ordinal(self, index: int) -> int:
+        """Return the number that other libraries in this process have for a device."""
+        return index
 
     @abstractmethod
     def current(self) -> int:

@@ -37,6 +37,8 @@ class _Served:
     """What serves "cuda" (None: not yet asked for), and every backend by the type of its arrays."""
 
     cuda: Backend | None = None
+    refusal: str = ""
+    """Why nothing is to serve it that was not switched on here, if so."""
     by_array: dict[type, Backend] = {_ARRAY: HOST}  # noqa: RUF012 (one table for the process)
 
 
@@ -49,6 +51,22 @@ def serve(backend: Backend | None) -> Backend | None:
     return before
 
 
+def refuse(reason: str) -> None:
+    """Let nothing serve "cuda" from now on, whatever this process could see of GPUs: a worker that has none is not to
+    use those of others. "" lets it be looked for again."""
+    serve(None)
+    _Served.refusal = reason
+
+
+def is_simulated() -> bool:
+    """Tell whether the stand-in is to serve "cuda" here; looks for no GPU."""
+    if _Served.cuda is None:
+        return bool(os.environ.get(STAND_IN))
+    from .stand_in import StandIn
+
+    return isinstance(_Served.cuda, StandIn)
+
+
 def serving(kind: str, asked: Device | None = None) -> Backend:
     """Return the backend of a kind of device; `asked` is the device that an error names.
 
@@ -58,6 +76,8 @@ def serving(kind: str, asked: Device | None = None) -> Backend:
     if kind == "cpu":
         return HOST
     if _Served.cuda is None:
+        if _Served.refusal:
+            raise DeviceError(f"device '{asked or Device(kind)}' is not available: {_Served.refusal}")
         serve(_found(asked or Device(kind)))
     assert _Served.cuda is not None
     return _Served.cuda
@@ -66,7 +86,7 @@ def serving(kind: str, asked: Device | None = None) -> Backend:
 def at_hand() -> Backend | None:
     """Return the backend of "cuda", None if there is none. Unlike `available`, it looks for no GPU where CuPy is not
     installed."""
-    if _Served.cuda is None and not os.environ.get(STAND_IN) and find_spec("cupy") is None:
+    if _Served.cuda is None and (_Served.refusal or (not os.environ.get(STAND_IN) and find_spec("cupy") is None)):
         return None
     return available()
 
@@ -191,12 +211,18 @@ def as_device(device: Any) -> Device:
     backend = serving(wanted.type, wanted)
     if wanted.index is None:
         return Device(wanted.type, backend.current())
-    if wanted.index >= backend.count():
+    if wanted.index not in backend.numbers():
         raise DeviceError(
-            f"device '{wanted}' is not here: invalid device ordinal; there are {backend.count()}, "
-            f"{wanted.type}:0 to {wanted.type}:{backend.count() - 1}"
+            f"device '{wanted}' is not here: invalid device ordinal; there {'is' if backend.count() == 1 else 'are'} "
+            f"{', '.join(f'{wanted.type}:{number}' for number in backend.numbers())}"
         )
     return wanted
+
+
+def ordinal_of(device: Device) -> int:
+    """Return the number that other libraries in this process have for a device; of one that is not here, its own."""
+    backend, index = at_hand(), device.index or 0
+    return index if backend is None or index not in backend.numbers() else backend.ordinal(index)
 
 
 @lru_cache(maxsize=256)

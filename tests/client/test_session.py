@@ -90,6 +90,30 @@ def test_values_are_fetched_when_the_session_closes(session: Any) -> None:
     assert (y.detach() + 1.0).item() == 10.0  # eager again
 
 
+class HalfOf(rg.autograd.Function):
+    """Gives its second argument a gradient only if asked to."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any, both: bool) -> Any:
+        ctx.both = both
+        return x + y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad, grad if ctx.both else None, None
+
+
+def test_whether_a_gradient_is_defined_is_told_without_bringing_it(session: Any) -> None:
+    with session:
+        for both in (True, False):
+            x: Any = rg.zeros(100_000, requires_grad=True)
+            y: Any = rg.zeros(100_000, requires_grad=True)
+            HalfOf.apply(x, y, both).sum().backward()
+            assert (x.grad is None, y.grad is None) == (False, not both)
+            assert session.stored_bytes() == 0
+            assert x.grad[0].item() == 1.0
+
+
 def test_discarding_drops_what_is_not_here(session: Any) -> None:
     with session:
         y = rg.tensor([1.0]) * 2.0

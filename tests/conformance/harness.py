@@ -6,6 +6,7 @@ modes can be compared byte for byte, and with torch to a tolerance. `raygrad` an
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import warnings
@@ -126,6 +127,13 @@ class Watched:
         """
         self._session.wait_for_everything()
         return [(name, plain(value)) for run in self._runs[self._skip :] for name, value in run.emits]
+
+    def wait(self) -> None:
+        """Submit what is left, and wait for all; errors that were not raised are the program's own."""
+        with contextlib.suppress(Exception):
+            self._session.submit()
+        with contextlib.suppress(Exception):
+            self._session.wait_for_everything()
 
     def listed(self) -> int:
         """Return how many transfers between devices the plans of the runs since `forget` list."""

@@ -1,8 +1,10 @@
-"""The mode "mixed": a program in a session of workers with and without a simulated GPU, where factories make tensors.
+"""The modes "mixed" and "mixedray": a program in a session of workers with and without a simulated GPU, where factories
+make tensors; in this process, and on Ray.
 
 Rules of this file: what PyTorch keeps on the host goes there and comes from there by the copies that a program for a
 GPU has in these places, as in "standin". Each transfer that the simulated GPU sees is told apart by who asked for it: a
-node that the plan lists, the program's own code where it runs, or anybody else, which is a failure.
+node that the plan lists, the program's own code where it runs, a value on its way to another process, or anybody else,
+which is a failure. On Ray the GPU is in a worker's process: a Function that runs there brings home what it saw.
 """
 
 from __future__ import annotations
@@ -15,15 +17,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from .harness import Outcome, Watched, run_in
-from .programs import Program
-from .standin import through_copies
+from .programs import PROGRAMS, Program
+from .standin import HOST_ONLY, through_copies
 
 WORKERS, GPUS = 3, 2
 
-LISTED, OWN, HIDDEN = "listed", "the program's own", "hidden"
+LISTED, OWN, CROSSING, HIDDEN = "listed", "the program's own", "from process to process", "hidden"
 
 _OF_A_NODE = ("placed.py", "move")
 """The function that a node runs which moves a value."""
+
+_OF_PROCESSES = ("pack", "unpack")
+"""Those by which an object that other processes read is made, and read."""
 
 
 _ASKED_FOR = frozenset(("saving.py",))
@@ -50,25 +55,72 @@ FAILING = frozenset(
 """Programs with runs that end early: they do not move all that their plans list."""
 
 
+_HERE = "mixed.py"
+
+
+AWAY_FROM_RAY = {
+    **dict.fromkeys(
+        """
+        tensors_as_plain_attributes what_comes_back_from_the_saved attributes_set_in_backward_stay
+        attributes_set_through_grad_fn what_was_saved_read_through_grad_fn packed_values_are_read_from_outside
+        """.split(),
+        "it reads at the client what a context holds on a device",
+    ),
+    **dict.fromkeys(
+        ("contiguous_is_the_tensor_itself", "repeated_tensors_are_copies"),
+        "it asks for strides that only a kernel knows, for which the value is brought to the client",
+    ),
+    "containers_that_are_one_output": CONTAINERS,
+    "inputs_that_cannot_be_checked": "what is expanded is dense once it has crossed",
+}
+"""Why a program that runs with GPUs in this process does not with those of another, by its name."""
+
+EXERCISED = ("CX-", "GR-", "HK-")
+"""What of the contract is run with GPUs of Ray's workers (all of it is in this process): contexts, what is saved and
+hooks, which cross processes."""
+
+ON_RAY = [
+    name
+    for name, program in PROGRAMS.items()
+    if any(one.startswith(EXERCISED) for one in program.ids)
+    and not program.eager_only
+    and name not in {**HOST_ONLY, **SHOWN_ELSEWHERE, **AWAY_FROM_RAY}
+]
+"""Names of programs."""
+
+
+def check_transfers(program: Program, asked: Counter[str], listed: int) -> None:
+    """Assert that a run made the transfers that its plans list, and no others; one that ends early may lack some."""
+    assert not asked[HIDDEN], f"{asked[HIDDEN]} transfers that no plan lists"
+    assert not asked[CROSSING], f"{asked[CROSSING]} values of the one GPU went to other processes"
+    if program.name in FAILING or program.errors is not None:
+        assert asked[LISTED] <= listed
+    else:
+        assert asked[LISTED] == listed, f"{asked[LISTED]} of the {listed} transfers that plans list"
+
+
 def watching() -> tuple[Any, Counter[str]]:
     """Return simulated GPUs, and who asked for the transfers that they have seen."""
     devices = importlib.import_module("raygrad.autograd.devices")
     seen: Counter[str] = Counter()
 
-    class Watching(devices.StandIn):
-        def count_to_device(self, size: int) -> None:
-            seen[_asker()] += 1
-            super().count_to_device(size)
+    backend = devices.StandIn(GPUS)
+    watch(backend, seen)
+    return backend, seen
 
-        def count_to_host(self, size: int) -> None:
-            seen[_asker()] += 1
-            super().count_to_host(size)
 
-        def copy_to(self, array: Any, index: int) -> Any:
-            seen[_asker()] += 1
-            return super().copy_to(array, index)
+def watch(backend: Any, seen: Counter[str]) -> None:
+    """Count who asks for the transfers that a simulated GPU sees from now on."""
 
-    return Watching(GPUS), seen
+    def counted(method: Any) -> Any:
+        def ask(*args: Any) -> Any:
+            seen[_asker()] += 1
+            return method(*args)
+
+        return ask
+
+    for name in ("count_to_device", "count_to_host", "copy_to"):
+        setattr(backend, name, counted(getattr(backend, name)))
 
 
 def _asker() -> str:
@@ -79,8 +131,10 @@ def _asker() -> str:
         folder, _, file = code.co_filename.rpartition("/")
         if (file, code.co_name) == _OF_A_NODE:
             return LISTED
-        if "conformance" in folder or file in _ASKED_FOR:
+        if ("conformance" in folder and file != _HERE) or file in _ASKED_FOR:
             return OWN
+        if file == "host.py" and code.co_name in _OF_PROCESSES:
+            return CROSSING
         if (file, code.co_name) == ("host.py", "run"):
             return HIDDEN
         frame = frame.f_back
@@ -111,3 +165,68 @@ def _served() -> Generator[Counter[str]]:
         yield seen
     finally:
         serving.serve(before)
+
+
+class MixedOnRay:
+    """A session on Ray of a worker with a simulated GPU and one without, for one program after the other."""
+
+    def __init__(self) -> None:
+        self.rg = importlib.import_module("raygrad")
+        self._devices = importlib.import_module("raygrad.autograd.devices").use_stand_in(1)
+        self.watched: Watched | None = None
+        self._told = told_by(self.rg)
+
+    def run(self, program: Program) -> tuple[Outcome, Counter[str], int]:
+        """Run a program; return also who asked for transfers, and how many the plans of its runs list."""
+        if self.watched is None:
+            self.watched = Watched(address="ray", workers=2, gpus=1)
+            self.seen()
+        try:
+            with self.rg.device("cuda:0"), through_copies(self.rg):
+                outcome = run_in(program, self.watched)
+            self.watched.wait()
+            listed = self.watched.listed()
+            return outcome, self.seen(), listed
+        except BaseException:
+            self.close(discard=True)
+            raise
+
+    def seen(self) -> Counter[str]:
+        """Return who has asked for transfers since the last question."""
+        assert self.watched is not None
+        self.watched.forget()
+        with self.rg.place(worker=0):
+            self._told.apply(self.rg.ones(1)).tolist()
+        ((_, counts),) = self.watched.log()
+        return Counter(counts)
+
+    def close(self, discard: bool = False) -> None:
+        """Close the session; the next program gets another one."""
+        watched, self.watched = self.watched, None
+        if watched is not None:
+            watched.close(discard)
+
+    def end(self) -> None:
+        """Close the session, and let what served GPUs here before serve them again."""
+        self.close()
+        self._devices.close()
+
+
+def told_by(rg: Any) -> Any:
+    """Return a Function that emits who has asked for transfers in its process since it was last applied there. The
+    first time it lets programs make their copies in that process, as in this."""
+
+    class Told(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            backend = importlib.import_module("raygrad.autograd.devices.serving").serving("cuda").inner
+            if "seen" not in vars(backend):
+                backend.seen = Counter()
+                watch(backend, backend.seen)
+                backend.copies = through_copies(importlib.import_module("raygrad"))
+                backend.copies.__enter__()
+            rg.emit("transfers", dict(backend.seen))
+            backend.seen.clear()
+            return x * 1.0
+
+    return Told

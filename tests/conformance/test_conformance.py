@@ -13,7 +13,7 @@ import pytest
 
 from .contract import SECTIONS as SECTIONS
 from .harness import SESSIONS, Outcome, Watched, assert_close, assert_same, run_here, run_in
-from .mixed import FAILING, HIDDEN, LISTED, SHOWN_ELSEWHERE, run_mixed
+from .mixed import AWAY_FROM_RAY, FAILING, ON_RAY, SHOWN_ELSEWHERE, MixedOnRay, check_transfers, run_mixed
 from .programs import PROGRAMS, Program
 from .standin import HOST_ONLY, run_on_stand_in
 
@@ -46,6 +46,7 @@ def ray_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         warnings.simplefilter("ignore")
         ray.init(
             num_cpus=4,
+            num_gpus=1,  # which nobody looks at but Ray, and who asks it for one
             object_store_memory=OBJECT_STORE,
             include_dashboard=False,
             logging_level=logging.ERROR,
@@ -119,11 +120,7 @@ def test_program(mode: str | Opener, program: Program, references: dict[str, Out
             pytest.skip(f"not on workers with GPUs: {away}")
         outcome, asked, listed = run_mixed(program)
         assert_same(outcome, expected)
-        assert not asked[HIDDEN], f"{asked[HIDDEN]} transfers that no plan lists"
-        if program.name in FAILING or program.errors is not None:
-            assert asked[LISTED] <= listed
-        else:
-            assert asked[LISTED] == listed, f"{asked[LISTED]} of the {listed} transfers that plans list"
+        check_transfers(program, asked, listed)
     elif mode == "torch":
         if not program.torch:
             pytest.skip("for raygrad alone")
@@ -132,8 +129,30 @@ def test_program(mode: str | Opener, program: Program, references: dict[str, Out
         assert_same(run_here(program, "raygrad"), expected)
 
 
+@pytest.fixture(scope="module")
+def mixed_on_ray(ray_here: None, references: dict[str, Outcome | Exception]) -> Iterator[MixedOnRay]:
+    opened = MixedOnRay()
+    yield opened
+    opened.end()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_RAY)
+def test_program_with_a_gpu_on_ray(
+    mixed_on_ray: MixedOnRay, name: str, references: dict[str, Outcome | Exception]
+) -> None:
+    expected = references[name]
+    if isinstance(expected, Exception):
+        raise AssertionError(f"eagerly: {type(expected).__name__}: {expected}") from expected
+    outcome, asked, listed = mixed_on_ray.run(PROGRAMS[name])
+    assert_same(outcome, expected)
+    check_transfers(PROGRAMS[name], asked, listed)
+
+
 def test_what_is_said_of_devices_is_said_of_programs() -> None:
-    assert {*HOST_ONLY, *SHOWN_ELSEWHERE, *FAILING} <= set(PROGRAMS)
+    assert {*HOST_ONLY, *SHOWN_ELSEWHERE, *AWAY_FROM_RAY, *FAILING} <= set(PROGRAMS)
+    assert len(ON_RAY) > 100
 
 
 def test_programs_are_given_their_library() -> None:

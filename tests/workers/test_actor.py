@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from raygrad.autograd.devices.serving import refuse, serve, serving
 from raygrad.autograd.function import Function
 from raygrad.autograd.tensor import Tensor
+from raygrad.errors import DeviceError
 from raygrad.proto.program import Call, Item, Pinned, Program
 from raygrad.proto.values import pack_values, unpack_values
 from raygrad.scheduler.plan import Cluster
@@ -181,6 +183,19 @@ def test_a_pinned_value_is_fetched_until_it_is_unpinned(actor: Any, graphs: Any)
 def test_a_worker_says_who_and_where_it_is_and_limits_its_blas(actor: Any):
     assert actor.hello(lambda: "here") == (os.getpid(), "here")
     assert {os.environ[f"{library}_NUM_THREADS"] for library in ("OMP", "OPENBLAS", "MKL")} == {"1"}
+
+
+def test_a_worker_serves_the_gpus_that_it_was_given(actor: Any):
+    before = serve(None)
+    try:
+        assert actor.serve((3,), True) == ""
+        assert list(serving("cuda").numbers()) == [3]
+        assert actor.serve((), True) == ""
+        with pytest.raises(DeviceError, match="worker 5 of this session serves no GPU"):
+            serving("cuda")
+    finally:
+        refuse("")
+        serve(before)
 
 
 def test_the_repository_is_taken_off_the_path_of_a_worker(monkeypatch: Any, tmp_path: Path):

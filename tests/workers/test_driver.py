@@ -88,6 +88,24 @@ def test_a_value_too_large_for_a_record_is_fetched_from_its_worker(session: Any,
     assert session.driver.read(run, out) is POISON
 
 
+def test_whether_there_is_a_value_is_told_without_bringing_it(session: Any, graphs: Any):
+    g = graphs(shape=BIG)
+    large = g.mul(0, 0, pin=last(session))
+    g.keep(large)
+    run = session.submit(g.graph(), np.full(BIG, 3.0))
+    assert session.driver.stays(run, large)
+    h = graphs()
+    small, stored = h.mul(0, 0), h.mul(0, 0)
+    h.keep(small)
+    h.keep(stored, in_store=True)
+    other = session.submit(h.graph(), np.ones(4))
+    assert not session.driver.stays(other, small), "it came in the record"
+    assert not session.driver.stays(other, stored)
+    session.driver.drop([(run, large), (other, stored)])
+    assert session.executor.stored_bytes() == 0
+    assert not session.driver.stays(run, large), "it was dropped"
+
+
 def test_a_value_in_the_store_is_read_there(session: Any, graphs: Any):
     g = graphs()
     first, second = g.mul(0, 0), g.mul(0, 0)
@@ -277,6 +295,8 @@ def test_a_lost_worker_takes_along_what_was_pinned_there(open_session: Callable[
     session.wait(run)
     executor.lost = 1
     session.driver.poll()
+    assert session.driver.stays(run, safe)
+    assert not session.driver.stays(run, gone)
     with pytest.raises(WorkerLost, match="worker 1"):
         session.driver.read(run, gone)
     assert session.driver.read(run, safe)[0] == 1.0

@@ -41,12 +41,10 @@ def open_executor(
         return InProcessExecutor(count, gpus=gpus, strict=strict, blas_threads=blas_threads, worker_options=offers)
     if strict:
         raise ValueError("strict=True is for local sessions; on Ray everything crosses processes anyway")
-    if gpus:
-        raise ValueError(f"gpus={gpus}: workers on Ray serve no GPU as yet; use a local session, or leave gpus out")
     options_of("ray", options)
     from raygrad.workers.ray import RayExecutor
 
-    return RayExecutor(address, workers, blas_threads=blas_threads, **options)
+    return RayExecutor(address, workers, gpus=gpus, blas_threads=blas_threads, **options)
 
 
 def devices_of(cluster: Cluster) -> tuple[Device, ...]:

@@ -468,8 +468,7 @@ class SessionRecorder(Recorder):
                 self.require(value)
                 return True
             self.trace.interrupt("whether a gradient is defined had to be found out")
-            return self.session.read(cast(NodeRecord, value.record), value.index) is not None
-        return self.read(value) is not None
+        return self.session.is_defined(cast(NodeRecord, value.record), value.index)
 
     def drawn(self, made: Tensor | None, again: Callable[[], Any]) -> None:
         if self.trace is not None:

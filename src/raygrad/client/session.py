@@ -77,8 +77,9 @@ class Session:
     Args:
         address: "local" (this process), "ray" (the running Ray, or a new local one), "ray:HOST:PORT".
         workers: how many; None means one per CPU that the address offers.
-        gpus: how many of the workers serve a GPU, one each: the first serves "cuda:0". None: in this process each
-            worker serves all GPUs that there are; on Ray those that `worker_options` ask for, if any.
+        gpus: how many of the workers, the first ones, serve a GPU: the first serves "cuda:0". On Ray each asks for one
+            of its own, or for what `worker_options` say by `num_gpus`. None: in this process each worker serves all
+            GPUs that there are; on Ray those that `worker_options` ask for, if any.
         memory: what the values of one submission may take at once on each worker, a hard limit: bytes, a text like
             "2GiB per worker", one of these or None per worker, or a dict from workers to them. What does not fit is
             run in another order, spilled to disk or made again, or refused. None sets no limit.
@@ -99,6 +100,7 @@ class Session:
         TypeError, ValueError: an address, option or policy that does not exist, or a value that an option cannot have.
         CostsError: the file of costs is none.
         BackendUnavailable: Ray is asked for and not installed.
+        DeviceError: there are not so many GPUs, or they cannot be used.
     """
 
     def __init__(
@@ -479,6 +481,34 @@ class Session:
         """Return output `index` of a record, waiting for it; None when it is an undefined gradient."""
         if record.values is not None and index in record.values:
             return record.values[index]
+        self._submitted(record)
+        value = self._fetch(record, index)
+        self._raise_errors()
+        if value is POISON:
+            raise self._failures.dropped(record)
+        return value
+
+    def is_defined(self, record: NodeRecord, index: int) -> bool:
+        """Tell whether output `index` of a record is no undefined gradient, waiting for it. An array stays where it
+        is."""
+        if record.values is None or index not in record.values:
+            self._submitted(record)
+            try:
+                stays = self._driver.stays(record.run, record.base + index, self._limit())
+            except WaitTimeout as error:
+                raise self._too_long(record, error) from None
+            if stays:
+                self._raise_errors()
+                return True
+        return self.read(record, index) is not None
+
+    def _submitted(self, record: NodeRecord) -> None:
+        """See to it that a record is submitted.
+
+        Raises:
+            SessionError: the session is closed.
+            DroppedError: its run failed; or the error of that, if it was not raised before.
+        """
         if self._recorder.closed:
             raise SessionError("this value was dropped when its session was closed")
         if record.run < 0 and not record.failed:
@@ -486,20 +516,18 @@ class Session:
         if record.failed or record.run in self._failures.runs:
             self._raise_errors()
             raise self._failures.dropped(record)
-        value = self._fetch(record, index)
-        self._raise_errors()
-        if value is POISON:
-            raise self._failures.dropped(record)
-        return value
+
+    def _limit(self) -> float | None:
+        """Return when a wait that begins now passes its deadline."""
+        return None if self.timeout is None else time.monotonic() + self.timeout
 
     def _too_long(self, record: NodeRecord, error: WaitTimeout) -> WaitTimeout:
         """Return the error for a wait that has passed its deadline, which says for what it was."""
         return WaitTimeout(f"waited {self.timeout} s (Session(timeout=...)) for {self._failures.name(record)}: {error}")
 
     def _fetch(self, record: NodeRecord, index: int) -> Any:
-        limit = None if self.timeout is None else time.monotonic() + self.timeout
         try:
-            value = self._driver.read(record.run, record.base + index, limit)
+            value = self._driver.read(record.run, record.base + index, self._limit())
         except WaitTimeout as error:
             raise self._too_long(record, error) from None
         if value is not POISON:

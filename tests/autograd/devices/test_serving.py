@@ -9,12 +9,17 @@ import raygrad as rg
 from raygrad.autograd.devices import backend_of, device_of, space_of, use_stand_in
 from raygrad.autograd.devices.serving import (
     as_device,
+    at_hand,
     available,
+    current_of,
     guard,
     is_away,
     is_elsewhere,
+    is_simulated,
     make,
+    refuse,
     send,
+    serve,
     serving,
     serving_array,
     settled,
@@ -22,6 +27,7 @@ from raygrad.autograd.devices.serving import (
     to_host,
     writable,
 )
+from raygrad.errors import DeviceError
 
 CPU = rg.device("cpu")
 
@@ -34,8 +40,27 @@ def test_without_a_gpu_the_error_names_the_fix():
 
 
 def test_a_device_that_is_not_there_is_refused():
-    with use_stand_in(2), pytest.raises(RuntimeError, match=r"invalid device ordinal; there are 2, cuda:0 to cuda:1"):
+    with use_stand_in(2), pytest.raises(RuntimeError, match=r"invalid device ordinal; there are cuda:0, cuda:1"):
         rg.zeros(1, device="cuda:2")
+
+
+def test_where_gpus_are_refused_none_is_looked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RAYGRAD_STAND_IN", "1")
+    before = serve(None)
+    try:
+        assert is_simulated()
+        refuse("this worker has none")
+        assert (at_hand(), available(), current_of("cuda")) == (None, None, None)
+        with pytest.raises(DeviceError, match=r"^device 'cuda:0' is not available: this worker has none$"):
+            rg.zeros(1, device="cuda:0")
+        with use_stand_in(1):
+            assert rg.zeros(1, device="cuda:0").is_cuda
+        assert at_hand() is None
+        refuse("")
+        assert rg.zeros(1, device="cuda:0").is_cuda
+    finally:
+        refuse("")
+        serve(before)
 
 
 def test_the_current_device_is_the_one_without_a_number():

@@ -1,0 +1,73 @@
+"""Which GPUs the worker processes of a session serve, and by which numbers.
+
+Rules of this file: Ray gives each process some GPUs of its node, and lets it see no others; a session numbers those of
+all its workers, in their order, so that "cuda:1" is one GPU wherever it is named (H11). Workers that were each given a
+part of the same GPU serve it under one number. Ray itself is not asked anything here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from raygrad.autograd.devices.numbered import Numbered
+from raygrad.autograd.devices.serving import is_simulated, refuse, serve, serving
+from raygrad.autograd.devices.stand_in import StandIn
+from raygrad.errors import DeviceError
+
+MOST_GPUS: Final = 128
+"""Of a session: PyTorch keeps the number of a device in a signed byte, and so do names of devices here."""
+
+
+def asked_of(workers: int, gpus: int | None, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the options of Ray's for each worker: the first `gpus` ask for a GPU, or for as much of them as
+    `worker_options` say, and the others for none; None leaves all workers alike."""
+    if gpus is None:
+        return [dict(options) for _ in range(workers)]
+    share = options.get("num_gpus") or 1
+    return [{**options, "num_gpus": share if number < gpus else 0} for number in range(workers)]
+
+
+def logical(asked: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return with how many GPUs a Ray that is started for these workers is to be started: simulated ones Ray can only
+    be told of; None leaves it to find those of the machine."""
+    return math.ceil(sum([float(own.get("num_gpus") or 0) for own in asked])) if is_simulated() else None
+
+
+def numbered(given: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[int, ...]]:
+    """Return the numbers of the GPUs of each worker, by its node and what that calls those that it was given.
+
+    Raises:
+        DeviceError: they are too many.
+    """
+    known: dict[tuple[str, str], int] = {}
+    numbers = [tuple([known.setdefault((node, own), len(known)) for own in ids]) for node, ids in given]
+    if len(known) > MOST_GPUS:
+        raise DeviceError(f"the workers of this session were given {len(known)} GPUs; it can tell {MOST_GPUS} apart")
+    return numbers
+
+
+def serve_gpus(worker: str, numbers: Sequence[int], simulated: bool) -> str:
+    """Let this process serve the GPUs that it was given, and no others, under these numbers; `simulated` has the
+    stand-in do so. Return why it cannot, or ""."""
+    serve(None)
+    refuse("")
+    reason = f"{worker} of this session serves no GPU; name 'cuda' in the `devices` of what is to run on one"
+    missing = ""
+    if numbers:
+        try:
+            backend = StandIn(len(numbers)) if simulated or is_simulated() else serving("cuda")
+            if backend.count() != len(numbers):
+                raise DeviceError(
+                    f"it was given {len(numbers)} of the GPUs of its node, and sees {backend.count()} (is "
+                    "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES set?)"
+                )
+        except DeviceError as error:
+            missing = str(error)
+        else:
+            serve(Numbered(backend, numbers))
+            return ""
+        reason = f"{worker} of this session serves none: {missing}"
+    refuse(reason)
+    return missing
