@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError, DeviceError, MissingKernel, OutOfDeviceMemory
+from raygrad.errors import AutogradError, DeviceError, MissingKernel
 
 from .derive import quiet
 from .devices import Backend, Device
 from .devices.device import KINDS
+from .devices.room import shapes_of, with_room
 from .devices.serving import (
     CPU,
     backend_of,
@@ -80,19 +81,12 @@ def run(op: Op, datas: Sequence[Any], params: tuple[Any, ...], dtype: Any) -> An
     backend = serving_array(held)
     kernel = kernel_for(op, backend, dtype)
     with guard(held) if is_away(held) else nullcontext():
-        try:
-            out = _quietly(kernel, *datas, *params)
-        except backend.exhausted:
-            backend.empty_cache()
-            try:
-                out = _quietly(kernel, *datas, *params)
-            except backend.exhausted as error:
-                raise OutOfDeviceMemory(
-                    f"{backend.device_of(held)} is out of memory in {op.name} of "
-                    f"{', '.join(str(list(d.shape)) for d in datas if hasattr(d, 'shape'))}: {error}; free tensors, "
-                    "work in smaller parts, or keep what backward needs on the host "
-                    "(raygrad.autograd.graph.save_on_cpu)"
-                ) from error
+        out = with_room(
+            backend,
+            backend.index_of(held),
+            lambda: f"in {op.name} of {shapes_of(datas)}",
+            lambda: _quietly(kernel, *datas, *params),
+        )
     for one in (out,) if op.outputs == 1 else out:
         if backend_of(one) is None:
             raise DeviceError(f"the kernel of '{op.name}' for {backend.kind} returned {type(one).__name__}, no array")

@@ -69,6 +69,8 @@ class PackedOpNode(OpNode):
 class DevicePackedOpNode(OnDevice, PackedOpNode):
     """The same on a device."""
 
+    _repeats = False
+
 
 class _Unpacked(OpNode):
     """The same node with the tensors that were made of what it keeps, while it runs."""

@@ -6,15 +6,16 @@ the host ask for nothing of this: these are classes of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from raygrad.errors import AutogradError
 
 from .batched import bottom
 from .devices import Device
-from .devices.serving import device_of, guard, is_away
+from .devices.room import with_room
+from .devices.serving import CPU, device_of, guard, is_away, serving
 from .node import AccumulateGrad, Node, OpNode
 from .recording import Data, Recorder
 
@@ -28,15 +29,27 @@ class OnDevice:
     def _device(self, number: int) -> Device:
         return self._places[number]
 
+    _repeats: ClassVar[bool] = True
+    """Its rule may run a second time where memory has run out: it calls no user code."""
+
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Any:
         node: Any = self
+        run = cast("Any", super())._run
         with _on_its_device(node, grads):
-            return cast("Any", super())._run(grads, create_graph, recorder)
+            return self._within(lambda: run(grads, create_graph, recorder))
 
     def _run_on_arrays(self, grads: list[Data | None]) -> Any:
         node: Any = self
+        run = cast("Any", super())._run_on_arrays
         with _on_its_device(node, grads):
-            return cast("Any", super())._run_on_arrays(grads)
+            return self._within(lambda: run(grads))
+
+    def _within(self, run: Callable[[], Any]) -> Any:
+        place = self._places[0]
+        if place is CPU or not self._repeats:
+            return run()
+        node: Any = self
+        return with_room(serving(place.type), place.index or 0, lambda: f"in {node._title()}", run)
 
     def _run_recorded(self, grads: list[Data | None], recorder: Recorder) -> Any:
         return self._run(grads, False, recorder)

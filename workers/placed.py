@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, Final, cast
 
-import numpy as np
-
-from raygrad.autograd.derive import OpContext, vjp_arrays
+from raygrad.autograd.derive import vjp_arrays
 from raygrad.autograd.devices import Device
-from raygrad.autograd.devices.serving import CPU, guard, is_away, is_elsewhere, named, send
+from raygrad.autograd.devices.room import shapes_of, with_room
+from raygrad.autograd.devices.serving import CPU, guard, is_away, is_elsewhere, named, send, serving_array
 from raygrad.autograd.devices.sums import plus
 from raygrad.autograd.dispatch import MISUSE, explained
 from raygrad.autograd.elsewhere import run
@@ -23,6 +22,7 @@ from raygrad.proto.graph import KIND_ARRAY, UNDEFINED, Spec
 from raygrad.proto.program import Step
 
 from .functions import Execute, Slots
+from .op_vjp import OpVjp
 from .staged import Staged
 
 MOVING: Final = "to_device"
@@ -83,37 +83,24 @@ def compile_op_on(step: Step, device: Device) -> Execute:
 
 def compile_vjp_on(step: Step, specs: Sequence[Spec], device: Device) -> Execute:
     """Return what runs the derivative of a built-in op on a device."""
-    op = get_op(step.node.fn)
-    op_params: Any
-    needs: Any
-    input_specs: Any
-    output_specs: Any
-    op_params, needs, input_specs, output_specs = step.node.params[:4]
-    inputs = [None if i < 0 else _meta(specs, i) for i in input_specs]
-    outputs = [_meta(specs, i) for i in output_specs]
-    dtype = next((meta[1] for meta in inputs if meta is not None), None)
-    rule = op.builtin_derivative(device.type, dtype)
-    if rule is None:
-        raise op.missing(device.type, dtype)
-    found: Any = rule
-    split = len(step.node.inputs) - len(outputs)
-    saved_slots, grad_slots = step.node.inputs[:split], step.node.inputs[split:]
-    positions = [position for position, need in enumerate(needs) if need]
-    wanted = [(p, target) for p, target in zip(positions, step.outputs, strict=True) if target >= 0]
-    chosen = {position for position, _ in wanted}
-    wants: Any = tuple([int(position in chosen) for position in range(len(needs))])
+    one = OpVjp.of(step, specs, device.type)
 
     def vjp(slots: Slots) -> None:
-        grads = [None if s == UNDEFINED else slots[s] for s in grad_slots]
+        grads = one.grads(slots)
         held = next((grad for grad in grads if grad is not None), None)
         if held is None:
-            for _, target in wanted:
-                slots[target] = None
+            one.undefined(slots)
             return
-        saved = [None if s == UNDEFINED else slots[s] for s in saved_slots]
+        context = one.context(slots)
+        backend = serving_array(held)
         with guard(held) if is_away(held) else nullcontext():
-            results = vjp_arrays(op, found, OpContext(saved, op_params, wants, inputs, outputs), grads)
-        for position, target in wanted:
+            results = with_room(
+                backend,
+                backend.index_of(held),
+                lambda: f"in the derivative of {one.op.name} of {shapes_of(grads)}",
+                lambda: vjp_arrays(one.op, one.rule, context, grads),
+            )
+        for position, target in one.wanted:
             slots[target] = results[position]
 
     return vjp
@@ -129,8 +116,3 @@ def compile_sum_on(step: Step) -> Execute:
         slots[target] = b if a is None else a if b is None else plus(a, b)
 
     return add
-
-
-def _meta(specs: Sequence[Spec], index: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    spec = specs[index]
-    return tuple(spec.shape), np.dtype(spec.dtype)

@@ -39,6 +39,7 @@ from raygrad.proto.program import Program, Step
 from .derivatives import compile_function_vjp
 from .emit import emit
 from .functions import Execute, Host, Slots, compile_function, given
+from .op_vjp import OpVjp
 from .pickling import load
 from .placed import MOVING, compile_move, compile_op_on, compile_sum_on, compile_vjp_on, device_of_step
 
@@ -146,47 +147,33 @@ def _compile_op(step: Step) -> Execute:
 
 
 def _compile_op_vjp(step: Step, specs: Sequence[Spec]) -> Execute:
-    op = get_op(step.node.fn)
-    op_params, needs, input_specs, output_specs = step.node.params[:4]
-    inputs = [None if i < 0 else _meta(specs[i]) for i in input_specs]  # type: ignore[union-attr]
-    outputs = [_meta(specs[i]) for i in output_specs]  # type: ignore[union-attr]
-    dtype = next((meta[1] for meta in inputs if meta is not None), None)
-    rule = op.builtin_derivative("cpu", dtype)
-    if rule is None:
-        raise op.missing("cpu", dtype)
-    split = len(step.node.inputs) - len(outputs)
-    saved_slots, grad_slots = step.node.inputs[:split], step.node.inputs[split:]
-    recorded: Any = needs
-    positions = [position for position, need in enumerate(recorded) if need]
-    wanted = [(p, target) for p, target in zip(positions, step.outputs, strict=True) if target >= 0]
-    wants: Any = tuple([int(any(position == p for p, _ in wanted)) for position in range(len(recorded))])
-    found: Any = rule
-    static: Any = op_params
+    one = OpVjp.of(step, specs, "cpu")
+    op, rule, wanted = one.op, one.rule, one.wanted
+    saved_slots, grad_slots = one.saved_slots, one.grad_slots
 
     if len(grad_slots) == 1 and len(wanted) == 1 and UNDEFINED not in (*saved_slots, *grad_slots):
         (grad_slot,), ((position, target),) = grad_slots, wanted
+        params, wants, inputs, outputs = one.params, one.wants, one.inputs, one.outputs
 
         def sole(slots: Slots) -> None:
             grad = slots[grad_slot]
             if grad is None:
                 slots[target] = None
                 return
-            context = OpContext([slots[s] for s in saved_slots], static, wants, inputs, outputs)
-            slots[target] = vjp_arrays(op, found, context, (grad,))[position]
+            context = OpContext([slots[s] for s in saved_slots], params, wants, inputs, outputs)
+            slots[target] = vjp_arrays(op, rule, context, (grad,))[position]
 
         return sole
 
     def vjp(slots: Slots) -> None:
-        grads = [None if s == UNDEFINED else slots[s] for s in grad_slots]
+        grads = one.grads(slots)
         for grad in grads:
             if grad is not None:
                 break
         else:
-            for _, target in wanted:
-                slots[target] = None
+            one.undefined(slots)
             return
-        context = OpContext([None if s == UNDEFINED else slots[s] for s in saved_slots], static, wants, inputs, outputs)
-        results = vjp_arrays(op, found, context, grads)
+        results = vjp_arrays(op, rule, one.context(slots), grads)
         for position, target in wanted:
             slots[target] = results[position]
 
@@ -309,10 +296,6 @@ def _compile_memory(step: Step, host: Host) -> Execute:
         slots[target] = host.loaded(slots[source])
 
     return spill if step.node.fn == "spill" else load
-
-
-def _meta(spec: Spec) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    return tuple(spec.shape), np.dtype(spec.dtype)
 
 
 # ---- hooks --------------------------------------------------------------------------------------------------------

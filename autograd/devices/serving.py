@@ -22,6 +22,7 @@ from .backend import Backend
 from .cpu import CPU as CPU
 from .cpu import Cpu
 from .device import Device
+from .room import shapes_of, with_room
 
 STAND_IN = "RAYGRAD_STAND_IN"
 """The environment variable that switches the stand-in on: how many devices it has, as "2"."""
@@ -250,8 +251,9 @@ def make(place: Device | None, maker: Callable[[Any], Any]) -> Any:
     if place is None:
         return maker(np)
     backend = serving(place.type)
-    with backend.on(place.index or 0):
-        return maker(backend.xp)
+    index = place.index or 0
+    with backend.on(index):
+        return with_room(backend, index, lambda: "when a tensor was made", lambda: maker(backend.xp))
 
 
 def send(array: Any, place: Device | None) -> Any:
@@ -263,12 +265,12 @@ def send(array: Any, place: Device | None) -> Any:
         return array
     if there.type == "cpu":
         return serving_array(array).to_host(array)
-    backend = serving(there.type)
-    if here.type == "cpu":
-        return backend.from_host(array, there.index or 0)
-    if serving_array(array) is not backend:
+    backend, index = serving(there.type), there.index or 0
+    if here.type != "cpu" and serving_array(array) is not backend:
         raise AutogradError(f"a tensor on {here} is of a library that serves {there.type} no more; make it anew")
-    return backend.copy_to(array, there.index or 0)
+    copied = backend.from_host if here.type == "cpu" else backend.copy_to
+    what = lambda: f"when {shapes_of([array])} came from {here}"  # noqa: E731
+    return with_room(backend, index, what, lambda: copied(array, index))
 
 
 def to_host(array: Any) -> Any:

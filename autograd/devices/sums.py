@@ -11,7 +11,8 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from .serving import device_of, guard, send, writable
+from .room import shapes_of, with_room
+from .serving import device_of, guard, send, serving_array, writable
 
 # NumPy's functions ask the arrays who is to add them; what they compute on the host they may warn of
 _QUIET: Any = np.errstate
@@ -24,8 +25,14 @@ def plus(left: Any, right: Any) -> Any:
         RuntimeError: they are of two devices.
     """
     check_together(left, right)
+    backend = serving_array(left)
     with guard(left), _QUIET(all="ignore"):
-        return np.add(left, right)
+        return with_room(
+            backend,
+            backend.index_of(left),
+            lambda: f"in a sum of gradients of {shapes_of([left])}",
+            lambda: np.add(left, right),
+        )
 
 
 def plus_in_place(data: Any, grad: Any) -> Any:
