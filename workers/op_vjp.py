@@ -51,8 +51,8 @@ class OpVjp(NamedTuple):
         input_specs: Any
         output_specs: Any
         params, needs, input_specs, output_specs = step.node.params[:4]
-        inputs = [None if i < 0 else _meta(specs[i]) for i in input_specs]
-        outputs = [_meta(specs[i]) for i in output_specs]
+        inputs = [None if i < 0 else _meta(specs, i) for i in input_specs]
+        outputs = [_meta(specs, i) for i in output_specs]
         dtype = next((meta[1] for meta in inputs if meta is not None), None)
         rule = op.builtin_derivative(kind, dtype)
         if rule is None:
@@ -80,5 +80,6 @@ class OpVjp(NamedTuple):
             slots[target] = None
 
 
-def _meta(spec: Spec) -> Meta:
+def _meta(specs: Sequence[Spec], index: int) -> Meta:
+    spec = specs[index]
     return tuple(spec.shape), np.dtype(spec.dtype)
