@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from raygrad.errors import AutogradError
@@ -124,6 +124,9 @@ class FunctionNode(MembersOfFunction, Node):
     """Per argument, the device of a tensor; None if all are on the host."""
     _places: Sequence[Device] | None = None
     """Per output, its device; None if all are on the host."""
+    _given: dict[int, Tensor] | None = None
+    """On a worker, arguments that what forward was given or keeps on ctx holds too, by position, as they were given to
+    it: backward meets these very tensors, by whatever name."""
     _references: dict[str, tuple[str, int]] | None = None
     """Attributes of ctx that are an input or an output of the Function: (INPUT or OUTPUT, position)."""
 
@@ -468,8 +471,8 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
-    "_materialize_non_diff_grads _barren _ends _output_tangents _saved _kept _slots _inputs _references _edges _metas "
-    "_sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
+    "_materialize_non_diff_grads _barren _ends _output_tangents _saved _kept _slots _inputs _given _references _edges "
+    "_metas _sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
 )
 """What is no attribute of the user's."""
 
@@ -528,13 +531,33 @@ def _stand_for_themselves(tensors: tuple[Any, ...], args: tuple[Any, ...]) -> bo
 def refer(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     """Note which attributes of ctx are an input or an output: they stand for these wherever backward runs."""
     references: dict[str, tuple[str, int]] = {}
+    given: dict[int, Tensor] = {}
     for name, value in node.__dict__.items():
-        if isinstance(value, Tensor) and name not in OWN:
+        if name in OWN:
+            continue
+        if isinstance(value, Tensor):
             kind, position = place_of(value, args, outputs, node.dirty_tensors)
             if kind is not VALUE:
                 references[name] = (kind, position)
+        elif isinstance(value, list | tuple | dict | set):
+            _note_given(cast("Collection[Any]", value), args, given)
     if references:
         node._references = references
+    if given:
+        node._given = given
+
+
+def _note_given(held: Collection[Any], args: tuple[Any, ...], given: dict[int, Tensor]) -> None:
+    """Note which arguments are in a container, or in one of those in it."""
+    seen: set[int] = set()
+    stack: list[Any] = [held]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Tensor):
+            given.update({position: one for position, arg in enumerate(args) if arg is one})
+        elif isinstance(one, list | tuple | dict | set) and id(one) not in seen:  # pyright: ignore[reportUnknownArgumentType]
+            seen.add(id(one))  # pyright: ignore[reportUnknownArgumentType]
+            stack.extend(one.values() if isinstance(one, dict) else one)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def place_of(

@@ -15,6 +15,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .batched import Batched
+from .captured import LeftBehind
 from .derive import Meta
 from .devices import Device
 from .elsewhere import zeros_on
@@ -320,6 +321,8 @@ def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tup
             check_fresh(root)
             if not owns_grad(root):
                 raise AutogradError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+            if type(root.grad_fn) is LeftBehind:
+                raise root.grad_fn.refusal()
         shape, dtype = _meta_of(root)
         if grad is None:
             if math.prod(shape) != 1:

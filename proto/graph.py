@@ -27,6 +27,8 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
                          where O1 = one gradient per argument and O(k+1) = one gradient per element of I(k);
                          absent ones are -1 (no tensor, a residual that was not saved, an undefined cotangent);
                          then values of attributes that the client set on the context; then captured tensors and arrays;
+                         where the result is differentiated, captured tensors that require grad count as further
+                         arguments, which get no gradient at level 1;
                          params: (length of I(d), number of arguments, number of outputs,
                          wanted positions of O(d), positions of I(d) that require grad, 1 if the result is itself
                          to be differentiated, why what it saved must not be read any more (reading it raises this),

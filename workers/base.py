@@ -153,6 +153,13 @@ class Executor(ABC):
             KeyboardInterrupt: it came while this thread waited, or ran a segment; nothing is lost by it.
         """
 
+    def check_wait(self) -> None:  # noqa: B027 - nearly no executor runs anything on the threads that wait for it
+        """Called by who is about to wait for something.
+
+        Raises:
+            ExecutionError: it is code that this executor runs, and what it waits for cannot come before it has ended.
+        """
+
     @abstractmethod
     def read(self, name: ObjectId, timeout: float | None) -> Any:
         """Return the values of an object, or POISON, waiting for it.

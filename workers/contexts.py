@@ -227,6 +227,8 @@ def pickles(node: FunctionNode) -> bool:
     """Tell whether a context can leave its worker (H10)."""
     if node._input_places is not None:
         return False  # what it saved lies on a device, where its backward has to run
+    if node._given:
+        return False  # a copy of what it holds would hold other tensors than its arguments
     try:
         Context(node).packed()
     except NotShippable:

@@ -63,15 +63,23 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     flagged: Any = frozenset(requires)  # type: ignore[arg-type]
     present = [(position, slot, position in flagged) for position, slot in enumerate(items) if slot != UNDEFINED]
     chosen: Any = wanted
+    extent: Any = arguments
+    first_argument: Any = len(items) - extent - outputs
     known = None if expected is None else frozenset(expected[0])  # type: ignore[index]
     retain, spared = bool(flags & KEPT), bool(flags & SPARED)  # type: ignore[operator]
     task = Pass(None, retain, bool(differentiate))
     once = _Once(outputs, arguments, chosen, task)  # type: ignore[arg-type]
     plain = depth == 1 and not (differentiate or denied or assigned)
 
+    given_to = items[first_argument : first_argument + extent]
+    shared: list[tuple[int, Any]] = [
+        (number, first_argument + given_to.index(slot))
+        for number, slot in enumerate(captured if differentiate or depth > 1 else ())
+        if slot in given_to
+    ]
+    """Of what is captured, that by which it is to be differentiated: its number, and where it is among the items."""
+
     def vjp(slots: Slots) -> None:
-        cls = host.code(step.node.fn, [slots[s] for s in captured] if captured else ())
-        live = slots[context_slot].live(cls)
         tensors: list[Any] = [None] * len(items)
         away = None
         for position, slot, requires_grad in present:
@@ -80,6 +88,15 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
                 tensors[position] = given(value, requires_grad)
                 if type(value) is not _ARRAY and is_away(value):
                     away = value
+        values = [slots[s] for s in captured] if captured else ()
+        for number, place in shared:
+            values[number] = tensors[place]  # type: ignore[index]
+        cls = host.code(step.node.fn, values)
+        live = slots[context_slot].live(cls)
+        for position, held in (live._given or _NOTHING).items():
+            place = first_argument + position
+            if tensors[place] is not None:
+                tensors[place] = held
         if away is None:
             run(slots, cls, live, tensors)
         else:
@@ -238,7 +255,7 @@ class Watched(list[Any]):
 
 
 _NOTHING_READ: Final = Watched()
-_NOTHING: Final[dict[str, Any]] = {}
+_NOTHING: Final[dict[Any, Any]] = {}
 """Of no run; never written to."""
 
 
@@ -270,7 +287,7 @@ class _Levels:
             node = self._context.replay(items[a:b], items[b:])
         if wanted is not None:
             if node.needs_input_grad == wanted_by(node):
-                node.needs_input_grad = tuple([i in wanted for i in range(self._arguments)])
+                node.needs_input_grad = tuple([i in wanted for i in range(len(node._edges))])
         if node.readable:
             self._watched = node._saved = Watched(node._saved or ())
         self._ran, self._before = node, dict(node.__dict__)
@@ -285,7 +302,9 @@ class _Levels:
             results = run_backward(node, grads, create_graph)
         finally:
             here.task, task.node = outer, None
-        return _after(node, results, beside) if node._post_hooks else results
+        if node._post_hooks:
+            results = _after(node, results, beside)
+        return [*results, *[None] * (self._arguments - len(results))]  # backward gives what is captured no gradient
 
     def _unpacked(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> FunctionNode:
         """Return the context with what hooks have packed unpacked: of inputs and outputs, into their tensors on the

@@ -252,7 +252,7 @@ class Driver:
 
         Raises:
             WaitTimeout: the deadline has passed.
-            ExecutionError: nothing is running that could bring it about.
+            ExecutionError: nothing is running that could bring it about, or only the code that waits.
         """
         self._deliver()
         if not done():
@@ -261,6 +261,7 @@ class Driver:
             remaining = WAIT_SLICE if deadline is None else deadline - self._clock()
             if remaining <= 0:
                 raise WaitTimeout("the wait passed its deadline; the work goes on and can be waited for again")
+            self.executor.check_wait()
             idle = self._idle()
             self.poll(min(remaining, WAIT_SLICE))
             if idle and self._idle() and not done():

@@ -29,6 +29,7 @@ from raygrad.proto.program import Learned, Program, Step
 from raygrad.proto.values import Blob
 
 from .contexts import UNWANTED, WANTED, Context, attributes_of, holds, pickles
+from .embedded import Embedding, opened
 from .emit import emitting_to
 from .shipping import pickle_value
 from .told import difference
@@ -129,19 +130,29 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
 
     def function(slots: Slots) -> None:
         nonlocal agreed
-        cls = host.code(step.node.fn, [slots[s] for s in captured] if captured else ())
         given_to: list[Any] = []
+        embedded: list[Embedding] = []
         for source, flag in operands:
             value = None if source == UNDEFINED else slots[source]
-            given_to.append(value if flag < 0 else given(value, flag == 1))
+            if flag >= 0:
+                value = given(value, flag == 1)
+            elif type(value) is Embedding:
+                embedded.append(value)
+            given_to.append(value)
         args = tuple(given_to)
         named = {name: slots[source] for name, source in zip(names, given_by_name, strict=True)} if names else {}
+        embedded.extend([value for value in named.values() if type(value) is Embedding])
+        beside = len(captured) - sum([one.own for one in embedded])
+        cls = host.code(step.node.fn, [slots[s] for s in captured[:beside]] if beside else ())
         if expected is None or changes:
             for position, arg in enumerate(args):
                 if mask[position] >= 0 and (expected is None or position in changes):
                     writable(arg)
         if again:
             args = _with_repeated(args, again)
+        inside: frozenset[int] = frozenset()
+        if embedded:
+            args, named, inside = opened(args, named, [slots[s] for s in captured[beside:]])
         placed = places_of(args)
         try:
             with packing(cls), nullcontext() if placed is None else guard_of(args):
@@ -150,6 +161,8 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             if READ_ONLY not in str(error) and FROZEN not in str(error):
                 raise
             raise AutogradError(_WRITES.format(name=cls.__name__)) from error
+        if inside and recorded:
+            context._given = {**(context._given or {}), **{position: args[position] for position in inside}}
         outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
         if placed is not None or any(isinstance(one, Tensor) and is_elsewhere(one._data) for one in outputs):
             context._input_places = placed or [CPU] * len(args)
@@ -270,6 +283,8 @@ def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: S
     None where it did."""
     if context.dirty_tensors is not None or context.non_differentiable is not None or context._references:
         return None
+    if context._given:
+        return None
     facts: list[Any] = [type(raw), len(outputs)]
     for number, output in enumerate(outputs):
         if type(output) is not Tensor or output._base is not None or output._requires_grad:
@@ -313,6 +328,7 @@ def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any],
     slots = context._saved or ()
     references = (context._references or {}).values()
     inputs = {s.position for s in slots if s is not None and s.what is INPUT} | {p for k, p in references if k is INPUT}
+    inputs.update(context._given or ())
     outs = {s.position for s in slots if s is not None and s.what is OUTPUT} | {p for k, p in references if k is OUTPUT}
     return (tuple(kinds), tuple(sorted(inputs)), tuple(sorted(outs)), int(as_tuple), int(bool(slots)))
 

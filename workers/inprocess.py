@@ -136,6 +136,8 @@ class InProcessExecutor(Executor):
         """Objects of work that has not ended."""
         self._unfinished: set[SegmentId] = set()
         self._pending = 0
+        self._running: list[int] = []
+        """The threads that run calls, once per call."""
         self._reports: deque[Report] = deque()
         self._looked = False
         """A poll without a timeout has found nothing since work last arrived or ended."""
@@ -199,6 +201,19 @@ class InProcessExecutor(Executor):
             self._reports.clear()
             return reports
 
+    def check_wait(self) -> None:
+        thread = threading.get_ident()
+        with self._changed:
+            if thread not in self._running or any(other != thread for other in self._running) or self._reports:
+                return
+            if any(worker.queue and self._is_ready(worker) for worker in self._workers):
+                return
+        raise ExecutionError(
+            "user code that a worker runs asks for a value that is computed only after it: it reads a pending tensor "
+            "of the client's, the .grad of a captured leaf, say. Pass it as an argument, read it before, or register a "
+            "hook that needs it with client=True"
+        )
+
     def _serve(self, worker: _Worker) -> None:
         """Be a worker's own thread."""
         with self._changed:
@@ -234,11 +249,13 @@ class InProcessExecutor(Executor):
         interrupt: BaseException | None = None
         try:
             objects = [self._objects[name] for name in work.arguments]
+            self._running.append(threading.get_ident())
             self._changed.release()
             try:
                 record, exports = self._execute(worker, work, objects)
             finally:
                 self._changed.acquire()
+                self._running.remove(threading.get_ident())
         except BaseException as error:
             record = failed_record(work.call, worker.name, os.getpid(), error)
             exports = [POISON for _ in work.program.exports]

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from raygrad.autograd.captured import kind_of
 from raygrad.autograd.tensor import Tensor
 
 from .pickling import import_name, imports_alike
@@ -41,13 +42,14 @@ _names_of: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
 class Watch:
     """What a piece of code would read now, by identity: whether it is all the same later is told in a microsecond."""
 
-    __slots__ = ("_cells", "_collections", "_mappings", "_names")
+    __slots__ = ("_cells", "_collections", "_mappings", "_names", "_tensors")
 
     def __init__(self) -> None:
         self._cells: list[tuple[CellType, Any]] = []
         self._names: list[tuple[dict[str, Any], str, Any]] = []
         self._mappings: list[tuple[Mapping[Any, Any], int, list[Any], list[Any]]] = []
         self._collections: list[tuple[Collection[Any], tuple[Any, ...]]] = []
+        self._tensors: list[tuple[Tensor, int]] = []
 
     def cell(self, cell: CellType, value: Any) -> None:
         """Watch a variable of an enclosing function."""
@@ -66,6 +68,12 @@ class Watch:
         """Watch a list or a set."""
         self._collections.append((items, tuple(items)))
 
+    def tensor(self, tensor: Tensor) -> int:
+        """Watch what kind of tensor one is (a leaf that requires grad, say), and return that."""
+        kind = kind_of(tensor)
+        self._tensors.append((tensor, kind))
+        return kind
+
     def holds(self) -> bool:
         """Tell whether all that was watched is the same still."""
         for cell, value in self._cells:
@@ -81,6 +89,9 @@ class Watch:
             if not all(map(is_, map(mapping.get, keys, repeat(_ABSENT)), values)):
                 return False
             if len(mapping) != length and sum(not _is_pythons(key) for key in mapping) != len(keys):
+                return False
+        for tensor, kind in self._tensors:
+            if kind_of(tensor) != kind:
                 return False
         return all(len(items) == len(before) and all(map(is_, items, before)) for items, before in self._collections)
 
@@ -121,9 +132,9 @@ class Likeness:
         if kind is np.ndarray:
             if value.size == 0 or value.dtype.kind not in "biufc":
                 return self._unsure(value)
-            return self._slot(value, "array")
+            return self._slot(value, 0)
         if kind is Tensor:
-            return self._slot(value, "tensor")
+            return self._slot(value, self.watch.tensor(value))
         if kind is MethodType:
             return ("method", self._look(value.__func__), self._look(value.__self__))
         if kind is ModuleType:
@@ -199,12 +210,12 @@ class Likeness:
         self.held.append(value)
         return id(value)
 
-    def _slot(self, value: Any, kind: str) -> tuple[str, int]:
+    def _slot(self, value: Any, kind: int) -> tuple[str, int, int]:
         slot = self._slots.get(id(value))
         if slot is None:
             slot = self._slots[id(value)] = len(self.captured)
             self.captured.append(value)
-        return kind, slot
+        return "captured", kind, slot
 
     def _function(self, function: FunctionType) -> Any:
         again = self._again(function)

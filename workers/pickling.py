@@ -18,7 +18,7 @@ import sysconfig
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from types import FunctionType, ModuleType
@@ -27,6 +27,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import cloudpickle
 import numpy as np
 
+from raygrad.autograd.captured import PLAIN, arrived, kind_of
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.layout import dense
 from raygrad.autograd.tensor import Tensor
@@ -173,9 +174,9 @@ class CodePickler(_Pickler):
         self.classes: list[type] = []
         self.mutable: list[tuple[FunctionType, str]] = []
         """Functions that go by value, each with the name of a list, dict or set that it captures."""
-        self._slots: dict[int, tuple[int, bool]] = {}
+        self._slots: dict[int, tuple[int, int]] = {}
 
-    def persistent_id(self, obj: Any) -> tuple[int, bool] | None:
+    def persistent_id(self, obj: Any) -> tuple[int, int] | None:
         kind = cast("type[Any]", type(obj))
         if kind is np.ndarray:
             if obj.size == 0 or obj.dtype.kind not in "biufc":
@@ -184,7 +185,7 @@ class CodePickler(_Pickler):
             return None
         slot = self._slots.get(id(obj))
         if slot is None:
-            slot = self._slots[id(obj)] = (len(self.captured), kind is not np.ndarray)
+            slot = self._slots[id(obj)] = (len(self.captured), 0 if kind is np.ndarray else kind_of(obj))
             self.captured.append(obj)
         return slot
 
@@ -193,36 +194,45 @@ class CodePickler(_Pickler):
         return len(self.classes) - 1
 
     def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
-        if imports_alike(str(function.__globals__.get("__name__"))):
-            return  # what a library wrapped around the user's code, as `dataclass` does: its captures are its own
-        for name, value in slots["__globals__"].items():
-            if isinstance(value, MUTABLE):
-                self.mutable.append((function, name))
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            try:
-                value = cell.cell_contents
-            except ValueError:  # not bound yet
-                continue
-            if isinstance(value, MUTABLE):
-                self.mutable.append((function, name))
+        self.mutable.extend(_mutable_of(function, slots))
 
 
-class _ValuePickler(_Pickler):
-    """Besides: takes tensors out."""
+def _mutable_of(function: FunctionType, slots: dict[str, Any]) -> Iterator[tuple[FunctionType, str]]:
+    """Yield the names by which a function captures lists, dicts and sets."""
+    if imports_alike(str(function.__globals__.get("__name__"))):
+        return  # what a library wrapped around the user's code, as `dataclass` does: its captures are its own
+    for name, value in slots["__globals__"].items():
+        if isinstance(value, MUTABLE):
+            yield function, name
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+        if isinstance(value, MUTABLE):
+            yield function, name
+
+
+class ValuePickler(_Pickler):
+    """Besides: takes tensors out, notes which mutable containers functions capture."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
         self.captured: list[Tensor] = []
-        self._slots: dict[int, tuple[int, bool]] = {}
+        self.mutable: list[tuple[FunctionType, str]] = []
+        self._slots: dict[int, tuple[int, int]] = {}
 
-    def persistent_id(self, obj: Any) -> tuple[int, bool] | None:
+    def persistent_id(self, obj: Any) -> tuple[int, int] | None:
         if not isinstance(obj, Tensor):
             return None
         slot = self._slots.get(id(obj))
         if slot is None:
-            slot = self._slots[id(obj)] = (len(self.captured), True)
+            slot = self._slots[id(obj)] = (len(self.captured), PLAIN)
             self.captured.append(obj)
         return slot
+
+    def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
+        self.mutable.extend(_mutable_of(function, slots))
 
 
 _whole_modules: dict[str, bool] = {}
@@ -356,8 +366,17 @@ def _fill_class(cls: type, how: tuple[Any, Any]) -> type:
     return cls
 
 
+def opened_value(array: Any, kind: int) -> Any:
+    """Return an array that was captured, or the tensor that it was (see `kind_of`), for code that only reads it."""
+    array = dense(array) if kind else array
+    if type(array) is np.ndarray and array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return arrived(array, kind) if kind else array
+
+
 class _Unpickler(pickle.Unpickler):
-    """Puts captured values back."""
+    """Puts captured values back; those that are tensors already as they are."""
 
     def __init__(self, data: bytes, captured: Sequence[Any]) -> None:
         super().__init__(io.BytesIO(data))
@@ -365,15 +384,10 @@ class _Unpickler(pickle.Unpickler):
         self._bound: dict[int, Any] = {}
 
     def persistent_load(self, pid: Any) -> Any:
-        slot, is_tensor = cast("tuple[int, bool]", pid)
+        slot, kind = cast("tuple[int, int]", pid)
         if slot not in self._bound:
-            array = self._captured[slot]
-            if array is not None:
-                array = dense(array) if is_tensor else array
-                if type(array) is np.ndarray and array.flags.writeable:
-                    array = array.view()
-                    array.flags.writeable = False
-            self._bound[slot] = Tensor.made(array) if is_tensor and array is not None else array
+            value = self._captured[slot]
+            self._bound[slot] = value if value is None or isinstance(value, Tensor) else opened_value(value, kind)
         return self._bound[slot]
 
 
@@ -405,8 +419,17 @@ def pickle_around_tensors(value: Any) -> tuple[bytes, list[Tensor]]:
     Raises:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
     """
-    data, pickler = _pickled(value, _ValuePickler)
+    data, pickler = _pickled(value, ValuePickler)
     return data, pickler.captured
+
+
+def pickle_with_tensors(value: Any) -> tuple[bytes, ValuePickler]:
+    """Return the same with the pickler, which knows what was taken out.
+
+    Raises:
+        NotShippable: as `pickle_around_tensors`.
+    """
+    return _pickled(value, ValuePickler)
 
 
 def _pickled(value: Any, kind: type[_P]) -> tuple[bytes, _P]:

@@ -242,21 +242,25 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
         )
     if changed is None and not found:
         return False
-    try:
-        if subject in _warned:
-            return True
-        _warned.add(subject)
-    except TypeError:  # takes no weak references, or is not hashable: warned each time
-        pass
     what = f"captures '{found[0]}', a mutable object" if found else f"changes '{changed}', which is"
-    warnings.warn(
+    warn_once(
+        subject,
         f"'{name}' {what} of the client: what it changes there stays on the worker that runs it; send values back with "
         "rg.emit(name, value), to a handler given to session.on(name, handler), or register it with client=True if it "
         "is a hook",
-        UserWarning,
-        stacklevel=_users_level(),
     )
     return True
+
+
+def warn_once(subject: Any, message: str) -> None:
+    """Warn of a piece of user code, at the user's line, unless that was done before."""
+    try:
+        if subject in _warned:
+            return
+        _warned.add(subject)
+    except TypeError:  # takes no weak references, or is not hashable: warned each time
+        pass
+    warnings.warn(message, UserWarning, stacklevel=_users_level())
 
 
 def _users_level() -> int:
@@ -276,7 +280,8 @@ _bound: OrderedDict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = OrderedDict(
 
 
 def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
-    """Return the code, with `captured` (one array per captured array or tensor, None if undefined) put back.
+    """Return the code, with `captured` (one array per captured array or tensor, or that tensor itself; None if
+    undefined) put back.
 
     Opened once per process if it captures nothing, else once per set of captured objects, while it is remembered.
 
@@ -303,6 +308,8 @@ def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
                 _opened.popitem(last=False)
         return found
     values = tuple(captured)
+    if any([isinstance(value, Tensor) for value in values]):
+        return _open(shipment, values)  # of one run's tape
     if sum(getattr(value, "nbytes", 0) for value in values) > BOUND_BYTES:
         return _open(shipment, values)
     bound_key = (shipment.fingerprint, opens_as_worker(), *map(id, values))

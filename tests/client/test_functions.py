@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -158,3 +159,110 @@ def test_arguments_that_differ_in_what_is_recorded_are_not_taken_for_one_another
         long: Any = rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
         Twice.apply(long, 2.0).sum().backward()
         assert long.grad.numpy().tolist() == [2.0] * 3
+
+
+weight: Any = rg.tensor([3.0, 4.0], requires_grad=True)
+
+
+class Reenters(rg.autograd.Function):
+    """Computes its region again in backward, and leaves the weight's gradient to an inner pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * weight
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with rg.enable_grad():
+            y = x * weight
+        y.backward(grad)
+        return x.grad
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_h16_a_gradient_that_would_stay_on_a_worker_raises(strict: bool) -> None:
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    with (
+        pytest.raises(RuntimeError, match=r"\.grad of a captured leaf of shape \[2\]") as caught,
+        rg.Session(strict=strict),
+    ):
+        (Reenters.apply(x).sum() + weight.sum()).backward()
+    assert any("recorded at" in note and "test_functions.py" in note for note in caught.value.__notes__)
+    assert weight.grad is None
+
+
+def test_h16_a_hook_that_differentiates_a_graph_of_the_client_is_told_where_to_run() -> None:
+    def run(client: bool) -> Any:
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+        start = x.detach().requires_grad_()
+        inner, y = (start * start).sin(), x * 2
+        y.register_hook(lambda grad: rg.autograd.grad(inner, start, grad, retain_graph=True)[0], client=client)
+        y.sum().backward()
+        return x.grad.tolist()
+
+    expected = run(False)
+    with rg.Session():
+        assert run(True) == expected
+    with pytest.raises(RuntimeError, match="register a hook with client=True"), rg.Session():
+        run(False)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_code_that_waits_for_what_comes_after_it_raises(workers: int) -> None:
+    lock = threading.Lock()  # which cannot travel: the code is used as it is, with the client's own tensors
+    leaf: Any = rg.tensor([3.0, 4.0], requires_grad=True)
+
+    class Reads(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            with lock:
+                return grad * float(leaf.grad.sum())
+
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="a value that is computed only after it"), rg.Session(workers=workers):
+        (Reads.apply(x).sum() + leaf.sum()).backward()
+
+
+def test_tensors_in_arguments_are_read_as_they_are_at_the_application(session: Any) -> None:
+    class Sums(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, terms: Any) -> Any:
+            return x + terms["a"] + terms["b"]
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad, None
+
+    x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+    terms: Any = {"a": rg.tensor([10.0, 20.0]), "b": x * 100}  # the second is pending, and has history
+    first = Sums.apply(x, terms)
+    terms["a"] += 1
+    second = Sums.apply(x, terms)
+    assert (first.tolist(), second.tolist()) == ([111.0, 222.0], [112.0, 223.0])
+
+
+def test_a_function_argument_that_fills_a_list_of_the_client_is_warned_of(session: Any) -> None:
+    seen: list[Any] = []
+    scale: Any = rg.tensor(2.0)
+
+    class Applies(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, region: Any) -> Any:
+            return region(x)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2, None
+
+    def region(x: Any) -> Any:
+        seen.append(1)
+        return x * scale
+
+    with pytest.warns(UserWarning, match="argument 1 of Applies.apply captures 'seen'"):
+        assert Applies.apply(rg.ones(2), region).tolist() == [2.0, 2.0]

@@ -334,12 +334,28 @@ class RecordedFunction(FunctionNode):
                 items[-1]._tangents = self._output_tangents[j]  # type: ignore[union-attr]
         wanted = self._wanted()
         metas = [self._inputs[i] for i in wanted]
-        claim = self._claim(refusal)
+        captured = self._captured_now()
+        claim = self._claim(refusal)._replace(captured=len(captured))
+        count = len(self._edges)
+        first = len(grads) + count
+        items[first:first] = captured
 
         def run(items: list[Tensor | None]) -> list[Any]:
-            return RecordedVjp.run(self, claim, 1, items, wanted, metas, self.places(wanted), len(self._edges))
+            results = count + len(captured)
+            return RecordedVjp.run(self, claim, 1, items, wanted, metas, self.places(wanted), results)[:count]
 
         return through(items, run) if state.forward else run(items)
+
+    def _captured_now(self) -> list[Tensor]:
+        """Return the tensors that the Function captures and that require grad, in their places in the graph."""
+        shipped = self._recorder.code(self._applied)
+        if not any(isinstance(one, Tensor) and one._requires_grad for one in shipped.captured):
+            return []
+        return [
+            _at_edge(pending, one.edge(), one._tangents)
+            for one, pending in zip(shipped.captured, self.code_now()[1], strict=True)
+            if isinstance(one, Tensor) and one._requires_grad
+        ]
 
     def _claim(self, refusal: str) -> Claim:
         """Return what a backward recorded now needs of the context, with what the client set on it as it is (H17)."""

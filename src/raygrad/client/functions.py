@@ -27,7 +27,7 @@ from raygrad.workers.shipping import Shipped
 from .applied import RecordedFunction
 from .learned import Known, Learning, inferred, shown
 from .outputs import fresh_outputs, wrap_outputs
-from .records import CONTEXT, NodeRecord, SpecEntry, snapshot
+from .records import CONTEXT, Constant, NodeRecord, SpecEntry, place_embedded, snapshot
 from .saving import RECOMPUTE, STORE, WORKER, OfRegion, Repetition, is_pure, policy_of, unheard
 from .sites import user_site
 from .vjps import VjpShape
@@ -140,6 +140,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         inputs: list[Pending | None] = []
         flags: list[int] = []
         casting = () if here.casting is None and here.device is None else moment()
+        embedded: list[Constant] = []
         key: list[Any] = [shipped.fingerprint, recording, casting]
         for arg in args:
             if isinstance(arg, Tensor):
@@ -154,6 +155,8 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                 inputs.append(pending)
             else:
                 constant, identity = snapshot(arg, cls, len(flags))
+                if constant.inside:
+                    embedded.append(constant)
                 flag = -1
                 key.append(identity)
                 sources.append(constant)
@@ -162,9 +165,16 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             key.append(flag)
         for name, value in named.items():  # keyword-only ones are constants (FN-05)
             constant, identity = snapshot(value, cls, name)
+            if constant.inside:
+                embedded.append(constant)
             key.append((name, identity))
             sources.append(constant)
         captured: Sequence[Pending] = recorder.captured(shipped) if shipped.captured else ()
+        if embedded:
+            others, said = place_embedded(embedded, args)
+            held = [recorder.leaf(tensor) for tensor in others]
+            key.append((said, *[pending.spec for pending in held]))
+            captured = [*captured, *held]
         sources.extend([recorder.source(value) for value in captured])
         where = tuple(key)
         known = recorder.session.known.get(where)
@@ -388,7 +398,7 @@ def _node(
         _saved_outputs=saved_outputs,
         _tensors=tensors,
         _shipped=shipped,
-        _captured=captured,
+        _captured=captured[: len(shipped.captured)],  # the others are those of arguments
         _versions=versions,
         _sequence=next_sequence(),
         _input_tangents=tangents,

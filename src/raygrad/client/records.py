@@ -15,15 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import cloudpickle
 import numpy as np
 
+from raygrad.autograd.captured import kind_of
 from raygrad.autograd.devices.serving import CPU, named
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.recording import Pending, Record, Repeatable
 from raygrad.errors import NotShippable
 from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, LIVE, ROLE_OP, Spec
+from raygrad.workers.embedded import Embedding, holds_tensors, taken_apart
+from raygrad.workers.shipping import warn_once
 
 from .sites import Site
 
 if TYPE_CHECKING:
+    from raygrad.autograd.tensor import Tensor
+
     from .recorder import SessionRecorder
 
 
@@ -56,11 +61,13 @@ LIVING = SpecEntry(Spec(KIND_CONTEXT, (-1, LIVE)))
 class Constant:
     """A Python object that a node reads: supplied when the graph runs, not hashed (H9)."""
 
-    __slots__ = ("__weakref__", "moved", "spec", "value")
+    __slots__ = ("__weakref__", "inside", "moved", "spec", "value")
 
-    def __init__(self, value: Any, spec: SpecEntry = CONST) -> None:
+    def __init__(self, value: Any, spec: SpecEntry = CONST, inside: Sequence[Tensor] = ()) -> None:
         self.value = value
         self.spec = spec
+        self.inside = inside
+        """The tensors in it, which are sources of their own: then the value is an `Embedding`."""
         self.moved = ""
         """The device from which the client moved it, to send it."""
 
@@ -79,6 +86,8 @@ def snapshot(value: Any, function: type[Any] | None = None, name: int | str = ""
         kept = value.copy(order="K")
         kept.flags.writeable = False
         return Constant(kept), ("array", value.shape, value.dtype.str, kept.strides)
+    if function is not None and holds_tensors(value):
+        return _embedded(value, function, name)
     try:
         blob = cloudpickle.dumps(value)
         kept = copy.deepcopy(value)
@@ -89,6 +98,40 @@ def snapshot(value: Any, function: type[Any] | None = None, name: int | str = ""
             "it inside forward"
         ) from error
     return Constant(kept), ("pickle", blob)
+
+
+def _embedded(value: Any, function: type[Any], name: int | str) -> tuple[Constant, Any]:
+    """Return the same of an argument with tensors in it, which are yet to be placed."""
+    what = f"argument {name!r} of {function.__name__}.apply"
+    try:
+        data, tensors, filled = taken_apart(value)
+    except NotShippable as error:
+        raise NotShippable(f"{what}: {error}") from error
+    if filled:
+        warn_once(
+            value,
+            f"{what} captures '{filled}', a mutable object of the client: what it changes there stays on the worker "
+            "that runs it; send values back with rg.emit(name, value), to a handler given to session.on(name, handler)",
+        )
+    places = tuple([(-1, kind_of(tensor)) for tensor in tensors])
+    return Constant(Embedding(data, places), inside=tensors), ("embedded", data, places)
+
+
+def place_embedded(constants: Sequence[Constant], args: Sequence[Any]) -> tuple[list[Tensor], tuple[int, ...]]:
+    """Say in each embedding which of its tensors are arguments; return the others, in order, and what was said."""
+    others: list[Tensor] = []
+    said: list[int] = []
+    for constant in constants:
+        places: list[tuple[int, int]] = []
+        for tensor, (_, kind) in zip(constant.inside, constant.value.places, strict=True):
+            position = next((p for p, arg in enumerate(args) if arg is tensor), -1)
+            places.append((position, kind))
+            said.append(position)
+            if position < 0:
+                others.append(tensor)
+        constant.value = Embedding(constant.value.data, tuple(places))
+        constant.inside = ()
+    return others, tuple(said)
 
 
 Source: TypeAlias = "tuple[NodeRecord, int, Pending | None] | Constant | None"

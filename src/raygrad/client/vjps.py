@@ -58,6 +58,8 @@ class Claim(NamedTuple):
     """Attributes that the client set: (name, 1 if the value is a tensor's, what a node reads)."""
     refusal: str
     """Why what was saved must not be read any more: freed by an earlier pass, or changed in place (CX-11, CX-13)."""
+    captured: int = 0
+    """Tensors that the Function captures and that require grad: they follow its arguments, as if they were some."""
 
 
 class RecordedVjp(Node):
@@ -185,6 +187,7 @@ class VjpShape:
         differentiate: bool,
         refusal: str,
         names: Sequence[tuple[str, int]] = (),
+        captured: int = 0,
     ) -> None:
         recorder = base._recorder
         session = recorder.session
@@ -205,7 +208,7 @@ class VjpShape:
         self.learning = Learning(key, fn=base._fn)
         self.meta = (
             len(items),
-            len(base._inputs),
+            len(base._inputs) + captured,
             len(base._metas),
             tuple(wanted),
             tuple(requires),
@@ -245,7 +248,9 @@ def record_vjp(
     recorder = base._recorder
     with recorder.lock:
         names = [(name, is_tensor) for name, is_tensor, _ in claim.assigned]
-        shape = VjpShape(base, depth, items, requires, wanted, metas, places, differentiate, claim.refusal, names)
+        shape = VjpShape(
+            base, depth, items, requires, wanted, metas, places, differentiate, claim.refusal, names, claim.captured
+        )
         sources = [recorder.source(claim.context), *[recorder.source(item) for item in items]]
         sources.extend([source for _, _, source in claim.assigned])
         made, results = _recorded(base, shape, sources)

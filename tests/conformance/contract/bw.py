@@ -334,6 +334,44 @@ def derivatives_of_any_order(T: Any, log: Log) -> Any:
     return result
 
 
+@program("BW-17", tags={"create_graph"})
+def derivatives_by_what_backward_reads_besides(T: Any, log: Log) -> Any:
+    """A higher derivative that lacks the terms through a tensor that backward captures, or finds in a list on ctx."""
+    a, b = leaf(T, 3), leaf(T, 3, seed=1)
+
+    def kept(ctx, *factors):
+        ctx.factors = {"all": [*factors]}
+        return factors[0] * factors[1] * factors[1]
+
+    def from_kept(ctx, g):
+        x, w = ctx.factors["all"]
+        return g * w * w, 2 * g * x * w
+
+    def captures(captured):
+        def forward(ctx, x):
+            return x * captured
+
+        def backward(ctx, g):
+            return g * captured * captured / captured
+
+        return function(T, forward, backward, name="Captures")
+
+    result = []
+    for apply in (
+        lambda x, w: function(T, kept, from_kept).apply(x * x, w * w),
+        lambda x, w: captures(w).apply(x * x),
+        lambda x, w: captures(w * w).apply(x * x),
+    ):
+        (g,) = T.autograd.grad(apply(a, b).sum(), a, create_graph=True)
+        (gg,) = T.autograd.grad((g**3).sum(), b, create_graph=True)
+        (ggg,) = T.autograd.grad((gg * gg).sum(), a, create_graph=True)
+        result += [g.detach(), gg.detach(), ggg.detach()]
+        a.grad = b.grad = None
+        (ggg * gg).sum().backward()
+        result += [a.grad, b.grad]
+    return result
+
+
 @program("BW-18", tags={"create_graph"}, torch=False)
 def saved_intermediates_and_second_derivatives(T: Any, log: Log) -> Any:
     """A second derivative that lacks the terms through what forward saved beside inputs and outputs."""

@@ -186,6 +186,43 @@ def tensors_in_containers_are_not_tracked(T: Any, log: Log) -> Any:
     return [out, x.grad, y.grad, z.grad, untracked, untracked.requires_grad]
 
 
+@program("FN-06")
+def tensors_in_objects_that_are_arguments_too(T: Any, log: Log) -> Any:
+    """A tensor in a list, or captured by a function, that is another one than the argument that it is."""
+
+    def forward(ctx, region, count, *tensors):
+        ctx.region, ctx.inputs, ctx.weights = region, list(tensors[:count]), list(tensors[count:])
+        return region(*ctx.inputs)
+
+    def backward(ctx, g):
+        inputs = [x.detach().requires_grad_() for x in ctx.inputs]
+        with T.enable_grad():
+            out = ctx.region(*inputs)
+        grads = T.autograd.grad(out, inputs + ctx.weights, g, allow_unused=True)
+        return None, None, *grads
+
+    def by_saved(ctx, x, weights, w):
+        ctx.weights = weights
+        ctx.save_for_backward(x, w)
+        return x * weights[0] * weights[1]
+
+    def through_saved(ctx, g):
+        x, w = ctx.saved_tensors
+        with T.enable_grad():
+            out = x * ctx.weights[0] * ctx.weights[1]
+        gx, gw = T.autograd.grad(out, (x, w), g, allow_unused=True)
+        return gx, None, gw
+
+    x, w, v = leaf(T, 3), leaf(T, 3, seed=1), leaf(T, 3, seed=2)
+    y = function(T, forward, backward).apply(lambda x: (x * w).sin(), 1, x, w)
+    y.sum().backward()
+    result = [y, x.grad, w.grad]
+    inner = v * 2  # recorded, and read in the list
+    y = function(T, by_saved, through_saved).apply(x, [w, inner], w)
+    y.sum().backward()
+    return [*result, y, x.grad, w.grad, v.grad]
+
+
 @program("FN-07")
 def objects_that_are_passed(T: Any, log: Log) -> Any:
     """An object that arrives as another one, or that is not what comes back."""
