@@ -88,10 +88,10 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
                 tensors[position] = given(value, requires_grad)
                 if type(value) is not _ARRAY and is_away(value):
                     away = value
-        values = [slots[s] for s in captured] if captured else ()
+        read: Any = [slots[s] for s in captured] if captured else ()
         for number, place in shared:
-            values[number] = tensors[place]  # type: ignore[index]
-        cls = host.code(step.node.fn, values)
+            read[number] = tensors[place]
+        cls = host.code(step.node.fn, read)
         live = slots[context_slot].live(cls)
         for position, held in (live._given or _NOTHING).items():
             place = first_argument + position
