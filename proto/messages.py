@@ -246,7 +246,7 @@ def _write_record(record: Record) -> _Body:
 def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
     *parts, tree = fields(body, len(Record._fields) + 1, "record")
     run, segment, attempt, worker, pid, seconds, status, exports, results, sizes = parts[:10]
-    learned, undefined, emits, hooks, failure, warned, timing, peak = parts[10:]
+    learned, undefined, emits, hooks, failure, warned, timing, peaks = parts[10:]
     results = integers(results, "values of the results", 0)
     emits, learned = sequence(emits, "emits"), sequence(learned, "what was learned")
     warned = sequence(warned, "warnings")
@@ -275,8 +275,13 @@ def _read_record(body: Any, buffers: tuple[memoryview, ...]) -> Record:
         None if failure is None else _failure(failure, values[-1]),
         tuple(map(_warned, warned, values[first_warned:end])),
         _timing(timing),
-        integer(peak, "most bytes", 0),
+        tuple([_peak(raw) for raw in sequence(peaks, "most bytes")]),
     )
+
+
+def _peak(raw: Any) -> tuple[str, int]:
+    device, size = fields(raw, 2, "most bytes of a memory")
+    return text(device, "memory"), integer(size, "most bytes", 0)
 
 
 def _seconds(raw: Any, what: str) -> float:

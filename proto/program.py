@@ -180,5 +180,6 @@ class Record(NamedTuple):
     warned: tuple[Warned, ...] = ()
     """Warnings of user code, where the worker is a process of its own; elsewhere they come out as they are."""
     timing: Timing = Timing()
-    peak: int = 0
-    """The most bytes that values on the worker held while it ran, those of other runs too, if the call asked for it."""
+    peaks: tuple[tuple[str, int], ...] = ()
+    """(memory, bytes): the most that values on the worker held while it ran in host memory ("cpu") and on each device,
+    those of other runs too, if the call asked for it."""

@@ -69,10 +69,9 @@ class WorkerRun:
     latency: float
     peak_stored: int
     """The most bytes of objects that it had returned and somebody still read."""
-    predicted_peak: int
-    """The most bytes that its values were predicted to hold; 0 where no worker's memory is limited."""
-    peak: int
-    """The most bytes that values there held, those of other runs too; 0 where that was not asked for."""
+    peaks: tuple[tuple[str, int, int], ...]
+    """(memory, predicted bytes, measured bytes) of each memory that is limited anywhere: the most that its values held
+    at once; what was measured has those of other runs, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +123,7 @@ def run_facts(plan: Plan, answers: Sequence[Called], offsets: Mapping[str, Clock
             name,
             [one for one in made.values() if one.worker == index],
             stored[index],
-            plan.peaks[index] if plan.peaks else 0,
-            max((by_segment[one.index].record.peak for one in made.values() if one.worker == index), default=0),
+            [(device, said[index], _peak(device, index, made, by_segment)) for device, said in plan.peaks],
         )
         for index, name in enumerate(plan.workers)
     )
@@ -198,7 +196,7 @@ def _missing(plan: Plan, index: int, elapsed: float) -> SegmentRun:
     )  # fmt: skip
 
 
-def _worker(name: str, ran: Sequence[SegmentRun], stored: int, predicted_peak: int, peak: int) -> WorkerRun:
+def _worker(name: str, ran: Sequence[SegmentRun], stored: int, peaks: Sequence[tuple[str, int, int]]) -> WorkerRun:
     return WorkerRun(
         name=name,
         segments=len(ran),
@@ -208,9 +206,14 @@ def _worker(name: str, ran: Sequence[SegmentRun], stored: int, predicted_peak: i
         data_wait=sum(one.data_wait for one in ran),
         latency=sum(one.latency for one in ran),
         peak_stored=stored,
-        predicted_peak=predicted_peak,
-        peak=peak,
+        peaks=tuple(peaks),
     )
+
+
+def _peak(device: str, worker: int, made: Mapping[int, SegmentRun], answers: Mapping[int, Called]) -> int:
+    """Return the most bytes that values on a worker held in one memory."""
+    mine = [dict(answers[one.index].record.peaks) for one in made.values() if one.worker == worker]
+    return max([peaks.get(device, 0) for peaks in mine], default=0)
 
 
 def _moved(plan: Plan, made: Mapping[int, SegmentRun], size: Sizes) -> tuple[Moved, ...]:

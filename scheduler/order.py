@@ -27,8 +27,9 @@ from .priced import Links, Priced, link
 from .refusals import refused
 from .relief import MOST_NODES as MOST_RELIEVED
 from .relief import Relieved, make_room
-from .room import Ledger, Room
+from .room import Ledger, Ledgers, Room
 from .segment import Block, Cut, divide
+from .spaces import HOST, Space, limited_spaces
 from .thrift import thrifty
 
 WORTH_BYTES = 32 * 2**20
@@ -39,6 +40,8 @@ AS_FAST = 1.01
 """An order that takes at most this factor longer than the fastest counts as fast as any."""
 SHARES = (0.0, 0.125, 0.25, 0.5)
 """Limits of our own: these shares of the way from what the thriftiest order needs to what the fastest does."""
+ROUNDS = 3
+"""So often memories are gone through, where what was made again for one takes room in another."""
 CANDIDATES = 8
 """How many nodes that are ready are asked whether they fit, before a worker waits for something to be given back."""
 
@@ -65,48 +68,63 @@ def arrange(
     Raises PlanError, naming how much memory would do, if a worker's is too small for all that is known here.
     """
     as_it_is = Arranged(list(blocks), priced, tuple(node_worker))
-    limits = [worker.memory for worker in cluster.workers]
-    limited = any(limit is not None for limit in limits)
+    spaces = limited_spaces(priced.graph.specs, cluster)
+    workers = len(cluster.workers)
     count = len(node_worker)
-    if not count or not (limited or _worth_trying(priced, node_worker)):
+    if not count or not (spaces or _worth_trying(priced, node_worker)):
         return as_it_is
-    room = Room(priced, node_worker, residency, len(limits))
-    given = _sequences(blocks, len(limits))
-    peaks = room.peaks(given)
-    if not limited and max(peaks) < WORTH_BYTES:
+    given = _sequences(blocks, workers)
+    rooms = [
+        Confined(space, Room(space.within(priced), node_worker, residency, workers))
+        for space in spaces or [Space(HOST, [None] * workers)]
+    ]
+    peaks = [one.room.peaks(given) for one in rooms]
+    if not spaces and max(peaks[0]) < WORTH_BYTES:
         return as_it_is
     links = link(priced)
-    fits = all(limit is None or peak <= limit for peak, limit in zip(peaks, limits, strict=False))
     known = [thrifty(priced, links), list(range(count)), [index for block in blocks for index in block.nodes]]
-    over, base = _base(room, known, node_worker, cluster)
+    over, base = _base(rooms, known, node_worker, workers)
     if over:
-        return _relieved(priced, room, base, node_worker, residency, costs, cluster)
-    lowest = room.peaks(_by_worker(base, node_worker, len(limits)))
-    maker = _Lister(priced, links, node_worker, residency, costs, room, base)
+        return _relieved(priced, rooms, base, node_worker, residency, costs, cluster)
+    maker = _Lister(priced, links, node_worker, residency, costs, [one.room for one in rooms], base)
     tried: list[tuple[Cut, int]] = []
-    if fits:
+    if not any(one.passed_by(mine) for one, mine in zip(rooms, peaks, strict=True)):
         made = divide(priced, links, blocks, node_worker, residency, costs)
-        tried.append((made, sum(peaks)))
-    if limited:
-        shares: list[list[int | None]] = [limits]
+        tried.append((made, sum(map(sum, peaks))))
+    if spaces:
+        shares: list[list[list[int | None]]] = [[space.limits for space in spaces]]
     else:
+        lowest = rooms[0].room.peaks(_by_worker(base, node_worker, workers))
         shares = [
-            [low + int(share * max(high - low, 0)) for low, high in zip(lowest, peaks, strict=False)]
+            [[low + int(share * max(high - low, 0)) for low, high in zip(lowest, peaks[0], strict=False)]]
             for share in SHARES
         ]
     for some in shares:
         sequences = maker.run(some)
         ordered = follow(links, sequences, node_worker)
         made = divide(priced, links, ordered, node_worker, residency, costs)
-        tried.append((made, sum(room.peaks(_sequences(ordered, len(limits))))))
+        ran = _sequences(ordered, workers)
+        tried.append((made, sum(sum(one.room.peaks(ran)) for one in rooms)))
     fastest = min(made.seconds for made, _ in tried)
     chosen, _ = min(tried, key=lambda one: (one[0].seconds > AS_FAST * fastest, one[1], one[0].seconds))
-    return as_it_is._replace(blocks=_fit(room, chosen.blocks, limits))
+    return as_it_is._replace(blocks=_fit(rooms, chosen.blocks))
+
+
+class Confined(NamedTuple):
+    """A memory, and what the nodes of a graph touch of it."""
+
+    space: Space
+    room: Room
+
+    def passed_by(self, peaks: Sequence[int]) -> int:
+        """Return by how many bytes what workers need passes what they have."""
+        pairs = zip(peaks, self.space.limits, strict=False)
+        return sum(peak - limit for peak, limit in pairs if limit is not None and peak > limit)
 
 
 def _relieved(
     priced: Priced,
-    room: Room,
+    rooms: Sequence[Confined],
     base: Sequence[int],
     node_worker: Sequence[int],
     residency: Sequence[int],
@@ -117,20 +135,34 @@ def _relieved(
 
     Raises PlanError if that does not do either, or is not known to: of graphs that are large, or end openly.
     """
-    limits = [worker.memory for worker in cluster.workers]
-    sequences = _by_worker(base, node_worker, len(limits))
+    workers = len(cluster.workers)
+    sequences = _by_worker(base, node_worker, workers)
     if priced.graph.open_ended or len(node_worker) > MOST_RELIEVED:
-        raise _refused(priced, room, base, node_worker, cluster, room.peaks(sequences))
-    found = make_room(priced, sequences, node_worker, residency, limits, costs)
-    if not isinstance(found, Relieved):
-        enough = [0 if smallest is None else smallest for smallest in found]
-        raise _refused(priced, room, base, node_worker, cluster, enough)
-    links = link(found.priced)
-    made = divide(
-        found.priced, links, follow(links, found.sequences, found.node_worker), found.node_worker, residency, costs
-    )
-    within = Room(found.priced, found.node_worker, residency, len(limits))
-    return Arranged(_fit(within, made.blocks, limits), found.priced, found.node_worker)
+        needed = [one.room.peaks(sequences) for one in rooms]
+        raise _refused(priced, rooms, base, node_worker, cluster, needed)
+    relieved, within = Relieved(priced, tuple(node_worker), sequences), list(rooms)
+    for _ in range(ROUNDS):
+        for number in range(len(within)):
+            one = within[number]
+            if not one.passed_by(one.room.peaks(relieved.sequences)):
+                continue
+            found = make_room(relieved, one.space, residency, costs)
+            if not isinstance(found, Relieved):
+                enough = [[0] * workers for _ in within]
+                enough[number] = [0 if smallest is None else smallest for smallest in found]
+                raise _refused(priced, rooms, base, node_worker, cluster, enough)
+            relieved = found
+            within = [
+                Confined(space, Room(space.within(relieved.priced), relieved.node_worker, residency, workers))
+                for space, _ in within
+            ]
+    needed = [one.room.peaks(relieved.sequences) for one in within]
+    if any(one.passed_by(mine) for one, mine in zip(within, needed, strict=True)):
+        raise _refused(priced, rooms, base, node_worker, cluster, needed)
+    longer, made_on, made = relieved
+    links = link(longer)
+    cut = divide(longer, links, follow(links, made, made_on), made_on, residency, costs)
+    return Arranged(_fit(within, cut.blocks), longer, made_on)
 
 
 def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
@@ -138,7 +170,7 @@ def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
     previous: dict[int, int] = {}
     held: list[Segment] = []
     for index, segment in enumerate(segments):
-        if cluster.workers[segment.worker].memory is not None:
+        if cluster.workers[segment.worker].limited:
             before = previous.get(segment.worker, -1)
             if before >= 0 and before not in segment.after:
                 segment = segment._replace(after=tuple(sorted((*segment.after, before))))
@@ -187,34 +219,32 @@ class _Lister:
         node_worker: Sequence[int],
         residency: Sequence[int],
         costs: Costs,
-        room: Room,
+        rooms: Sequence[Room],
         base: Sequence[int],
     ) -> None:
         """`base` is an order of all nodes that keeps every limit which is tried."""
         self._priced = priced
         self._links = links
         self._node_worker = node_worker
-        self._room = room
-        self._base = _by_worker(base, node_worker, len(room.before))
+        self._rooms = rooms
+        self._base = _by_worker(base, node_worker, len(rooms[0].before))
         self._key = [(True, 0)] * len(node_worker)
         """Per node, whether it leaves more behind than it found, and its place in the base order: the least first."""
         for place, index in enumerate(base):
             self._key[index] = (True, place)
         for mine in self._base:
-            for index, gives in zip(mine, room.gives(mine), strict=True):
-                self._key[index] = (not gives, self._key[index][1])
+            for index, *gives in zip(mine, *[room.gives(mine) for room in rooms], strict=True):
+                self._key[index] = (not all(gives), self._key[index][1])
         self._costs = costs
         self._residency = residency
 
-    def run(self, limits: Sequence[int | None]) -> list[list[int]]:
-        """Return, per worker, its nodes in the order in which they start; without the last of an open-ended graph."""
+    def run(self, limits: Sequence[Sequence[int | None]]) -> list[list[int]]:
+        """Return, per worker, its nodes in the order in which they start; without the last of an open-ended graph.
+        `limits` has, per memory, those of the workers."""
         nodes, seconds, node_worker = self._priced.graph.nodes, self._priced.seconds, self._node_worker
         missing = [len(one) for one in self._links.before]
         finish = [0.0] * len(nodes)
-        ledgers = [
-            None if limit is None else Ledger(self._room, worker, self._base[worker], limit)
-            for worker, limit in enumerate(limits)
-        ]
+        ledgers = [self._ledger(worker, [one[worker] for one in limits]) for worker in range(len(self._base))]
         ready: list[list[tuple[tuple[bool, int], int]]] = [[] for _ in ledgers]
         came: list[set[int]] = [set() for _ in ledgers]
         busy = [False] * len(ledgers)
@@ -249,8 +279,15 @@ class _Lister:
                         heappush(events, (self._arrival(reader, finish), reader, node_worker[reader]))
         return made
 
+    def _ledger(self, worker: int, limits: Sequence[int | None]) -> Ledger | Ledgers | None:
+        """Return the accounts of a worker, None if it has no limits."""
+        base = self._base[worker]
+        pairs = zip(self._rooms, limits, strict=True)
+        found = [Ledger(room, worker, base, limit) for room, limit in pairs if limit is not None]
+        return Ledgers(found) if len(found) > 1 else found[0] if found else None
+
     @staticmethod
-    def _choose(ready: list[tuple[tuple[bool, int], int]], came: set[int], ledger: Ledger | None) -> int:
+    def _choose(ready: list[tuple[tuple[bool, int], int]], came: set[int], ledger: Ledger | Ledgers | None) -> int:
         """Take the best node that has come and is admitted; -1 if there is none."""
         refused: list[tuple[tuple[bool, int], int]] = []
         chosen = -1
@@ -298,39 +335,39 @@ def _worth_trying(priced: Priced, node_worker: Sequence[int]) -> bool:
 
 
 def _base(
-    room: Room, known: Sequence[list[int]], node_worker: Sequence[int], cluster: Cluster
+    rooms: Sequence[Confined], known: Sequence[list[int]], node_worker: Sequence[int], workers: int
 ) -> tuple[int, list[int]]:
     """Return the one of some orders of all nodes that needs least, and by how many bytes it passes limits."""
-    limits = [worker.memory for worker in cluster.workers]
     best: tuple[int, int, list[int]] | None = None
     for order in known:
-        peaks = room.peaks(_by_worker(order, node_worker, len(limits)))
-        over = sum(
-            peak - limit for peak, limit in zip(peaks, limits, strict=False) if limit is not None and peak > limit
-        )
-        if best is None or (over, sum(peaks)) < best[:2]:
-            best = (over, sum(peaks), order)
+        sequences = _by_worker(order, node_worker, workers)
+        peaks = [one.room.peaks(sequences) for one in rooms]
+        over = sum(one.passed_by(mine) for one, mine in zip(rooms, peaks, strict=True))
+        if best is None or (over, sum(map(sum, peaks))) < best[:2]:
+            best = (over, sum(map(sum, peaks)), order)
     assert best is not None
     return best[0], best[2]
 
 
 def _refused(
     priced: Priced,
-    room: Room,
+    rooms: Sequence[Confined],
     order: Sequence[int],
     node_worker: Sequence[int],
     cluster: Cluster,
-    enough: Sequence[int],
+    enough: Sequence[Sequence[int]],
 ) -> PlanError:
-    """Return the error that says how much memory would do, per worker whose limit is below that."""
+    """Return the error that says how much memory would do, per memory and worker whose limit is below that."""
     parts: list[str | tuple[int, Node]] = []
-    for worker, (spec, peak) in enumerate(zip(cluster.workers, enough, strict=False)):
-        if spec.memory is not None and peak > spec.memory:
-            parts.append(f"{'; ' if parts else ''}{spec.name} has memory={spec.memory} and needs memory={peak}")
-            mine = [index for index in order if node_worker[index] == worker]
-            most = room.fullest(mine)
-            if most >= 0:
-                parts += [", most of all for ", (most, priced.graph.nodes[most])]
+    for (space, room), needed in zip(rooms, enough, strict=True):
+        for worker, (spec, limit, peak) in enumerate(zip(cluster.workers, space.limits, needed, strict=True)):
+            if limit is not None and peak > limit:
+                told, need = space.named(limit), space.named(peak)
+                parts.append(f"{'; ' if parts else ''}{spec.name} has {told} and needs {need}")
+                mine = [index for index in order if node_worker[index] == worker]
+                most = room.fullest(mine)
+                if most >= 0:
+                    parts += [", most of all for ", (most, priced.graph.nodes[most])]
     return refused(
         "what is to run there does not fit: ",
         *parts,
@@ -353,7 +390,15 @@ def _by_worker(order: Sequence[int], node_worker: Sequence[int], workers: int) -
     return sequences
 
 
-def _fit(room: Room, blocks: Sequence[Block], limits: Sequence[int | None]) -> list[Block]:
+def _fit(rooms: Sequence[Confined], blocks: Sequence[Block]) -> list[Block]:
+    """Cut blocks of workers with a limit where they would hold more at once."""
+    fitted = list(blocks)
+    for space, room in rooms:
+        fitted = _fit_one(room, fitted, space.limits)
+    return fitted
+
+
+def _fit_one(room: Room, blocks: Sequence[Block], limits: Sequence[int | None]) -> list[Block]:
     """Cut blocks of workers with a limit where they would hold more at once."""
     pieces: list[list[list[int]]] = [[] for _ in limits]
     for worker, nodes in blocks:

@@ -25,6 +25,8 @@ class WorkerSpec:
     stands for each device of it."""
     memory: int | None = None
     """Bytes that values of one run may take there at once, a hard limit; None for no limit. See `room`."""
+    gpu_memory: int | None = None
+    """The same of each GPU that it serves, for the values that are there."""
     host: str = ""
     """The machine that it runs on, as links between hosts are measured; equal names are one machine."""
     resources: tuple[tuple[str, float], ...] = ()
@@ -49,6 +51,11 @@ class WorkerSpec:
         return f"{self.name}: {', '.join([*self.devices, *(f'{name} {amount:g}' for name, amount in self.resources)])}"
 
     @property
+    def limited(self) -> bool:
+        """Whether some memory of it is."""
+        return self.memory is not None or self.gpu_memory is not None
+
+    @property
     def kinds(self) -> frozenset[str]:
         """The device kinds offered: `"cuda:0"` offers "cuda"."""
         return frozenset(device.partition(":")[0] for device in self.devices)
@@ -71,18 +78,27 @@ class Cluster:
     @property
     def has_limits(self) -> bool:
         """Whether a worker's memory is limited."""
-        return any(worker.memory is not None for worker in self.workers)
+        return any(worker.limited for worker in self.workers)
 
-    def limited(self, memory: int | Sequence[int | None] | None) -> Cluster:
-        """Return the same workers with so much memory: one figure for each of them, or one per worker.
+    def limited(
+        self, memory: int | Sequence[int | None] | None, gpu_memory: int | Sequence[int | None] | None = None
+    ) -> Cluster:
+        """Return the same workers with so much memory, on the host and on each GPU: one figure for each of them, or one
+        per worker.
 
         Raises ValueError if a figure is not positive, or there is not one per worker.
         """
-        limits = [memory] * len(self.workers) if memory is None or isinstance(memory, int) else list(memory)
+        hosts, gpus = self._limits("memory", memory), self._limits("gpu_memory", gpu_memory)
+        limited = [
+            replace(one, memory=host, gpu_memory=gpu) for one, host, gpu in zip(self.workers, hosts, gpus, strict=True)
+        ]
+        return replace(self, workers=tuple(limited))
+
+    def _limits(self, name: str, given: int | Sequence[int | None] | None) -> list[int | None]:
+        limits = [given] * len(self.workers) if given is None or isinstance(given, int) else list(given)
         if len(limits) != len(self.workers) or any(limit is not None and limit < 1 for limit in limits):
-            raise ValueError(f"memory must be a positive number of bytes, or {len(self.workers)} of them, not {memory}")
-        limited = tuple(replace(one, memory=limit) for one, limit in zip(self.workers, limits, strict=True))
-        return replace(self, workers=limited)
+            raise ValueError(f"{name} must be a positive number of bytes, or {len(self.workers)} of them, not {given}")
+        return limits
 
 
 class OnWorker(NamedTuple):
@@ -181,8 +197,9 @@ class Plan:
     """Predicted bytes of values that one worker makes and another reads, counted once per reading worker."""
     predicted_seconds: float
     """Predicted time from submission to the end of the last segment."""
-    peaks: tuple[int, ...] = ()
-    """Per worker, the most bytes that its values are predicted to hold, if memory is limited anywhere."""
+    peaks: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Per memory that is limited anywhere ("cpu", "cuda:0"), the most bytes that values are predicted to hold on each
+    worker."""
 
     def rows(self) -> list[PlanRow]:
         """Return the plan as a table: one row per segment, in plan order. Sums count as vjp nodes: they belong to

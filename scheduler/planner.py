@@ -31,6 +31,7 @@ from .predict import loads_of, predict
 from .priced import Priced, price
 from .refine import look_again, predicted_anew, refine
 from .room import Room
+from .spaces import limited_spaces
 
 PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
@@ -225,12 +226,21 @@ def make_plan(
     return Planned(plan, lower(priced.graph, plan), priced.graph)
 
 
-def _peaks(priced: Priced, plan: Plan, residency: tuple[int, ...], cluster: Cluster) -> tuple[int, ...]:
-    """Return what the values of each worker hold at most, in the order in which it runs its nodes."""
+def _peaks(
+    priced: Priced, plan: Plan, residency: tuple[int, ...], cluster: Cluster
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return, per memory that is limited, what the values of each worker hold at most in the order in which it runs its
+    nodes."""
     sequences: list[list[int]] = [[] for _ in cluster.workers]
     for segment in plan.segments:
         sequences[segment.worker] += segment.nodes
-    return tuple(Room(priced, plan.node_worker, residency, len(cluster.workers)).peaks(sequences))
+    count = len(cluster.workers)
+    return tuple(
+        [
+            (space.device, tuple(Room(space.within(priced), plan.node_worker, residency, count).peaks(sequences)))
+            for space in limited_spaces(priced.graph.specs, cluster)
+        ]
+    )
 
 
 def _check_residency(graph: Graph, residency: tuple[int, ...], cluster: Cluster) -> None:

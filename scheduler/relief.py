@@ -35,6 +35,7 @@ from raygrad.proto.graph import (
 from .costs import Costs
 from .priced import Priced, price
 from .room import Room
+from .spaces import Space
 
 SMALL = 1000
 """Values below this part of the limit are given up only if all others were: there is nothing to win."""
@@ -60,17 +61,13 @@ class TooSmall(Exception):
     """A walk found no way to keep to its limit."""
 
 
-def make_room(
-    priced: Priced,
-    sequences: Sequence[Sequence[int]],
-    node_worker: Sequence[int],
-    residency: Sequence[int],
-    limits: Sequence[int | None],
-    costs: Costs,
-) -> Relieved | list[int | None]:
-    """Return the graph with what keeps each worker within its limit; if there is no way, per worker the smallest limit
-    that would do, or None where its limit does. `sequences` are each worker's nodes in an order that needs little.
+def make_room(given: Relieved, space: Space, residency: Sequence[int], costs: Costs) -> Relieved | list[int | None]:
+    """Return a graph with what keeps each worker within its limit of one memory; if there is no way, per worker the
+    smallest limit that would do, or None where its limit does. Each worker's nodes are given in an order that needs
+    little.
     """
+    whole, node_worker, sequences = given
+    priced, limits = space.within(whole), space.limits
     room = Room(priced, node_worker, residency, len(limits))
     before = room.before
     longer = _Longer(priced, node_worker, costs)
@@ -179,10 +176,10 @@ class _Longer:
         return node.role == ROLE_OP or (node.role == ROLE_SUM and node.fn == "sum")
 
     def spills(self, value: int) -> bool:
-        """Tell whether a value can be written to disk: none of a device, which would have to be moved."""
+        """Tell whether a value can be written to disk; one of a device goes there through host memory (`transfers`)."""
         spec = self.priced.graph.specs[self.priced.spec[value]]
         if spec.kind == KIND_ARRAY:
-            return spec.device == "cpu"
+            return True
         return spec.kind == KIND_CONTEXT and spec.shape[1:] != (LIVE,)
 
     def relieved(self, sequences: list[list[int]]) -> Relieved:

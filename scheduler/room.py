@@ -169,8 +169,22 @@ class Ledger:
         """The first node of the base order that has not run, or -1. It is always admitted."""
         return self._base[self._front] if self._front < len(self._base) else -1
 
+    def fits(self, index: int) -> bool:
+        """Tell whether a node may run now."""
+        found, changes = self._admissible(index)
+        if found and changes:
+            self._enter([(first, last, -size) for first, last, size in changes])
+        return found
+
     def admit(self, index: int) -> bool:
         """Enter that a node runs now, if it fits; return whether it does."""
+        found, _ = self._admissible(index)
+        if found:
+            self._run(index, self._place[index])
+        return found
+
+    def _admissible(self, index: int) -> tuple[bool, list[tuple[int, int, int]]]:
+        """Return whether a node fits, and what was entered of it if it does."""
         place = self._place[index]
         changes: list[tuple[int, int, int]] = []
         more = 0
@@ -185,13 +199,13 @@ class Ledger:
                 changes.append((max(newest + 1, self._front), place + 1, -size))
         if place != self._front:
             if self._used + more > self._limit:
-                return False
+                return False, []
             self._enter(changes)
             if int(self._needed[self._front : place].max()) > self._limit:
                 self._enter([(first, last, -size) for first, last, size in changes])
-                return False
-        self._run(index, place)
-        return True
+                return False, []
+            return True, changes
+        return True, []
 
     def _enter(self, changes: Sequence[tuple[int, int, int]]) -> None:
         for first, last, size in changes:
@@ -210,3 +224,22 @@ class Ledger:
         self._done[place] = 1
         while self._front < len(self._done) and self._done[self._front]:
             self._front += 1
+
+
+class Ledgers:
+    """The accounts of a worker several of whose memories are limited: a node is admitted if it fits in each."""
+
+    def __init__(self, ledgers: Sequence[Ledger]) -> None:
+        """They have one base."""
+        self._ledgers = ledgers
+
+    @property
+    def front(self) -> int:
+        """See `Ledger.front`."""
+        return self._ledgers[0].front
+
+    def admit(self, index: int) -> bool:
+        """See `Ledger.admit`."""
+        if not all([one.fits(index) for one in self._ledgers]):
+            return False
+        return all([one.admit(index) for one in self._ledgers])

@@ -1,7 +1,8 @@
 """What a plan moves between devices: all that it moves, since nothing else does.
 
 Rules of this file: nothing is decided here. A node `to_device` moves a value, and its derivative the gradient back;
-besides, a value of a device that another process reads goes there through host memory.
+besides, a value of a device that another process reads goes there through host memory, and so does one that is spilled
+to disk and loaded again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.graph import ROLE_MEMORY, Graph
 
 from .place import MOVING, devices_of
 from .plan import Plan
@@ -68,4 +69,10 @@ def transfers(
                 read, made = node.inputs[-1], first[index]
                 source = device[read] if read >= 0 else ""
                 found.append(Transfer(index, segment.worker, source, device[made], sizes[made]))
+            elif node.role == ROLE_MEMORY:
+                spilled = node.fn == "spill"
+                value = node.inputs[0] if spilled else first[index]
+                if device[value] not in ("", "cpu"):
+                    ways = (device[value], "cpu") if spilled else ("cpu", device[value])
+                    found.append(Transfer(index, segment.worker, *ways, sizes[value]))
     return tuple(found)

@@ -75,7 +75,7 @@ class RunReport:
         self.inputs = 0.0
         self.steps = 0.0
         self.waited = 0.0
-        self.peak = 0
+        self.peaks: tuple[tuple[str, int], ...] = ()
         self.nodes: list[tuple[int, float, float]] = []
 
 
@@ -260,7 +260,7 @@ class WorkerHost:
                     since = after_a_step(now)
                 report.steps = since - begun
                 report.waited = waits.seconds
-                report.peak = 0 if scales is None else scales.peak
+                report.peaks = () if scales is None else tuple(sorted(scales.peaks.items()))
             return self._done(call, program, report, started, slots)
         except Exception as error:
             failure = self._failure(program, position, slots, error)
@@ -353,7 +353,7 @@ class WorkerHost:
             failure=failure,
             warned=() if self._warnings is None else self._warnings.end(),
             timing=Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes), report.waited),
-            peak=report.peak,
+            peaks=report.peaks,
         )
 
     def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:

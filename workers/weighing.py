@@ -11,11 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from raygrad.autograd.devices.serving import is_elsewhere
+from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.proto.program import Step
 
 from .contexts import Context
 from .staged import Staged
+
+HOST = "cpu"
 
 
 class Scales:
@@ -27,12 +29,14 @@ class Scales:
     """
 
     def __init__(self, pinned: Iterable[Any], slots: Sequence[Any]) -> None:
-        self.held = 0
-        """Bytes that are held now."""
-        self.peak = 0
-        """The most bytes that were."""
-        self._holders: dict[int, list[int]] = {}
-        """By identity of what owns memory, how many values hold it, and its bytes."""
+        self.held: dict[str, int] = {}
+        """Per memory ("cpu", "cuda:0"), bytes that are held now."""
+        self.peaks: dict[str, int] = {}
+        """Per memory, the most bytes that were."""
+        self._holders: dict[int, tuple[str, int]] = {}
+        """By identity of what owns memory, which that is, and its bytes."""
+        self._counts: dict[int, int] = {}
+        """And how many values hold it."""
         self._opened = len(slots)
         """Slots that there were: an open-ended step adds others, behind the one that takes what nobody reads."""
         for value in pinned:
@@ -42,27 +46,25 @@ class Scales:
 
     def put(self, value: Any) -> None:
         """A value is held once more."""
-        key, size = _owner(value)
+        key, device, size = _owner(value)
         if not size:
             return
-        known = self._holders.get(key)
-        if known is not None:
-            known[0] += 1
-            return
-        self._holders[key] = [1, size]
-        self.held += size
-        self.peak = max(self.peak, self.held)
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count == 1:
+            self._holders[key] = device, size
+            held = self.held[device] = self.held.get(device, 0) + size
+            self.peaks[device] = max(self.peaks.get(device, 0), held)
 
     def take(self, value: Any) -> None:
         """A value that was put is held once less."""
-        key, _ = _owner(value)
-        known = self._holders.get(key)
-        if known is None:
-            return
-        known[0] -= 1
-        if not known[0]:
-            del self._holders[key]
-            self.held -= known[1]
+        key = _owner(value)[0]
+        count = self._counts.get(key, 0)
+        if count > 1:
+            self._counts[key] = count - 1
+        elif count:
+            del self._counts[key]
+            device, size = self._holders.pop(key)
+            self.held[device] -= size
 
     def stepped(self, step: Step, slots: Sequence[Any]) -> None:
         """A step has run: what it made is held, and what it is the last to read no more."""
@@ -77,13 +79,16 @@ class Scales:
             self.take(slots[-1])
 
 
-def _owner(value: Any) -> tuple[int, int]:
-    """Return the identity of what owns a value's memory, and its bytes."""
+def _owner(value: Any) -> tuple[int, str, int]:
+    """Return the identity of what owns a value's memory, which memory that is, and its bytes."""
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         while isinstance(array.base, np.ndarray):
             array = cast("np.ndarray[Any, Any]", array.base)
-        return id(array if array.base is None else array.base), array.nbytes
-    if isinstance(value, Context | Staged) or is_elsewhere(value):
-        return id(value), value.nbytes
-    return 0, 0
+        return id(array if array.base is None else array.base), HOST, array.nbytes
+    if isinstance(value, Context | Staged):
+        return id(value), HOST, value.nbytes
+    if is_elsewhere(value):
+        base = value if value.base is None else value.base
+        return id(base), str(device_of(value)), base.nbytes
+    return 0, HOST, 0

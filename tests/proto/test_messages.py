@@ -90,6 +90,7 @@ MESSAGES: dict[str, Message] = {
         hooks=(3, 4),
         warned=(Warned(4, "UserWarning", "mind the gap", "/home/ada/train.py", 12, "__main__", b"\x80pickled"),),
         timing=Timing(1234.5, 0.0625, 0.125, 0.25, ((2, 0.0625, 0.03125), (4, 0.09375, 0.0625)), 0.015625),
+        peaks=(("cpu", 1 << 20), ("cuda:0", 17)),
     ),
     "failure": Record(
         run=7,
@@ -304,6 +305,8 @@ def with_step(**changes: Any) -> Any:
         (timing(nodes=((-1, 0.5, 0.5),)), "node index of a time"),
         (timing(nodes=((1, 0.5, -0.5),)), "seconds of a node are float -0.5"),
         (RECORD._replace(timing=()), "timing is not 6 fields"),
+        (RECORD._replace(peaks=(("cpu", -1),)), "most bytes"),
+        (RECORD._replace(peaks=((1, 1),)), "memory is not text"),
         (RECORD._replace(status="lost"), "status is not one of done, failed, skipped"),
         (RECORD._replace(exports=((1,),)), "sizes of the exports"),
         (RECORD._replace(results=((-1, None),)), "values of the results"),
@@ -381,7 +384,7 @@ _records = st.builds(
         st.builds(Warned, _ids, st.just("W"), st.text(max_size=3), st.just("f"), _ids, st.just("m"), _values),
         max_size=2,
     ).map(tuple),
-    peak=st.integers(0, 2**40),
+    peaks=st.lists(st.tuples(st.text(max_size=5), st.integers(0, 2**40)), max_size=2).map(tuple),
     timing=st.builds(
         Timing,
         _times,

@@ -60,14 +60,15 @@ def test_a_wait_for_data_is_told_from_the_latency_after_it(facts: RunFacts):
 
 def test_the_most_bytes_of_a_worker_stand_beside_what_was_predicted(plan: Plan):
     answers = [
-        answer(0, 102.0, 1.0, sent=101.0, came=104.5, peak=700),
-        answer(1, AHEAD + 105.0, 2.0, sent=101.5, came=109.0, peak=900),
+        answer(0, 102.0, 1.0, sent=101.0, came=104.5, peaks=(("cpu", 700),)),
+        answer(1, AHEAD + 105.0, 2.0, sent=101.5, came=109.0, peaks=(("cpu", 900), ("cuda:0", 5))),
     ]
     offsets = {"worker 0": ClockOffset(), "worker 1": ClockOffset(-AHEAD, -AHEAD)}
-    for given, peaks in ((plan, (0, 0)), (replace(plan, peaks=(600, 800)), (600, 800))):
-        facts = run_facts(given, answers, offsets, 100.0)
-        assert tuple(one.predicted_peak for one in facts.workers) == peaks
-        assert [one.peak for one in facts.workers] == [700, 900]
+    assert [one.peaks for one in run_facts(plan, answers, offsets, 100.0).workers] == [(), ()]
+    limited = replace(plan, peaks=(("cuda:0", (1, 2)), ("cpu", (600, 800))))
+    first, second = run_facts(limited, answers, offsets, 100.0).workers
+    assert first.peaks == (("cuda:0", 1, 0), ("cpu", 600, 700))
+    assert second.peaks == (("cuda:0", 2, 5), ("cpu", 800, 900))
 
 
 def test_work_and_packing_are_summed_by_worker_beside_the_prediction(facts: RunFacts, plan: Plan):

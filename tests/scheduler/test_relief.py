@@ -18,6 +18,7 @@ from raygrad.scheduler.planner import Planned, make_plan
 from raygrad.scheduler.priced import price
 from raygrad.scheduler.relief import Relieved, make_room
 from raygrad.scheduler.room import Room
+from raygrad.scheduler.spaces import Space
 
 ITEMS = 1000
 ARRAY = 8 * ITEMS
@@ -166,11 +167,12 @@ def test_whatever_is_added_every_node_reads_what_it_would_and_limits_hold(graphs
     costs = replace(COSTS, spill_bandwidth=data.draw(st.sampled_from([1e3, 1e9, 1e15])))
     priced = price(graph, costs)
     sequences = [[index for index in range(count) if workers[index] == worker] for worker in range(2)]
-    made = make_room(priced, sequences, workers, residency, limits, costs)
+    given = Relieved(priced, tuple(workers), sequences)
+    made = make_room(given, Space("cpu", limits), residency, costs)
     if not isinstance(made, Relieved):
         enough = [limit if needed is None else needed for limit, needed in zip(limits, made, strict=True)]
         assert enough != limits
-        made = make_room(priced, sequences, workers, residency, enough, costs)
+        made = make_room(given, Space("cpu", enough), residency, costs)
         assert isinstance(made, Relieved)
         limits = enough
     room = Room(made.priced, made.node_worker, residency, 2)

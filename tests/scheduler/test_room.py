@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from raygrad.proto.graph import first_outputs
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.priced import link, price
-from raygrad.scheduler.room import Ledger, Room
+from raygrad.scheduler.room import Ledger, Ledgers, Room
 
 COSTS = Costs()
 
@@ -117,3 +117,29 @@ def test_pieces_are_cut_where_they_would_hold_too_much(builder):
     assert room.fit(order, [order], peak) == [order]  # what is made and read within one piece is freed within it
     pieces = room.fit(order, [[0, 1], [4, 2], [5, 3], [6, 7]], peak)
     assert pieces == [[0, 1], [4], [2], [5], [3], [6, 7]]
+
+
+def test_a_node_is_admitted_where_it_fits_in_each_memory(builder):
+    build = builder(size=10)
+    first = build.op("o", 0)
+    second = build.op("o", 0)
+    build.op("p", first, second)
+    graph = build.graph()
+    priced = price(graph, Costs())
+    base = list(range(len(graph.nodes)))
+    room = Room(priced, [0] * 3, [-1] * len(graph.externals), 1)
+    most = room.peak(0, base)
+    one = Ledger(room, 0, base, most)
+    assert one.fits(1)
+    assert one.fits(1), "asking changes nothing"
+    tight = Ledger(room, 0, base, most)
+    both = Ledgers([one, tight])
+    assert both.front == 0
+    assert both.admit(1)
+    assert both.admit(0)
+    assert both.front == 2
+    refusing = Ledger(room, 0, base, most)
+    refusing._limit = 0
+    accounts = Ledgers([Ledger(room, 0, base, most), refusing])
+    assert not accounts.admit(1)
+    assert accounts._ledgers[0].fits(1)

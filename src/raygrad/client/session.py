@@ -34,7 +34,7 @@ from raygrad.workers.host import POISON
 from raygrad.workers.shipping import Shipped, unpickle_value
 
 from .backends import devices_of, open_executor
-from .budget import Memory, limits_of
+from .budget import Memory, limited_to
 from .collector import Rarely
 from .compiled import CompiledFunction
 from .costs import SessionCosts
@@ -83,6 +83,7 @@ class Session:
         memory: what the values of one submission may take at once on each worker, a hard limit: bytes, a text like
             "2GiB per worker", one of these or None per worker, or a dict from workers to them. What does not fit is
             run in another order, spilled to disk or made again, or refused. None sets no limit.
+        gpu_memory: the same of what they may take on each GPU that a worker serves, in the same words.
         saved: where what forward saves for backward is kept, if it outlives the segment that makes it: in the object
             "store", on its "worker", or nowhere ("recompute": forwards of user Functions run again before their
             backwards). A Function may say otherwise of its own context, by its `saved_policy`.
@@ -110,6 +111,7 @@ class Session:
         workers: int | None = None,
         gpus: int | None = None,
         memory: Memory = None,
+        gpu_memory: Memory = None,
         saved: str = "store",
         strict: bool = False,
         sync: bool = False,
@@ -153,8 +155,8 @@ class Session:
         )
         self._measured.links_were(**executor.links())
         try:
-            limits = limits_of(memory, [worker.name for worker in executor.cluster.workers])
-            cluster = replace(executor.cluster.limited(limits), saved_stays=saved == WORKER)
+            limited = limited_to(executor.cluster, memory, gpu_memory)
+            cluster = replace(limited, saved_stays=saved == WORKER)
             planner = Planner(cluster, seed=seed, measured=self._measured)
         except BaseException:
             executor.close()

@@ -155,13 +155,16 @@ class RunReport:
         rows = tuple(
             (
                 one.name,
-                figures.size(one.predicted_peak),
-                figures.size(one.peak),
-                figures.ratio(one.peak, one.predicted_peak),
+                "host" if device == "cpu" else device,
+                figures.size(predicted),
+                figures.size(measured),
+                figures.ratio(measured, predicted),
             )
             for one in self.run.workers
+            for device, predicted, measured in one.peaks
         )
-        return Table("Memory: the most bytes that values held", ("worker", "predicted>", "measured>", "ratio>"), rows)
+        columns = ("worker", "memory", "predicted>", "measured>", "ratio>")
+        return Table("Memory: the most bytes that values held", columns, rows)
 
     def _longest(self) -> Table:
         found = [(seconds, node, one) for one in self.run.segments for node, _, seconds in one.nodes]

@@ -1,0 +1,59 @@
+"""The memories of a worker, of which each has a limit of its own: the host's, and that of each device.
+
+Rules of this file: which values take room in which memory, and how much each worker has of it. What is done with that
+(`order`, `relief`) works on one memory at a time: a graph in which all other values are priced at no bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from raygrad.proto.graph import KIND_ARRAY, Spec
+
+from .plan import Cluster
+from .priced import Priced
+
+HOST = "cpu"
+
+
+class Space(NamedTuple):
+    """One kind of memory."""
+
+    device: str
+    """What is in it: values of this device; on the host all that are of none, too."""
+    limits: list[int | None]
+    """Per worker, its bytes; None for no limit."""
+
+    def within(self, priced: Priced) -> Priced:
+        """Return a graph with the bytes of values in this memory alone."""
+        counts = [_device(spec) == self.device for spec in priced.graph.specs]
+        if all(counts):
+            return priced
+        sizes = [size if counts[spec] else 0 for size, spec in zip(priced.size, priced.spec, strict=True)]
+        return replace(priced, size=sizes)
+
+    def named(self, size: int) -> str:
+        """Return an amount of it as it is given to a session: `memory=1000`."""
+        return f"{'memory' if self.device == HOST else 'gpu_memory'}={size}"
+
+
+def limited_spaces(specs: Sequence[Spec], cluster: Cluster) -> list[Space]:
+    """Return the memories in which these values are and which are limited on some worker: those of devices first, since
+    what is not there may have gone to the host."""
+    return list(_limited(specs, cluster))
+
+
+def _limited(specs: Sequence[Spec], cluster: Cluster) -> Iterator[Space]:
+    if any(worker.gpu_memory is not None for worker in cluster.workers):
+        for device in sorted({_device(spec) for spec in specs} - {HOST}):
+            limits = [worker.gpu_memory if worker.serves(device) else None for worker in cluster.workers]
+            if any(limit is not None for limit in limits):
+                yield Space(device, limits)
+    if any(worker.memory is not None for worker in cluster.workers):
+        yield Space(HOST, [worker.memory for worker in cluster.workers])
+
+
+def _device(spec: Spec) -> str:
+    return (spec.device or HOST) if spec.kind == KIND_ARRAY else HOST

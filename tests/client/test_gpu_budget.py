@@ -1,0 +1,134 @@
+"""The memory of a GPU as an input: plans keep to it, and what they do gives the same bits."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
+from raygrad.errors import OutOfDeviceMemory, PlanError
+
+SIZE = 20_000
+ARRAY = 8 * SIZE
+SCRATCH = 3 * ARRAY
+"""What a node takes of a GPU while it runs, beside what it reads and makes."""
+
+
+class Grow(rg.autograd.Function):
+    pure = True
+    devices = ("cpu", "cuda")
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        ctx.save_for_backward(x, w)
+        return (x * w).sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        x, w = ctx.saved_tensors
+        outer = (x * w).cos() * grad
+        return outer * w, outer * x
+
+
+class Trained(NamedTuple):
+    bits: bytes
+    nodes: list[str]
+    peaks: Any
+    peak: int
+    """Of the device, in bytes."""
+
+
+def trained(*, functions: bool = False, has: int | None = None, **options: Any) -> Trained:
+    """Return what two steps on a GPU that `has` so many bytes came to."""
+    generator = np.random.default_rng(0)
+    with use_stand_in(1, memory=has) as device, rg.Session(workers=1, gpus=1, **options) as session:
+        w = rg.tensor(generator.standard_normal(SIZE)).cuda().requires_grad_()
+
+        def step() -> Any:
+            w.grad = None
+            y: Any = rg.tensor(generator.standard_normal(SIZE)).cuda()
+            for number in range(12):
+                y = Grow.apply(y, w) if functions and number % 2 else (y * w).sin() + y
+            y.sum().backward()
+            return session.run().wait()
+
+        step()
+        run = step()
+        gradient: Any = w.grad
+        bits = gradient.cpu().numpy().tobytes()
+        report = run.report()
+        gc.collect()
+        return Trained(bits, list(report.graph.names), report.run.workers[0].peaks, device.memory(0).peak)
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+@pytest.mark.parametrize("functions", [False, True], ids=["ops", "functions"])
+def test_a_step_that_needs_more_than_its_gpu_has_runs_in_what_it_has(functions: bool, strict: bool) -> None:
+    free = trained(functions=functions, strict=strict)
+    limit = 12 * ARRAY
+    has = limit + SCRATCH
+    assert free.peak > 1.4 * has
+    with pytest.raises(OutOfDeviceMemory):
+        trained(functions=functions, strict=strict, has=has)
+    kept = trained(functions=functions, strict=strict, gpu_memory=f"{limit}B per GPU", has=has)
+    assert kept.bits == free.bits
+    assert len(kept.nodes) > len(free.nodes)
+    ((device, predicted, measured),) = kept.peaks
+    assert device == "cuda:0"
+    assert 0.5 * limit < measured <= predicted <= limit
+
+
+def test_the_host_and_the_gpu_are_limited_each_by_itself() -> None:
+    free = trained()
+    both = trained(gpu_memory=12 * ARRAY, memory=6 * ARRAY)
+    assert both.bits == free.bits
+    assert [device for device, *_ in both.peaks] == ["cuda:0", "cpu"]
+    assert all(measured <= predicted for _, predicted, measured in both.peaks)
+    assert trained(memory=6 * ARRAY).nodes == free.nodes, "what is on the GPU takes nothing of the host"
+
+
+def test_what_goes_to_disk_from_a_gpu_is_listed_as_a_transfer() -> None:
+    with use_stand_in(1), rg.Session(workers=1, gpus=1, gpu_memory=10 * ARRAY) as session:
+        w = rg.tensor(np.linspace(0.1, 0.9, SIZE)).cuda().requires_grad_()
+        with session.deferred():
+            y: Any = w
+            for _ in range(12):
+                y = Grow.apply(y, w).exp()
+            y.sum().backward()
+            told = session.explain()
+        moved = [(one.source, one.target) for one in told.plan.transfers]
+        spilled = [name for name in told.graph.names if name in ("spill", "load")]
+        assert len(spilled) > 0
+        assert moved.count(("cuda:0", "cpu")) == spilled.count("spill")
+
+
+def test_what_fits_in_no_way_is_refused_with_what_would_do() -> None:
+    with pytest.raises(PlanError, match=r"has gpu_memory=480000 and needs gpu_memory=(\d+), most of all") as caught:
+        trained(gpu_memory=3 * ARRAY)
+    enough = int(str(caught.value).split("needs gpu_memory=")[1].split(",")[0])
+    assert trained(gpu_memory=enough, has=enough + SCRATCH).bits == trained().bits
+
+
+@pytest.mark.parametrize(
+    ("gpus", "said", "message"),
+    [
+        (0, "1GB", "worker 0 serves none: ask for workers that do"),
+        (1, {1: "1GB"}, "worker 1 serves none"),
+        (1, [None, 5], "worker 1 serves none"),
+        (1, "much", "gpu_memory must be a positive number of bytes, a text"),
+        (1, [1], "gpu_memory must be one amount, or 2 of them"),
+    ],
+)
+def test_a_limit_that_cannot_hold_is_refused(gpus: int, said: Any, message: str) -> None:
+    with use_stand_in(1), pytest.raises(ValueError, match=message):
+        rg.Session(workers=2, gpus=gpus, gpu_memory=said)
+
+
+def test_one_amount_is_for_those_that_serve_a_gpu() -> None:
+    with use_stand_in(1), rg.Session(workers=2, gpus=1, gpu_memory="1MiB per GPU") as session:
+        workers = session._driver.planner.cluster.workers
+        assert [worker.gpu_memory for worker in workers] == [2**20, None]
