@@ -41,7 +41,8 @@ from .modes import Modes, state
 from .node import NO_EDGE, Edge, next_sequence
 from .once import once_differentiable as once_differentiable
 from .outputs import check_returned, check_unmarked, wrap_outputs
-from .plan import Plan, unwritten, unwritten_forward, unwritten_setup
+from .overlap import may_share
+from .plan import Plan, may_mark, unwritten, unwritten_forward, unwritten_setup
 from .recording import Pending
 from .saving import in_force
 from .tensor import Tensor
@@ -242,18 +243,20 @@ def run_forward(
     recording: bool,
     edges: Sequence[Edge | None] | None = None,
     named: dict[str, Any] | None = None,
+    laid: bool = False,
 ) -> tuple[FunctionNode, Any]:
     """Run forward (and setup_context) with recording off; return the node and what forward returned.
 
     With `recording` the node has its edges (`edges`, or those of the arguments) and what was saved; without, none.
-    Arguments that are neither dense nor an expansion are made dense first (H1). `named` are keyword-only arguments.
+    Arguments that are neither dense nor an expansion are made dense first (H1), unless some are of one memory and have
+    to stay so: they are `laid`. `named` are keyword-only arguments.
     """
     here = state.here
     ambient = here.recorder
     if ambient is not None:
         state.recorder = None
     try:
-        node, raw, args = _forward(cls, here, args, recording, edges, named or {}, True)
+        node, raw, args = _forward(cls, here, args, recording, edges, named or {}, True, laid)
         assert node is not None
     finally:
         if ambient is not None:
@@ -277,6 +280,7 @@ def _forward(
     edges: Sequence[Edge | None] | None,
     named: dict[str, Any],
     elsewhere: bool = False,
+    laid: bool = False,
 ) -> tuple[FunctionNode | None, Any, tuple[Any, ...]]:
     """Run forward; return the node, what forward returned, and the arguments that it was given. Where an argument's
     data is no array of the host, nothing is run, and there is no node, unless arrays may be `elsewhere`."""
@@ -297,7 +301,7 @@ def _forward(
         if len(metas) != 1:
             metas = (metas[edge[1]],)
     else:
-        described = _described(args, edges, elsewhere)
+        described = _described(cls, args, edges, elsewhere, laid)
         if described is None:
             return None, None, args
         args, needs, targets, metas = described
@@ -337,7 +341,7 @@ def _forward(
 
 
 def _described(
-    args: tuple[Any, ...], edges: Sequence[Edge | None] | None, elsewhere: bool
+    cls: type[Function], args: tuple[Any, ...], edges: Sequence[Edge | None] | None, elsewhere: bool, laid: bool
 ) -> tuple[tuple[Any, ...], tuple[bool, ...], tuple[Edge | None, ...], tuple[Meta | None, ...]] | None:
     """Return the arguments, made dense where they have to be (H1), and per argument whether it requires grad, where
     its gradient goes, and what it is; None where data is no array of the host and may not be `elsewhere`."""
@@ -355,7 +359,9 @@ def _described(
             data = arg._data
             if type(data) is not _ARRAY and not elsewhere:
                 return None
-            if not data.flags.c_contiguous and not is_plain(data):
+            if not (data.flags.c_contiguous or is_plain(data) or laid) and not (
+                len(given) > 1 and _stays(cls, arg, given)
+            ):
                 first = next((args[i] for i in range(position) if given[i] is arg), None)
                 arg = densified(arg) if first is None else first  # what is given twice stays one tensor
                 args = (*args[:position], arg, *args[position + 1 :])
@@ -375,6 +381,15 @@ def _described(
                 metas.append((data.shape, data.dtype))
         position += 1
     return args, tuple(needs), tuple(targets), tuple(metas)
+
+
+def _stays(cls: type[Function], arg: Tensor, given: tuple[Any, ...]) -> bool:
+    """Tell whether an argument is given as it lies: another one is of its memory, and the Function may change one,
+    which it is to see by either name."""
+    others = [other for other in given if isinstance(other, Tensor) and other is not arg]
+    return any(other._counter is arg._counter is not None or may_share(arg, other) for other in others) and may_mark(
+        cls
+    )
 
 
 def _held_elsewhere(args: tuple[Any, ...]) -> Any:

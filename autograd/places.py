@@ -130,7 +130,7 @@ class Placed:
             return memory.reshape(-1)[:0].reshape(self.shape)
         element, part = divmod(offset, parts)
         at = np.unravel_index(element, tuple([memory.shape[axis] for axis in order]))
-        first = memory[tuple([slice(int(at[order.index(axis)]), None) for axis in range(memory.ndim)])]
+        first = memory[*[slice(int(at[order.index(axis)]), None) for axis in range(memory.ndim)], ...]
         if parts == 2:
             first = first.imag if part else first.real
         if type(first) is not np.ndarray:

@@ -7,6 +7,7 @@ class for what it rarely changes; the metaclass makes them anew whenever an attr
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError, MissingDerivative
@@ -52,6 +53,25 @@ def _both(ctx: Any, *grad_outputs: Any) -> Any:
 
 def _neither(ctx: Any, *grad_outputs: Any) -> Any:
     raise MissingDerivative(NO_BACKWARD)
+
+
+def may_mark(cls: type[Function]) -> bool:
+    """Tell whether a Function may change arguments in place, as far as its code shows: `mark_dirty` is named in it."""
+    return any(_names(method) for method in (cls.forward, cls.setup_context))
+
+
+def _names(method: Any) -> bool:
+    while method is not None:
+        code = getattr(method, "__code__", None)
+        if code is None or _names_in(code):
+            return True
+        method = getattr(method, "__wrapped__", None)
+    return False
+
+
+def _names_in(code: CodeType) -> bool:
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
+    return "mark_dirty" in code.co_names or any(_names_in(one) for one in inner)
 
 
 class Plan:

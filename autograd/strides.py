@@ -6,20 +6,22 @@ of its value look like on a worker is another matter. None stands for what only 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from .batched import Batched
-from .places import Placed
+from .places import Place, Placed, place_of
 from .recording import Pending
-from .views import UNKNOWN, memory, parent_of, views_of
+from .views import UNKNOWN, memory, owner_of, parent_of, views_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
 Strides = tuple[int, ...]
+Array = np.ndarray[Any, Any]
 
 
 def strides_of(tensor: Tensor, *, wait: bool = False) -> Strides | None:
@@ -28,21 +30,60 @@ def strides_of(tensor: Tensor, *, wait: bool = False) -> Strides | None:
     Args:
         wait: a value may be waited for, to see how its kernel laid it out.
     """
+    if parent_of(tensor) is None:
+        return _own_strides(tensor, wait)
+    owner = owner_of(tensor)
+    own = _own_strides(owner, wait)
+    shown = None if own is None else _shown_in(tensor, _outline(owner, own))
+    return None if shown is None else shown.strides
+
+
+def place_in_owner(tensor: Tensor) -> Place | None:
+    """Return which elements a tensor, which shares its memory for certain, shows of the owner of it; None if that is
+    not known. How the owner lies matters only where there is no such view if it lies row by row: then it is waited
+    for."""
+    owner = owner_of(tensor)
+    strides = _own_strides(owner, False)
+    if strides is None:
+        step = owner.dtype.itemsize
+        strides = tuple([step * math.prod(owner.shape[axis + 1 :]) for axis in range(owner.ndim)])
+        place = _place(tensor, _outline(owner, strides))
+        if place is not None:
+            return place
+        strides = _own_strides(owner, True)
+    return None if strides is None else _place(tensor, _outline(owner, strides))
+
+
+def _place(tensor: Tensor, whole: Array) -> Place | None:
+    shown = _shown_in(tensor, whole)
+    return None if shown is None else place_of(shown, whole)
+
+
+def _outline(owner: Tensor, strides: Strides) -> Array:
+    """Return an array that lies as an owner of memory does; it has no memory of its own that could be looked at."""
+    return as_strided(np.empty(1, owner.dtype), owner.shape, strides)
+
+
+def _shown_in(tensor: Tensor, whole: Array) -> Array | None:
+    """Return what of the outline of its owner a tensor shows."""
     recipe, parent = tensor._recipe, parent_of(tensor)
     if recipe is None or parent is None:
-        return _own_strides(tensor, wait)
-    if recipe[0] is None:
-        return strides_of(parent, wait=wait)
-    strides = None if recipe[0] is UNKNOWN else strides_of(parent, wait=wait)
-    if strides is None:
+        return whole
+    op = recipe[0]
+    if op is UNKNOWN:
         return None
-    if type(recipe[0]) is Placed:
-        return recipe[0].strides_in(parent.shape, strides, parent.dtype.itemsize)
-    like = as_strided(np.empty(1, parent.dtype), parent.shape, strides)  # of which no element is looked at
-    if recipe[0].name == "reshape":
+    like = _shown_in(parent, whole)
+    if op is None or like is None:
+        return like
+    if type(op) is Placed:
+        return op.over(like)
+    if op.name in ("reshape", "view"):
         return _viewed(like, tensor.shape)
+    if op.name == "as_strided":
+        shape, strides, offset, order = recipe[4]
+        return Placed(Place(order, 1, offset, strides), shape).over(like)
     rest = [memory(one._data) if isinstance(one, type(tensor)) else one for one in recipe[3]]
-    return recipe[0].sole(like, *rest, *recipe[4]).strides if recipe[0].sole is not None else None
+    return op.sole(like, *rest, *recipe[4]) if op.sole is not None else None
 
 
 def _own_strides(tensor: Tensor, wait: bool) -> Strides | None:
@@ -85,8 +126,8 @@ def is_contiguous(tensor: Tensor) -> bool:
     return as_strided(np.empty(1, tensor.dtype), tensor.shape, strides).flags.c_contiguous
 
 
-def _viewed(like: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Strides | None:
+def _viewed(like: Array, shape: tuple[int, ...]) -> Array | None:
     try:
-        return like.reshape(shape, copy=False).strides
+        return like.reshape(shape, copy=False)
     except ValueError:
         return None

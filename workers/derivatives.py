@@ -29,9 +29,10 @@ from raygrad.errors import GraphError
 from raygrad.proto.graph import KEPT, SPARED, UNDEFINED
 from raygrad.proto.program import Learned, Step
 
+from .arguments import Slots, given
 from .contexts import Context, has_changed, left_behind, with_attributes
 from .emit import emitting_to
-from .functions import Execute, Host, Slots, given
+from .functions import Execute, Host
 
 CONDUCT: Final = "conduct"
 """What a vjp reports, in a `Learned`: what backward does with its context, as the sum of these."""

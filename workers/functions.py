@@ -14,30 +14,28 @@ import numpy as np
 
 from raygrad.autograd.context import PACKED
 from raygrad.autograd.devices.serving import CPU, device_of, guard, is_elsewhere
-from raygrad.autograd.elsewhere import copied, guard_of, places_of
+from raygrad.autograd.elsewhere import guard_of, places_of
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_forward
 from raygrad.autograd.hooked import packing
-from raygrad.autograd.layout import dense
 from raygrad.autograd.outputs import is_among, is_captured
 from raygrad.autograd.places import place_of
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
-from raygrad.proto.graph import AGAIN, RECORDED, UNDEFINED
+from raygrad.proto.graph import AGAIN, RECORDED
 from raygrad.proto.layout import layout_of
 from raygrad.proto.program import Learned, Program, Step
 from raygrad.proto.values import Blob
 
+from .arguments import Slots, compile_arguments, compile_originals
 from .contexts import UNWANTED, WANTED, Context, attributes_of, holds, pickles
 from .embedded import Embedding, opened
 from .emit import emitting_to
 from .shipping import pickle_value
 from .told import difference
 
-_new: Any = object.__new__
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
-Slots = list[Any]
 Execute = Callable[[Slots], None]
 
 
@@ -69,94 +67,41 @@ class Host(Protocol):
         ...
 
 
-def given(array: Any, requires_grad: bool = False) -> Any:
-    """Return what user code gets for an array: a tensor over a dense, read-only view of it (H1, DR-03)."""
-    if type(array) is not _ARRAY:
-        return _given_on_device(array, requires_grad)
-    flags = array.flags
-    if not flags.c_contiguous:
-        array = dense(array)
-        flags = array.flags
-    if flags.writeable:
-        array = array.view()
-        array.setflags(write=False)
-    tensor = _new(Tensor)
-    tensor._data = array
-    tensor._requires_grad = requires_grad
-    return tensor
-
-
-def _given_on_device(array: Any, requires_grad: bool) -> Any:
-    """Return the same of an array of a device. No library has such that must not be written to: it is the tensor that
-    refuses."""
-    with guard(array):
-        tensor = Tensor.made(dense(array))
-    tensor._frozen = True
-    tensor._requires_grad = requires_grad
-    return tensor
-
-
-def writable(tensor: Tensor) -> Any:
-    """Return what user code gets for an argument that it may change in place: a private copy (DR-03).
-
-    An expanded array stays as it is: its elements share places, and a copy would have another layout (H1).
-    """
-    array = tensor._data
-    if array.flags.c_contiguous or array.flags.f_contiguous or all(array.strides):
-        tensor._data = copied(array)
-        tensor._frozen = False
-    return tensor
-
-
 def compile_function(step: Step, program: Program, host: Host) -> Execute:
     """Return what runs a Function's forward. What the step alone decides is found out here, once."""
-    count, flags, recording, expected, keywords = step.node.params[:5]
+    count, flags, recording, expected, keywords, places = step.node.params[:6]
     arguments: Any = count
     names: Any = keywords
     mask: Any = flags
+    where: Any = places
     sources, given_by_name = step.node.inputs[:arguments], step.node.inputs[arguments : arguments + len(names)]
     captured = step.node.inputs[arguments + len(names) :]
-    operands = tuple(zip(sources, mask, strict=True))
     edges = tuple([_edge(flag) for flag in mask])
-    again = _repeated(sources, mask)
     recorded = bool(recording & RECORDED)  # type: ignore[operator]
     silent = bool(recording & AGAIN)  # type: ignore[operator]
     context_slot, targets = step.outputs[0], step.outputs[1:]
     open_ended = program.open_base >= 0 and step is program.steps[-1]
-    changes: frozenset[int] = frozenset() if expected is None else changes_of(expected)
-    changes |= {first for position, first in again if position in changes}
+    arguments_of = compile_arguments(sources, mask, where, None if expected is None else changes_of(expected))
+    originals = compile_originals(sources, where)
+    laid = any(where)
     agreed: Any = None
     """The `plain_facts` of a run that showed what was expected: whoever has the same shows the same."""
 
     def function(slots: Slots) -> None:
         nonlocal agreed
-        given_to: list[Any] = []
-        embedded: list[Embedding] = []
-        for source, flag in operands:
-            value = None if source == UNDEFINED else slots[source]
-            if flag >= 0:
-                value = given(value, flag == 1)
-            elif type(value) is Embedding:
-                embedded.append(value)
-            given_to.append(value)
-        args = tuple(given_to)
+        args = arguments_of(slots)
         named = {name: slots[source] for name, source in zip(names, given_by_name, strict=True)} if names else {}
+        embedded = [value for value in args if type(value) is Embedding]
         embedded.extend([value for value in named.values() if type(value) is Embedding])
         beside = len(captured) - sum([one.own for one in embedded])
         cls = host.code(step.node.fn, [slots[s] for s in captured[:beside]] if beside else ())
-        if expected is None or changes:
-            for position, arg in enumerate(args):
-                if mask[position] >= 0 and (expected is None or position in changes):
-                    writable(arg)
-        if again:
-            args = _with_repeated(args, again)
         inside: frozenset[int] = frozenset()
         if embedded:
             args, named, inside = opened(args, named, [slots[s] for s in captured[beside:]])
         placed = places_of(args)
         try:
             with packing(cls), nullcontext() if placed is None else guard_of(args):
-                context, raw = run_forward(cls, args, recorded, edges, named)
+                context, raw = run_forward(cls, args, recorded, edges, named, laid)
         except (AutogradError, ValueError) as error:
             if READ_ONLY not in str(error) and FROZEN not in str(error):
                 raise
@@ -169,7 +114,7 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             context._places = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
         if expected is None or open_ended:
             if expected is None:
-                _check_unchanged(context, args, [None if s == UNDEFINED else slots[s] for s in sources])
+                _check_unchanged(context, args, originals(slots))
             shown = describe(context, args, outputs, isinstance(raw, tuple))
             host.report.learned.append(learned(step.index, context, shown, args, outputs))
         else:
@@ -223,30 +168,6 @@ _WRITES: Final = (
     "{name} changed an argument in place without saying so: call ctx.mark_dirty(...) with it in forward and return it, "
     "work on a copy (x.clone()), or set writable_inputs = True on the Function to be given copies"
 )
-
-
-def _repeated(sources: Sequence[int], flags: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return the arguments that are the memory of an earlier one, each with that one's position."""
-    first: dict[int, int] = {}
-    found: list[tuple[int, int]] = []
-    for position, (source, flag) in enumerate(zip(sources, flags, strict=True)):
-        if flag >= 0 and source != UNDEFINED and first.setdefault(source, position) != position:
-            found.append((position, first[source]))
-    return tuple(found)
-
-
-def _with_repeated(args: tuple[Any, ...], again: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
-    """Return the arguments where what was given twice is one tensor, or two of one memory if one was detached: forward
-    sees its own changes by either name, as it does eagerly."""
-    out = list(args)
-    for position, first in again:
-        earlier = out[first]
-        flag = out[position]._requires_grad
-        out[position] = earlier
-        if flag != earlier._requires_grad:
-            out[position] = earlier.alias()
-            out[position]._requires_grad = flag
-    return tuple(out)
 
 
 def changes_of(expected: Any) -> frozenset[int]:

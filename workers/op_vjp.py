@@ -16,7 +16,7 @@ from raygrad.autograd.registry import Derivative, Op, get_op
 from raygrad.proto.graph import UNDEFINED, Spec
 from raygrad.proto.program import Step
 
-from .functions import Slots
+from .arguments import Slots
 
 Meta = tuple[tuple[int, ...], "np.dtype[Any]"]
 

@@ -21,7 +21,8 @@ from raygrad.autograd.registry import get_op
 from raygrad.proto.graph import KIND_ARRAY, UNDEFINED, Spec
 from raygrad.proto.program import Step
 
-from .functions import Execute, Slots
+from .arguments import Slots
+from .functions import Execute
 from .op_vjp import OpVjp
 from .staged import Staged
 

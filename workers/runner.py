@@ -36,9 +36,10 @@ from raygrad.proto.graph import (
 )
 from raygrad.proto.program import Program, Step
 
+from .arguments import Slots, given
 from .derivatives import compile_function_vjp
 from .emit import emit
-from .functions import Execute, Host, Slots, compile_function, given
+from .functions import Execute, Host, compile_function
 from .op_vjp import OpVjp
 from .pickling import load
 from .placed import MOVING, compile_move, compile_op_on, compile_sum_on, compile_vjp_on, device_of_step

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.plan import unwritten
+from raygrad.autograd.plan import may_mark, unwritten
 
 
 class Double(rg.autograd.Function):
@@ -93,3 +94,34 @@ def test_what_decorates_a_forward_makes_its_note_before_setup_context():
     Noted.forward = staticmethod(forward)
     Noted.apply(rg.ones(1))
     assert order == ["forward", "note on NotedBackward", "setup"]
+
+
+class Changes(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        def mark():
+            ctx.mark_dirty(x)
+
+        mark()
+        return x.add_(y), y * y
+
+
+def test_a_function_may_mark_what_its_code_names():
+    assert not may_mark(Double)
+    assert may_mark(Changes)
+
+    class Decorated(rg.autograd.Function):
+        forward = staticmethod(functools.wraps(Changes.forward)(lambda *args: args))
+
+    class Compiled(rg.autograd.Function):
+        forward = staticmethod(functools.partial(Double.forward))  # which shows no code
+
+    assert may_mark(Decorated)
+    assert may_mark(Compiled)
+
+
+def test_arguments_of_one_memory_stay_so_where_one_may_be_changed():
+    base = rg.arange(12.0).reshape(3, 4)
+    x, y = base[:, 1:3], base[:, 2]
+    _, squared = Changes.apply(x, y.reshape(3, 1))
+    assert squared.flatten().tolist() == [(2.0 * n) ** 2 for n in y.clone().div(2.0).tolist()]

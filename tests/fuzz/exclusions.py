@@ -128,6 +128,12 @@ EXCLUSIONS = (
         ),
     ),
     Exclusion(
+        id="OU-21",
+        why="where a Function that changed a view returns no gradient for it, the rest of the base has its gradient; "
+        "torch's is lost",
+        applies=_fact("a view overwritten by a Function"),
+    ),
+    Exclusion(
         id="EN-31",
         why="the derivative of a product with several zeros has a derivative, which is not zero; torch's has none",
         applies=lambda program, outcome: {"create_graph", "a product of several zeros"} <= outcome.facts,
@@ -181,10 +187,9 @@ IN_SESSION: tuple[Exclusion, ...] = (
         applies=_fact("what .data showed changed"),
     ),
     Exclusion(
-        id="DR-03",
-        why="an argument that is changed is a private copy: another one of the same memory is saved as it was, and a "
-        "part of it stays so",
-        applies=_fact("the memory of another argument changed"),
+        id="EN-30",
+        why="the strides of extents of one do not travel, by which torch tells whether two overlap in part",
+        applies=_fact("arguments of one memory with extents of one"),
     ),
     Exclusion(
         id="H1",

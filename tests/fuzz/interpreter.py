@@ -392,10 +392,14 @@ class Machine:
         self.passed.update(id(self[t]) for t in ts if not _is_leaf(self[t]))
         if name in CHANGING:
             self._note_change(self[ts[0]])
-            changed, last = self[ts[0]], self[ts[-1]]
-            if changed is not last and _memory(changed) == _memory(last):
-                if name == "change_" or changed._base is not None or last._base is not None:
-                    self.facts.add("the memory of another argument changed")
+            changed = self[ts[0]]
+            if name == "overwrite_" and changed._base is not None and changed._base.requires_grad:
+                self.facts.add("a view overwritten by a Function")
+            other = self[ts[-1]]
+            if other is not changed:
+                self._note_overlap(changed, [other])
+                if 1 in changed.shape and _memory(changed) == _memory(other):
+                    self.facts.add("arguments of one memory with extents of one")
             if ts[0] % len(self.tensors) in self.gradients:
                 self.facts.add("a gradient changed by a Function")
         return self.functions[name](*[self[t] for t in ts])

@@ -45,7 +45,7 @@ class Graphs:
         """Apply a user Function of one output; returns the output (the context comes before it)."""
         outputs = (CONTEXT,) if open_ended else (CONTEXT, ARRAY)
         return self._add(
-            Node("function", "@" + fn, (), inputs, outputs, (len(inputs), (0,) * len(inputs), 0, None, ()), pin)
+            Node("function", "@" + fn, (), inputs, outputs, (len(inputs), (0,) * len(inputs), 0, None, (), (), ()), pin)
         )
 
     def keep(self, *values: int, in_store: bool = False) -> None:

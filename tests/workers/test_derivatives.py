@@ -25,7 +25,7 @@ def test_h7_the_third_derivative_comes_from_one_backward() -> None:
             return grad * x * x * 3.0
 
     host, (fn,) = host_with(Cube)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), ()))
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), (), ()))
     level1 = (1, 0, -1)  # cotangent, x, (y not saved)
     level2 = (1, *level1)
     level3 = (UNDEFINED, 1, UNDEFINED, *level2)
@@ -63,7 +63,7 @@ class Sometimes(rg.autograd.Function):
 def backward_of(known: Any, grad: float) -> Any:
     """Run `Sometimes` forward and backward and return the record."""
     host, (fn,) = host_with(Sometimes)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), ()))
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), (), ()))
     rest = (0, "", known, 0, (), 0, ())
     backward = Node(ROLE_FUNCTION, fn, (VJP,), (2, 1, 0, UNDEFINED), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=2)
     graph = Graph((VECTOR, CONTEXT), (0, 0), (forward, backward), ((5, KEEP_ON_WORKER),))
@@ -98,7 +98,7 @@ def test_the_context_that_backward_is_given_is_its_own() -> None:
             return grad * ctx.runs
 
     host, (fn,) = host_with(Counts)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), ()))
+    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), (), ()))
     rest = (0, "", None, 1, (), 0, ())
     twice = [
         Node(ROLE_FUNCTION, fn, (VJP,), (context, 1, 0, UNDEFINED), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=context)

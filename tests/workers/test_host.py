@@ -89,7 +89,7 @@ class Fails(rg.autograd.Function):
 def test_a_failure_comes_back_in_the_record_and_poisons_what_was_not_made(host: WorkerHost) -> None:
     shipped = ship(Fails, in_process=True)
     host.learn(shipped.fingerprint, shipped.shipment)
-    node = Node(ROLE_FUNCTION, "@" + shipped.fingerprint, (), (0,), (0, 0), (1, (0,), 0, None, (), ()))
+    node = Node(ROLE_FUNCTION, "@" + shipped.fingerprint, (), (0,), (0, 0), (1, (0,), 0, None, (), (), ()))
     program = doubling(steps=(Step(4, node, (-1, 1), ()),), exports=((1,),), pins=((1, 5),))
     record, exports = call(host, program, (np.array([1.0, 2.0]),))
     assert record.status == "failed"

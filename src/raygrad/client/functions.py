@@ -29,6 +29,7 @@ from .learned import Known, Learning, inferred, shown
 from .outputs import fresh_outputs, wrap_outputs
 from .records import CONTEXT, Constant, NodeRecord, SpecEntry, place_embedded, snapshot
 from .saving import RECOMPUTE, STORE, WORKER, OfRegion, Repetition, is_pure, policy_of, unheard
+from .sharing import Shared, check_shared, may_change, shared_among
 from .sites import user_site
 from .vjps import VjpShape
 
@@ -65,7 +66,7 @@ class Application:
         cls: type[Function],
         known: Known,
         meta: tuple[Any, ...],
-        names: tuple[str, ...],
+        given: tuple[Any, ...],
         casting: Moment,
         key: Any,
         policy: str,
@@ -76,7 +77,7 @@ class Application:
         self.known = known
         self.key = key
         self.name = cls.__name__
-        self.meta = (*meta, known.expected, names, casting)
+        self.meta = (*meta, known.expected, *given, casting)
         self.placed = any(entry.device is not CPU for entry in known.outputs) or _are_placed(inputs)
         """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
         living = self.placed or not known.pickles or bool(getattr(cls, "pinned", False))
@@ -139,6 +140,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         sources: list[Any] = []
         inputs: list[Pending | None] = []
         flags: list[int] = []
+        related = 0
         casting = () if here.casting is None and here.device is None else moment()
         embedded: list[Constant] = []
         key: list[Any] = [shipped.fingerprint, recording, casting]
@@ -153,6 +155,8 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                         key.append(("again", position))
                         break
                 inputs.append(pending)
+                if arg._recipe is not None or arg._views is not None:
+                    related += 1
             else:
                 constant, identity = snapshot(arg, cls, len(flags))
                 if constant.inside:
@@ -178,12 +182,18 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         sources.extend([recorder.source(value) for value in captured])
         where = tuple(key)
         known = recorder.session.known.get(where)
+        read, shared, alone = inputs, None, where
+        if related > 1 and may_change(written, known) and (shared := shared_among(args)):
+            read, where = shared.read(recorder, inputs), (*where, shared.where)
+            sources[: len(args)] = [s if v is None else recorder.source(v) for v, s in zip(read, sources, strict=False)]
+            known = recorder.session.known.get(where)
         fn = "@" + shipped.fingerprint
         application: Application | None = recorder.applications.get(where)
         told = RECORDED * recording
         if cls is written and is_pure(cls):
             told |= PURE
-        meta, names, policy = (len(args), tuple(flags), told), tuple(named), ""
+        meta, policy = (len(args), tuple(flags), told), ""
+        given = tuple(named), () if shared is None else shared.where
         if application is None or not application.serves(cls, known):
             application = None
             if _are_placed(inputs):
@@ -194,13 +204,17 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             if known is None and cls is written and hasattr(cls, "infer"):
                 known = inferred(recorder, cls, args)
             if known is not None:
-                application = Application(cls, known, meta, names, casting, where, policy, inputs)
+                application = Application(cls, known, meta, given, casting, where, policy, inputs)
                 if recorder.session.known.get(where) is known:
                     recorder.applications[where] = application
         if application is None:
             application, record, values = _resolve(
-                recorder, cls, fn, sources, meta, names, casting, where, recording, policy, inputs
+                recorder, cls, fn, sources, meta, given, casting, where, recording, policy, inputs
             )
+            if shared is not None and not may_change(written, application.known):
+                recorder.session.known[alone] = application.known
+            elif shared is None and related > 1 and may_change(written, application.known):
+                check_shared(written, args)
         else:
             known = application.known
             asked = unheard(application.meta) if here.again else application.meta
@@ -225,6 +239,8 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             recording,
             sources,
             region,
+            shared,
+            read,
         )
         if recorder.session.sync:
             recorder.session.wait_for_everything()
@@ -237,7 +253,7 @@ def _resolve(
     fn: str,
     sources: list[Any],
     meta: tuple[Any, ...],
-    names: tuple[str, ...],
+    given: tuple[Any, ...],
     casting: Moment,
     where: Any,
     recording: bool,
@@ -246,7 +262,7 @@ def _resolve(
 ) -> tuple[Application, NodeRecord, list[Any]]:
     """Run up to and including the Function, wait, and return what its run showed with its outputs."""
     record = NodeRecord(
-        recorder, ROLE_FUNCTION, fn, (), sources, (CONTEXT,), (*meta, None, names, casting), user_site()
+        recorder, ROLE_FUNCTION, fn, (), sources, (CONTEXT,), (*meta, None, *given, casting), user_site()
     )
     recorder.add_record(record)
     record.effects = True
@@ -274,7 +290,7 @@ def _resolve(
     if context is not None:
         record.live |= 1
         values.append(context)
-    application = Application(cls, known, meta, names, casting, where, policy, inputs)
+    application = Application(cls, known, meta, given, casting, where, policy, inputs)
     application.pinned = True
     return application, record, values
 
@@ -293,6 +309,8 @@ def _wrapped(
     recording: bool,
     sources: list[Any],
     region: Region | None,
+    shared: Shared | None,
+    read: Sequence[Pending | None],
 ) -> Any:
     """Return what apply returns, as pending tensors with a node that records their vjp."""
     known = application.known
@@ -303,7 +321,7 @@ def _wrapped(
     node = None
     if context is not None and True in known.differentiable:
         if application.repeats and region is None:
-            repetition = Repetition.of(recorder, application, record, inputs, sources, captured, values)
+            repetition = Repetition.of(recorder, application, record, read, sources, captured, values)
             context = None
         node = _node(recorder, cls, applied, shipped, record.site, context, application, args, inputs, captured, values)
         node.__dict__["_repetition"] = repetition
@@ -311,6 +329,8 @@ def _wrapped(
         result = fresh_outputs(known, values, node)
     else:
         result = wrap_outputs(recorder, cls, record, known, args, inputs, values, node)
+    if node is not None and shared is not None and may_change(cls, known):
+        shared.save(recorder, node, args)
     if node is not None and region is not None and (again := region.applied(node)) is not None:
         node.leave(OfRegion(again))
     return result

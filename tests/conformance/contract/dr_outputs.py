@@ -102,6 +102,60 @@ def dirty_inputs_that_must_not_be(T: Any, log: Log) -> Any:
         Two.apply((x * 1.0)[1:])
 
 
+@program("DR-03", "OU-16", "CX-13")
+def arguments_of_one_memory(T: Any, log: Log) -> Any:
+    """A change that forward does not see by the other name, or a saved value from before it."""
+
+    class AddInto(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.mark_dirty(x)
+            ctx.save_for_backward(y)
+            x.add_(y.sum())
+            return x, y * y
+
+        @staticmethod
+        def backward(ctx, g, h):
+            (y,) = ctx.saved_tensors
+            log("saved", y)
+            return g, 2.0 * y * h + g.sum()
+
+    w = leaf(T, 3)
+    results = []
+    for _ in range(3):
+        for second in (lambda x: x[1:], lambda x: x.detach()[:2], lambda x: x.detach(), lambda x: x.data[::2]):
+            w.grad = None
+            x = T.zeros(3, dtype=T.float64) + w.detach()
+            y = second(x)
+            a, b = AddInto.apply(x, y)
+            results += [a is x, x.detach(), y.detach(), b.detach()]
+        x = w * 1.0
+        y = x.detach()[1:]
+        a, b = AddInto.apply(x, y)
+        (a.sum() + b.sum() * 3.0).backward()
+        results += [x.detach(), y, w.grad]
+    return results
+
+
+@program("DR-03", "DR-01")
+def views_of_one_memory_that_have_gaps(T: Any, log: Log) -> Any:
+    """Views that are made dense one by one, so that they are of one memory no more."""
+
+    class Double(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.mark_dirty(x)
+            return x.mul_(2.0), y * 1.0
+
+    results = []
+    for _ in range(2):
+        base = T.arange(12.0, dtype=T.float64).reshape(3, 4)
+        first, second = base[:, 1:3], base[:, 2]
+        x, y = Double.apply(first, second)
+        results += [x is first, x, y, second, base]
+    return results
+
+
 @program("DR-03", "OU-21")
 def a_dirty_view(T: Any, log: Log) -> Any:
     """A changed view whose base keeps its old value or history."""
