@@ -18,6 +18,7 @@ from raygrad.proto.graph import KIND_ARRAY, Graph, Node
 
 from .costs import Costs
 from .memory import Peak, peaks
+from .numerics import Numerics
 from .place import devices_of, needed
 from .plan import Cluster, Plan
 from .predict import Slot, loads_of, timetable
@@ -82,6 +83,7 @@ class WorkerFacts:
     busy: float
     """Seconds of its nodes."""
     memory: Peak
+    numerics: Numerics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +152,7 @@ def explain_plan(
                 nodes=sum(len(segment.nodes) for segment in plan.segments if segment.worker == index),
                 busy=busy[index],
                 memory=memory[index],
+                numerics=spec.numerics,
             )
             for index, spec in enumerate(cluster.workers)
         ),

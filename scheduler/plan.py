@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from raygrad.proto.graph import DEVICE
 
+from .numerics import Numerics
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
@@ -32,6 +34,9 @@ class WorkerSpec:
     resources: tuple[tuple[str, float], ...] = ()
     """(name, amount) of all else that it has to offer to one node at a time: "num_cpus", "memory", and whatever names
     its cluster gives things."""
+
+    numerics: Numerics = ()
+    """Its numerics classes, as far as they are known."""
 
     def offers(self, needs: Iterable[tuple[str, float]]) -> bool:
         """Tell whether a node that asks for this can run here; see `proto.graph.Demand`."""

@@ -20,11 +20,13 @@ import numpy as np
 from raygrad.proto.program import Pinned
 from raygrad.proto.values import Packed
 from raygrad.scheduler.machine import DEFAULT_WINDOW
+from raygrad.scheduler.numerics import Numerics
 
 from .base import failed_record
 from .collector import keep_what_is_loaded
 from .gpus import serve_gpus
 from .host import POISON, WorkerHost, packed_since
+from .numerics import numerics
 from .one_thread import OneThread
 from .shipping import Shipment
 from .threads import limit_blas
@@ -59,9 +61,10 @@ class WorkerActor:
         """Return the process id, and what `whereabouts` says here."""
         return os.getpid(), whereabouts()
 
-    def serve(self, numbers: Sequence[int], simulated: bool) -> str:
-        """Serve the GPUs of this process under these numbers, and no others; return why that cannot be, or ""."""
-        return serve_gpus(self._host.name, numbers, simulated)
+    def serve(self, numbers: Sequence[int], simulated: bool) -> tuple[str, Numerics]:
+        """Serve the GPUs of this process under these numbers, and no others; return why that cannot be, or "", and what
+        decides over bits here."""
+        return serve_gpus(self._host.name, numbers, simulated), numerics()
 
     def pass_on(self, size: int, *_waited_for: Any) -> Any:
         """Return that many bytes once what it waits for is here: what calls and links cost is measured with it."""

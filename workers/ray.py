@@ -132,6 +132,7 @@ class RayExecutor(Executor):
                 devices=("cpu", *(f"cuda:{number}" for number in worker.gpus)),
                 host=worker.node_id,
                 resources=offered(own),
+                numerics=worker.numerics,
             )
             for worker, own in zip(self._workers, asked, strict=True)
         ]

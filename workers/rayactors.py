@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from raygrad.errors import DeviceError, ExecutionError
+from raygrad.scheduler.numerics import Numerics
 
 from .actor import CALLS_AT_ONCE, WorkerActor
 from .gpus import numbered
@@ -39,6 +40,7 @@ class Worker:
     node_id: str = ""
     gpus: tuple[int, ...] = ()
     """The session's numbers of those that it serves."""
+    numerics: Numerics = ()
     lost: bool = False
 
 
@@ -90,7 +92,7 @@ def start_workers(
     numbers = numbered(given)
     answers = [worker.actor.serve.remote(own, simulated) for worker, own in zip(workers, numbers, strict=True)]
     for worker, own, answer in zip(workers, numbers, _all_of(answers, options), strict=True):
-        missing = ray.get(answer, timeout=HELLO_DEADLINE)
+        missing, worker.numerics = ray.get(answer, timeout=HELLO_DEADLINE)
         if missing and required:
             raise DeviceError(f"{worker.name} on node {worker.node_id} cannot serve a GPU: {missing}")
         worker.gpus = () if missing else own

@@ -59,6 +59,10 @@ class Backend(ABC):
         return index
 
     @abstractmethod
+    def numerics(self) -> str:
+        """Return what decides over the bits of results, in words: the library, and the model of its devices."""
+
+    @abstractmethod
     def current(self) -> int:
         """Return the number of this thread's current device."""
 

@@ -30,6 +30,9 @@ class Cpu(Backend):
     def count(self) -> int:
         return 1
 
+    def numerics(self) -> str:
+        return f"NumPy {np.__version__}"
+
     def current(self) -> int:
         return 0
 

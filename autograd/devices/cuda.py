@@ -42,6 +42,12 @@ class Cuda(Backend):
     def count(self) -> int:
         return self._count
 
+    def numerics(self) -> str:
+        runtime = self._cupy.cuda.runtime
+        models = {runtime.getDeviceProperties(index)["name"].decode() for index in range(self._count)}
+        versions = f"CuPy {self._cupy.__version__} with CUDA {runtime.runtimeGetVersion()}"
+        return f"{versions} on {' and '.join(sorted(models))}"
+
     def current(self) -> int:
         return int(self._cupy.cuda.runtime.getDevice())
 

@@ -42,6 +42,9 @@ class Numbered(Backend):
     def ordinal(self, index: int) -> int:
         return self._own[index]
 
+    def numerics(self) -> str:
+        return self.inner.numerics()
+
     def current(self) -> int:
         return self._numbers[self.inner.current()]
 

@@ -90,6 +90,9 @@ class StandIn(Backend):
     def count(self) -> int:
         return len(self._devices)
 
+    def numerics(self) -> str:
+        return "simulated"
+
     def current(self) -> int:
         return self._current.index
 

@@ -20,6 +20,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
         InvalidTransition               a bug of ours: a segment got an event it cannot take
         InvariantViolation
       ExecutionError (RuntimeError)     a run did not finish
+        NumericsError                   workers may give different bits for the same node (H12)
         ImpureFunctionError             a Function that was run again did not return the same bits
         RemoteError                     user code raised, and its own exception could not be rebuilt here
         WorkerLost                      a worker process died
@@ -151,6 +152,14 @@ class InvariantViolation(SchedulerError):
 
 class ExecutionError(RaygradError, RuntimeError):
     """A run did not finish."""
+
+
+class NumericsError(ExecutionError):
+    """Workers of one session may give different bits for the same node."""
+
+
+class NumericsWarning(RuntimeWarning):
+    """The same, where a session takes it."""
 
 
 class ImpureFunctionError(ExecutionError):

@@ -188,9 +188,11 @@ def test_a_worker_says_who_and_where_it_is_and_limits_its_blas(actor: Any):
 def test_a_worker_serves_the_gpus_that_it_was_given(actor: Any):
     before = serve(None)
     try:
-        assert actor.serve((3,), True) == ""
+        missing, classes = actor.serve((3,), True)
+        assert (missing, dict(classes)["cuda"]) == ("", "simulated")
         assert list(serving("cuda").numbers()) == [3]
-        assert actor.serve((), True) == ""
+        missing, classes = actor.serve((), True)
+        assert (missing, [kind for kind, _ in classes]) == ("", ["cpu"])
         with pytest.raises(DeviceError, match="worker 5 of this session serves no GPU"):
             serving("cuda")
     finally:

@@ -34,6 +34,7 @@ from raygrad.workers.host import POISON
 from raygrad.workers.shipping import Shipped, unpickle_value
 
 from .backends import devices_of, open_executor
+from .bits import check_numerics
 from .budget import Memory, limited_to
 from .collector import Rarely
 from .compiled import CompiledFunction
@@ -87,6 +88,8 @@ class Session:
         saved: where what forward saves for backward is kept, if it outlives the segment that makes it: in the object
             "store", on its "worker", or nowhere ("recompute": forwards of user Functions run again before their
             backwards). A Function may say otherwise of its own context, by its `saved_policy`.
+        deterministic: refuse workers whose libraries may give different bits (CPU models, BLAS or NumPy builds, GPU
+            models differ): where a plan runs a node would show in its last digits. False only warns.
         strict: in this process, send everything through the codec and user code by value, as a cluster would.
         sync: wait inside `apply` and `backward`, so that errors appear on their own line (debugging).
         seed: the planner's seed; that of random draws is `rg.manual_seed`'s, as without a session.
@@ -102,6 +105,7 @@ class Session:
         CostsError: the file of costs is none.
         BackendUnavailable: Ray is asked for and not installed.
         DeviceError: there are not so many GPUs, or they cannot be used.
+        NumericsError: workers may give different bits.
     """
 
     def __init__(
@@ -113,6 +117,7 @@ class Session:
         memory: Memory = None,
         gpu_memory: Memory = None,
         saved: str = "store",
+        deterministic: bool = True,
         strict: bool = False,
         sync: bool = False,
         seed: int = 0,
@@ -123,6 +128,7 @@ class Session:
     ) -> None:
         address = checked_address(address)
         workers = None if workers is None else whole("Session(workers=...)", workers, 1, MOST_WORKERS)
+        deterministic = flag("Session(deterministic=...)", deterministic)
         strict, sync = flag("Session(strict=...)", strict), flag("Session(sync=...)", sync)
         seed = whole("Session(seed=...)", seed)
         timeout = seconds("Session(timeout=...)", timeout)
@@ -155,6 +161,7 @@ class Session:
         )
         self._measured.links_were(**executor.links())
         try:
+            check_numerics(executor.cluster, deterministic)
             limited = limited_to(executor.cluster, memory, gpu_memory)
             cluster = replace(limited, saved_stays=saved == WORKER)
             planner = Planner(cluster, seed=seed, measured=self._measured)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from raygrad.scheduler.explain import Moved, PlanFacts, SegmentFacts
+from raygrad.scheduler.numerics import differing
 
 from . import figures
 from .shown import GraphShown, plain
@@ -117,6 +118,9 @@ class Explanation:
         if len(plan.chain) > 1:
             chain = ", ".join(f"{one}" for one in plan.chain[:12]) + (", …" if len(plan.chain) > 12 else "")
             lines.append(f"The time is that of segments {chain}: each holds up the next.")
+        bits = differing([(one.name, one.numerics) for one in plan.workers if one.segments])
+        if bits:
+            lines.append(f"These workers may give different bits for the same node: {bits}.")
         other = self.elsewhere
         if other is not None:
             lines.append(

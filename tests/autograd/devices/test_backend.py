@@ -44,6 +44,7 @@ def test_an_implementation_gives_all_of_it():
         assert backend.index_of(array) == 0
         assert backend.to_host(backend.copy_to(array, backend.count() - 1)).tolist() == [0, 1, 2]
         assert backend.writable(array)
+        assert backend.numerics()
         assert backend.start_of(array[1:]) - backend.start_of(array) == 8
         backend.synchronize(0)
         backend.empty_cache()

@@ -1,0 +1,31 @@
+"""Numerics classes: which workers give the same bits for the same node (H12).
+
+Rules of this file: classes are compared as words, and not understood: equal ones mean equal bits, different ones that
+the last bits may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+Numerics: TypeAlias = tuple[tuple[str, str], ...]
+"""(kind of device, what decides over bits there)."""
+
+
+def differing(workers: Sequence[tuple[str, Numerics]]) -> str:
+    """Return, in words, in which numerics classes workers are, if there are several for one kind of device; else "".
+    Of those that said nothing, nothing is known."""
+    told: list[str] = []
+    for kind in dict.fromkeys(kind for _, classes in workers for kind, _ in classes):
+        members: dict[str, list[str]] = {}
+        for name, classes in workers:
+            if kind in (mine := dict(classes)):
+                members.setdefault(mine[kind], []).append(name)
+        if len(members) > 1:
+            told += [f"{_some(names)}: {kind}, {said}" for said, names in members.items()]
+    return "; ".join(told)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
