@@ -35,6 +35,8 @@ from .recording import Recorder
 from .registry import Op
 from .tensor import Tensor
 
+_ARRAY: Any = np.ndarray
+
 
 def meeting(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     """Return the operands of an op on one device.
@@ -120,6 +122,11 @@ def missing(op: Op, device: str) -> MissingKernel:
 
 def places_of(args: Sequence[Any]) -> list[Device | None] | None:
     """Return, per argument, the device of a tensor; None if all are on the host."""
+    for arg in args:
+        if isinstance(arg, Tensor) and type(arg._data) is not _ARRAY:
+            break
+    else:
+        return None  # nearly always
     places = [arg.device if isinstance(arg, Tensor) else None for arg in args]
     return places if any(place is not None and place is not CPU for place in places) else None
 

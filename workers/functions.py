@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, cast
 import numpy as np
 
 from raygrad.autograd.context import PACKED
-from raygrad.autograd.devices.serving import CPU, device_of, guard, is_elsewhere
+from raygrad.autograd.devices.serving import CPU, device_of, guard
 from raygrad.autograd.elsewhere import guard_of, places_of
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_forward
 from raygrad.autograd.hooked import packing
@@ -109,7 +109,7 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
         if inside and recorded:
             context._given = {**(context._given or {}), **{position: args[position] for position in inside}}
         outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
-        if placed is not None or any(isinstance(one, Tensor) and is_elsewhere(one._data) for one in outputs):
+        if placed is not None or places_of(outputs) is not None:
             context._input_places = placed or [CPU] * len(args)
             context._places = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
         if expected is None or open_ended:
