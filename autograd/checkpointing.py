@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from raygrad.errors import AutogradError, CheckpointError
 
@@ -28,6 +28,13 @@ R = TypeVar("R")
 
 class _Enough(Exception):
     """All that the region had saved is there again."""
+
+
+What: TypeAlias = "tuple[Any, Any] | None"
+"""What was saved: shape and dtype of a tensor, or `A_FUNCTION`."""
+
+A_FUNCTION: Final = None
+"""The node of a Function that a session recorded."""
 
 
 class _Argument:
@@ -63,38 +70,34 @@ class _Argument:
 
 
 class _Second:
-    """What a second run of a region has saved, by place."""
+    """What a second run of a region has saved, by place: tensors, and nodes of Functions that a session recorded."""
 
     def __init__(self, region: Region | None = None) -> None:
         self._region = region
-        self.values: dict[int, Tensor] = {}
-        self.functions: dict[int, Any] = {}
+        self.saved: dict[int, Any] = {}
 
     def hooks(self) -> Hooks:
         """Return the hooks that keep what is saved."""
-        return Hooks(self._keep, _refuse, region=self)
+        return Hooks(self._tensor, _refuse, region=self)
 
-    def _keep(self, tensor: Tensor) -> None:
-        region, place = self._region, len(self.values)
-        assert region is not None
-        if (tensor.shape, tensor.dtype) != (expected := region.meta(place)):
-            raise CheckpointError(
-                f"{region.name}: run again for backward it saved a {tensor.dtype} tensor of shape "
-                f"{list(tensor.shape)} where its first run saved "
-                + ("nothing more" if expected is None else f"a {expected[1]} one of shape {list(expected[0])}")
-                + f"; {_REMEDY}"
-            )
-        self.values[place] = Tensor.made(tensor._data)
-        self._look()
+    def _tensor(self, tensor: Tensor) -> None:
+        self._keep((tensor.shape, tensor.dtype), Tensor.made(tensor._data))
 
     def applied(self, node: Any) -> None:
         """Keep the node of a Function."""
-        self.functions[len(self.functions)] = node
-        self._look()
+        self._keep(A_FUNCTION, node)
 
-    def _look(self) -> None:
-        assert self._region is not None
-        if self._region.is_all(len(self.values), len(self.functions)):
+    def _keep(self, what: What, value: Any) -> None:
+        region, place = self._region, len(self.saved)
+        assert region is not None
+        expected = region.saved[place : place + 1]
+        if expected != [what]:
+            raise CheckpointError(
+                f"{region.name}: run again for backward it {_told(what)} where its first run "
+                f"{_told(expected[0]) if expected else 'saved nothing more'}; {_REMEDY}"
+            )
+        self.saved[place] = value
+        if place + 1 == len(region.saved):
             raise _Enough
 
 
@@ -106,10 +109,8 @@ class Region:
         leaves, self._tree = flatten((tuple(args), dict(named)))
         self._leaves = [_Argument(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self._random, self._casting = RandomPlace(), moment()
-        self._metas: list[tuple[Any, Any]] = []
-        """Of what was saved, in order."""
-        self._functions = 0
-        """How many Functions a session recorded in it."""
+        self.saved: list[What] = []
+        """What was saved, in order."""
         self._second = _Second()
         self._pass: int | None = None
         """The pass that the second run is for."""
@@ -118,35 +119,34 @@ class Region:
 
     def hooks(self) -> Hooks:
         """Return the hooks that keep places instead of tensors."""
-        return Hooks(self._note, self._value, region=self)
+        return Hooks(self._tensor, self._value, region=self)
 
-    def _note(self, tensor: Tensor) -> int:
-        self._metas.append((tensor.shape, tensor.dtype))
-        return len(self._metas) - 1
+    def _tensor(self, tensor: Tensor) -> int:
+        return self._note((tensor.shape, tensor.dtype))
 
     def applied(self, node: Any) -> Callable[[Sequence[Data | None]], Any]:
         """Take note of a Function that a session recorded."""
-        place = self._functions
-        self._functions += 1
-        return partial(self._function_at, place)
+        return partial(self._taken, self._note(A_FUNCTION))
+
+    def _note(self, what: What) -> int:
+        self.saved.append(what)
+        return len(self.saved) - 1
 
     # ---- the second -----------------------------------------------------------------------------------------------
 
     def _value(self, place: int) -> Tensor:
+        """Return the tensor that was saved at a place."""
+        task = state.here.task
+        return self._taken(place, () if task is None else task.arrived)
+
+    def _taken(self, place: int, grads: Sequence[Data | None]) -> Any:
         """Return what was saved at a place; the first time that a pass asks, by running the function again."""
         task = state.here.task
-        return self._taken(lambda second: second.values, place, () if task is None else task.arrived)
-
-    def _function_at(self, place: int, grads: Sequence[Data | None]) -> Any:
-        return self._taken(lambda second: second.functions, place, grads)
-
-    def _taken(self, where: Callable[[_Second], dict[int, Any]], place: int, grads: Sequence[Any]) -> Any:
-        task = state.here.task
         number = None if task is None else task.number
-        if number != self._pass or place not in where(self._second):
+        if number != self._pass or place not in self._second.saved:
             self._run(grads)
             self._pass = number
-        return where(self._second).pop(place)
+        return self._second.saved.pop(place)
 
     def _run(self, grads: Sequence[Any]) -> None:
         second = _Second(self)
@@ -162,20 +162,13 @@ class Region:
         finally:
             here.again = outer
             now.back()
-        if len(second.values) != len(self._metas) or len(second.functions) != self._functions:
+        if len(second.saved) != len(self.saved):
+            again, first = _tensors(self.saved[: len(second.saved)]), _tensors(self.saved)
             raise CheckpointError(
-                f"{self.name}: run again for backward it saved {len(second.values)} tensors where its first run saved "
-                f"{len(self._metas)}; {_REMEDY}"
+                f"{self.name}: run again for backward it saved {again} tensors where its first run saved {first}; "
+                f"{_REMEDY}"
             )
         self._second = second
-
-    def meta(self, place: int) -> tuple[Any, Any] | None:
-        """Return shape and dtype of what was saved at a place, None for one too many."""
-        return self._metas[place] if place < len(self._metas) else None
-
-    def is_all(self, values: int, functions: int) -> bool:
-        """Tell whether a second run has all that the first saved."""
-        return values == len(self._metas) and functions == self._functions
 
     @property
     def name(self) -> str:
@@ -186,6 +179,14 @@ _REMEDY = (
     "it must do the same whenever it is called with equal arguments: let it depend on nothing that changes, and draw "
     "random numbers from raygrad alone"
 )
+
+
+def _told(what: What) -> str:
+    return "applied a Function" if what is None else f"saved a {what[1]} tensor of shape {list(what[0])}"
+
+
+def _tensors(saved: Sequence[What]) -> int:
+    return len([what for what in saved if what is not A_FUNCTION])
 
 
 def _refuse(kept: Any) -> Any:

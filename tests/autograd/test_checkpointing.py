@@ -220,7 +220,7 @@ def test_a_function_that_does_otherwise_the_second_time_is_told(place: str) -> N
         CheckpointError, match=r"checkpoint\(.*fewer\): run again for backward it saved 1 tensors where"
     ):
         rg.checkpoint(fewer, x).sum().backward()
-    with pytest.raises(RuntimeError, match=r"shape \[1\] where its first run saved a float64 one of shape \[2\]"):
+    with pytest.raises(RuntimeError, match=r"shape \[1\] where its first run saved a float64 tensor of shape \[2\]"):
         rg.checkpoint(other, x).sum().backward()
 
 
