@@ -484,7 +484,9 @@ class SessionRecorder(Recorder):
 
     def refuse_nan(self, value: Pending, message: str, story: str) -> None:
         with self.lock:
-            made = NodeRecord(self, ROLE_SUM, "no nan", (), (self.source(value),), (value.spec,), (message,), None)
+            record: Any = value.record
+            site = record.site if type(record) is NodeRecord and record.site is not None else user_site()
+            made = NodeRecord(self, ROLE_SUM, "no nan", (), (self.source(value),), (value.spec,), (message,), site)
             made.effects = True
             made.story = story
             self.add_record(made)
