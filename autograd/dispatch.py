@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import MissingKernel
+from raygrad.errors import DtypeError, MissingKernel
 
 from . import dtypes
 from .anomaly import remember as remember_origin
@@ -46,6 +46,8 @@ _PLAIN = (float, int, type(None))
 
 MISUSE = (ValueError, IndexError, TypeError)
 """What NumPy raises on operands that do not fit; the shape rule then says it better."""
+
+_NO_OPERANDS = (str, bytes, list, tuple, dict, set)
 
 
 def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
@@ -224,6 +226,9 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
         datas = [o.read() if isinstance(o, Tensor) else o for o in met]
         out = _on_arrays(op, datas, params)
     else:
+        misfit = _misfit(op, met)
+        if misfit is not None:
+            raise misfit
         datas = [recorder.leaf(o) if isinstance(o, Tensor) else o for o in met]
         out = recorder.op(op, datas, params)
     outs = (out,) if recorder is None and op.outputs == 1 else out
@@ -296,9 +301,28 @@ def _kernel_for_arrays(op: Op, datas: Sequence[Any]) -> Any:
     return op.builtin_kernel(kind, dtype) if op.builtin else op.kernel(kind, dtype)
 
 
+def _misfit(op: Op, operands: Sequence[Any]) -> DtypeError | None:
+    """Return the error for an operand that can be none, if there is one. (Other ops than these may take a tuple, an
+    index say, or None, for an operand that is left out.)"""
+    if op.promotes is None and len(op.operands) > 1:
+        return None
+    for position, operand in enumerate(operands):
+        if isinstance(operand, _NO_OPERANDS) or (operand is None and len(op.operands) <= 2):
+            name = op.operands[min(position, len(op.operands) - 1)].removeprefix("*")
+            kind: type[Any] = type(operand)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return DtypeError(
+                f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor"
+                f"{' or a number' if len(op.operands) > 1 else ''}, not {kind.__name__}"
+            )
+    return None
+
+
 def explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exception) -> Exception:
-    """Return what to raise for an error of a kernel: what the shape rule says of the operands, if it refuses them; that
-    there is no kernel for their dtype, if NumPy says so; else the error itself."""
+    """Return what to raise for an error of a kernel: that an operand is no tensor; what the shape rule says of the
+    operands, if it refuses them; that there is no kernel for their dtype, if NumPy says so; else the error itself."""
+    misfit = _misfit(op, datas)
+    if misfit is not None:
+        return misfit
     if op.infer is not None:
         try:
             op.infer(params, *datas)

@@ -53,6 +53,19 @@ _HOMES = {
 
 __all__ = [*_HOMES, *"amp autograd cuda errors fft func functional interop linalg nn optim".split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
+_INSTEAD = {
+    "bfloat16": "NumPy has no such dtype; raygrad.float16 is as short",
+    "Generator": "random numbers are drawn from one stream; raygrad.manual_seed(number) seeds it, in a session too",
+    "compile": "session.compile(fn) records a training step once and replays it",
+    "jit": "kernels are NumPy's; session.compile(fn) records a training step once and replays it",
+    "load": "a tensor can be pickled, and pickle.load reads it, or numpy.load with raygrad.from_numpy",
+    "save": "a tensor can be pickled, by pickle.dump, or kept by numpy.save(file, tensor.detach().numpy())",
+    "sparse_coo_tensor": "tensors are dense; a Function may hold a matrix of scipy.sparse (see docs/functions.md)",
+    "special": "its functions are the package's own: raygrad.erf, raygrad.digamma, raygrad.xlogy, ...",
+    "utils": "torch.utils.checkpoint is raygrad.checkpoint(fn, *args); loading of data is left to the program",
+}
+"""Names of PyTorch that are missing here: what there is for them."""
+
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
 
@@ -121,8 +134,8 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and name in (ops := importlib.import_module(_OPS)).__all__:
         value = getattr(ops, name)
     else:
-        hint = ": NumPy has no such dtype; raygrad.float16 is as short" if name == "bfloat16" else ""
-        raise AttributeError(f"module 'raygrad' has no attribute '{name}'{hint}")
+        hint = _INSTEAD.get(name)
+        raise AttributeError(f"module 'raygrad' has no attribute '{name}'{': ' if hint else ''}{hint or ''}")
     globals()[name] = value
     return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -86,3 +87,14 @@ def test_operands_of_other_types_raise():
 def test_an_op_is_called_by_its_name():
     assert apply_op("mul", vector(2), 3.0).tolist() == [6]
     assert call(get_op("mul"), (vector(2), 3.0)).tolist() == [6]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["eagerly", "in a session"])
+def test_an_operand_that_is_no_tensor_is_named(inside: bool):
+    with rg.Session() if inside else nullcontext():
+        for given in (None, "a"):
+            with pytest.raises(TypeError, match=rf"exp\(\): argument 'a' \(position 1\).* not {type(given).__name__}"):
+                ops.exp(given)
+        for given in (None, "a", [1.0], (1.0,), {}):
+            with pytest.raises(TypeError, match=r"position 2|unsupported operand"):
+                ops.add(vector(1.0), given)
