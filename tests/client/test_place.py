@@ -38,9 +38,9 @@ def test_a_program_with_pins_runs_eagerly_too() -> None:
 
 @pytest.mark.parametrize("worker", ["a", None, 1.0])
 def test_a_pin_is_a_number(worker: Any) -> None:
-    with pytest.raises(TypeError, match=f"takes the number of a worker, such as 0; got {worker!r}"):
+    with pytest.raises(TypeError, match="the number of a worker, takes a whole number of at least 0, got "):
         rg.place(worker=worker).__enter__()
-    with pytest.raises(ValueError, match=r"numbered from 0; rg.place\(worker=-1\) names none"):
+    with pytest.raises(ValueError, match="takes a whole number of at least 0, got -1"):
         rg.place(worker=-1).__enter__()
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from raygrad.errors import PlanError
 
+from .options import whole
 from .session import ambient
 
 
@@ -21,14 +21,7 @@ def place(*, worker: int) -> Generator[None, None, None]:
         ValueError: it is negative.
         PlanError: the session has no such worker.
     """
-    try:
-        if isinstance(worker, bool):
-            raise TypeError
-        number = operator.index(worker)
-    except TypeError:
-        raise TypeError(f"rg.place(worker=...) takes the number of a worker, such as 0; got {worker!r}") from None
-    if number < 0:
-        raise ValueError(f"workers are numbered from 0; rg.place(worker={worker}) names none")
+    number = whole("rg.place(worker=...), the number of a worker,", worker, 0)
     session = ambient()
     if session is None:
         yield
