@@ -125,8 +125,9 @@ class WorkerActor:
         self._host.poison(values)
         self._turns.end(number)
 
-    def fetch(self, run: int, value: int, *_waited_for: Any) -> tuple[tuple[bool, int], Any]:
-        """Return (whether it is there, its bytes) and, as an object, a pinned value."""
+    def fetch(self, run: int, value: int, asked: bool, *_waited_for: Any) -> tuple[tuple[bool, int], Any]:
+        """Return (whether it is there, its bytes) and, as an object, a pinned value; if the client `asked` for it, with
+        what it holds on devices."""
 
         def fetched() -> tuple[tuple[bool, int], Any]:
             try:
@@ -135,7 +136,7 @@ class WorkerActor:
                 found = POISON
             if found is POISON:
                 return (False, 0), POISON
-            packed = self._host.pack([found])
+            packed = self._host.pack([found], asked)
             return (True, packed.nbytes if isinstance(packed, Packed) else 0), packed
 
         return self._in_turn(fetched)

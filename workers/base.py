@@ -137,9 +137,11 @@ class Executor(ABC):
         """
 
     @abstractmethod
-    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None) -> None:
+    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, asked: bool = False) -> None:
         """Make an object of a pinned value, under `value_object(run, value)`, once segment `after`, if any, has ended;
-        calls may name it at once. Does not block. Answered by one `ValueReady`, unless the worker dies."""
+        calls may name it at once. Does not block. Answered by one `ValueReady`, unless the worker dies.
+
+        If the client `asked` for it, it comes with what it holds on devices; for others, that stays where it is."""
 
     @abstractmethod
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:

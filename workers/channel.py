@@ -139,13 +139,13 @@ class Channel:
         self.code.update(news)
         self._asked(reference, number, LOADED)
 
-    def fetch(self, run: int, value: int, after: SegmentId | None) -> tuple[Any, Any]:
+    def fetch(self, run: int, value: int, after: SegmentId | None, asked: bool = False) -> tuple[Any, Any]:
         """Ask for a pinned value; return the references of what is told of it, and of the object."""
         self.send_held()
         earlier = None if after is None else self.under_way.get(after)
         # fetches are not counted, and so must not wait at the worker: its threads might be used up
         waits = () if earlier is None else (earlier.reference,)
-        about, reference = self._method("fetch", 2).remote(run, value, *waits)
+        about, reference = self._method("fetch", 2).remote(run, value, asked, *waits)
         return about, reference
 
     def unpin(self, values: Sequence[Pinned]) -> None:

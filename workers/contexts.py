@@ -29,6 +29,7 @@ from raygrad.errors import NotShippable
 from raygrad.proto.values import Blob
 
 from .shipping import pickle_value, unpickle_value
+from .staged import pack_object, staged, unpack_object, unstaged
 
 LARGE: Final = 1 << 16
 """Bytes of an argument or output that a context does not hold beside its references."""
@@ -137,11 +138,11 @@ class Context:
             return self._live
         return _rebuild(cls, self._here())
 
-    def packed(self) -> dict[str, Any]:
-        """Return it as plain data, arrays and blobs.
+    def packed(self, asked: bool = False) -> dict[str, Any]:
+        """Return it as plain data, arrays and blobs; if it was `asked` for with what it has on devices.
 
         Raises:
-            NotShippable: an attribute cannot be pickled; names it.
+            NotShippable: an attribute cannot be pickled, or is on a device and was not asked for; names it.
         """
         if self._live is None:
             return self._here()
@@ -149,15 +150,15 @@ class Context:
         references = node.references()
         saved: Any = node._saved
         return {
-            "saved": [_pack_slot(node, slot) for slot in saved] if node.readable else (),
+            "saved": [_pack_slot(node, slot, asked) for slot in saved] if node.readable else (),
             "refused": saved.message if type(saved) is Refused else "" if node.readable else FREED,
             "hooks": [_pack_hooks(hooks) for hooks in (node._pre_hooks, node._post_hooks)],
             "attributes": {
-                name: _pack_attribute(node, name, value)
+                name: _pack_attribute(node, name, value, asked)
                 for name, value in node._attributes().items()
                 if name not in references
             },
-            "notes": None if not node._notes else _pack_attribute(node, "metadata", node._notes),
+            "notes": None if not node._notes else _pack_attribute(node, "metadata", node._notes, asked),
             "references": dict(references),
             "needs": node.needs_input_grad,
             "materialize": (node.materialize_grads, node._materialize_non_diff_grads),
@@ -332,17 +333,17 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     return node
 
 
-def _pack_slot(node: FunctionNode, slot: Saved | None) -> Any:
+def _pack_slot(node: FunctionNode, slot: Saved | None, asked: bool) -> Any:
     if slot is None:
         return None
     if slot.kind is PACKED:
         what, packed = slot.value
         meta, value = packed.content
-        return (PACKED, slot.position, (what, _pack_meta(meta), _pack_attribute(node, "saved_tensors", value)))
+        return (PACKED, slot.position, (what, _pack_meta(meta), _pack_attribute(node, "saved_tensors", value, asked)))
     return (
         slot.kind,
         slot.position,
-        _pack_attribute(node, "saved_tensors", slot.value)[1] if slot.kind is VALUE else None,
+        _pack_attribute(node, "saved_tensors", slot.value, asked)[:2] if slot.kind is VALUE else None,
     )
 
 
@@ -356,7 +357,8 @@ def _unpack_slot(cls: type[Function], slot: Any) -> Saved | None:
         packed = Packed.again(unpack_of(cls), _unpack_meta(meta), _unpack_attribute(value))
         return Saved(PACKED, position, (what, packed), UNSHARED, 0)
     if kind == VALUE:
-        return Saved(VALUE, -1, Tensor.made(array), UNSHARED, 0)
+        found = unstaged(*array[1]) if array[0] == "device" else array[1]
+        return Saved(VALUE, -1, Tensor.made(found), UNSHARED, 0)
     return Saved(INPUT if kind == INPUT else OUTPUT, position, None, UNSHARED, 0)
 
 
@@ -372,12 +374,15 @@ def _unpack_hooks(packed: Any) -> HookDict | None:
     return HookDict(enumerate(hooks))
 
 
-def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:
-    if is_elsewhere(getattr(value, "_data", value)):
-        raise NotShippable(
-            f"'ctx.{name}' of {node.name()} is on {device_of(getattr(value, '_data', value))}, and does not leave its "
-            "worker: keep what others read as a tensor of the host (tensor.cpu())"
-        )
+def _pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> Any:
+    data = getattr(value, "_data", value)
+    if is_elsewhere(data):
+        if not asked:
+            raise NotShippable(
+                f"'ctx.{name}' of {node.name()} is on {device_of(data)}, and does not leave its worker: keep what "
+                "others read as a tensor of the host (tensor.cpu())"
+            )
+        return ("device", staged(data), owns_grad(value) if isinstance(value, Tensor) else None)
     if isinstance(value, Tensor):
         return ("tensor", value.read(), owns_grad(value))
     if is_array(value) and value.dtype.kind in "biufc":
@@ -385,7 +390,7 @@ def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:
     if type(value) in _PLAIN:
         return ("plain", value)
     try:
-        return ("pickle", Blob(pickle_value(value)))
+        return ("pickle", pack_object(value, asked))
     except Exception as error:
         raise NotShippable(
             f"the attribute 'ctx.{name}' of {node.name()} is a {type(value).__name__} that cannot be pickled, but its "
@@ -396,14 +401,20 @@ def _pack_attribute(node: FunctionNode, name: str, value: Any) -> Any:
 def _unpack_attribute(entry: Any) -> Any:
     kind, value = entry[0], entry[1]
     if kind == "tensor":
-        tensor = Tensor.made(value)
-        tensor._requires_grad = entry[2]
-        return tensor
+        return _tensor(value, entry[2])
     if kind == "array":
         return value.copy() if entry[2] else value
     if kind == "pickle":
-        return unpickle_value(bytes(value.data))
+        return unpack_object(value)
+    if kind == "device":
+        return unstaged(*value) if entry[2] is None else _tensor(unstaged(*value), entry[2])
     return value
+
+
+def _tensor(array: Any, requires_grad: bool) -> Tensor:
+    tensor = Tensor.made(array)
+    tensor._requires_grad = requires_grad
+    return tensor
 
 
 def _pack_meta(meta: Any) -> Any:

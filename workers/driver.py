@@ -420,7 +420,9 @@ class Driver:
                     if failed is not None:
                         not_started.append(failed)
                 case ExportValue(worker=worker, run=run, value=value):
-                    self.executor.fetch(worker, run, value, self._maker(run, value))
+                    known = self._runs.get(run)
+                    asked = known is not None and value in known.requested
+                    self.executor.fetch(worker, run, value, self._maker(run, value), asked=asked)
                 case DropExport(run=run, segment=segment, export=export):
                     self.executor.drop(ObjectId(run, segment, export))
                 case DropValue(run=run, value=value):

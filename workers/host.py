@@ -31,16 +31,16 @@ from raygrad.proto.program import (
     Record,
     Timing,
 )
-from raygrad.proto.values import Blob, Packed, pack_values, unpack_values
+from raygrad.proto.values import Packed, pack_values, unpack_values
 
 from .collector import collecting_rarely
 from .contexts import LARGE, Alike, Context
 from .emit import emitting_to
 from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
-from .shipping import Shipment, open_shipment, pack_exception, pickle_value, unpickle_value
+from .shipping import Shipment, open_shipment, pack_exception, pickle_value
 from .spilling import SpillFile
-from .staged import Staged, unstaged
+from .staged import pack_object, staged, unpack_object, unstaged
 from .waits import SUSPECT_SECONDS, Waits
 from .warned import WarningCollector
 from .weighing import Scales
@@ -175,11 +175,12 @@ class WorkerHost:
 
     # ---- objects that cross processes -----------------------------------------------------------------------------
 
-    def pack(self, values: list[Any] | _Poison) -> Packed | _Poison:
-        """Return an object's values in a form that crosses processes.
+    def pack(self, values: list[Any] | _Poison, asked: bool = False) -> Packed | _Poison:
+        """Return an object's values in a form that crosses processes; if the client `asked` for them, with what they
+        hold on devices.
 
         Raises:
-            NotShippable: a context that cannot be pickled.
+            NotShippable: a context that cannot be pickled, or something that holds an array of a device.
         """
         if isinstance(values, _Poison):
             return values
@@ -187,7 +188,7 @@ class WorkerHost:
         entries: list[Any] = []
         for number, value in enumerate(values):
             place = alike.place(value, number) if type(value) is Context else -1
-            entries.append(portable(value) if place < 0 else (LIKE, place))
+            entries.append(portable(value, asked) if place < 0 else (LIKE, place))
         return pack_values(entries)
 
     def unpack(self, packed: Packed | _Poison) -> list[Any] | _Poison:
@@ -402,7 +403,7 @@ def _detached(value: Any) -> Any:
 def _size(value: Any) -> int:
     if value is None:
         return -1
-    if isinstance(value, np.ndarray | Context | Staged) or is_elsewhere(value):
+    if isinstance(value, np.ndarray | Context) or is_elsewhere(value):
         return value.nbytes
     return 0
 
@@ -414,7 +415,7 @@ def _saved_size(value: Any) -> int:
 def _rides(value: Any) -> bool:
     """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do. Arrays of
     a device never do: they stay there until somebody asks."""
-    if isinstance(value, Context | Staged) or is_elsewhere(value):
+    if isinstance(value, Context) or is_elsewhere(value):
         return False
     return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES
 
@@ -423,26 +424,29 @@ LIKE: Final = "like"
 """Of an entry of an object: a context that is packed like an earlier entry."""
 
 
-def portable(value: Any) -> Any:
-    """Return a value as arrays, plain data and blobs, which the codec takes; `restored` is its inverse."""
+def portable(value: Any, asked: bool = False) -> Any:
+    """Return a value as arrays, plain data and blobs, which the codec takes; `restored` is its inverse. What the client
+    `asked` for goes with what it holds on devices.
+
+    Raises:
+        NotShippable: it cannot be pickled, or holds an array of a device and was not asked for.
+    """
     if value is None or type(value) in (np.ndarray, float, int, bool, str):
         return value
     if isinstance(value, Context):
-        return ("context", value.packed())
+        return ("context", value.packed(asked))
     if is_elsewhere(value):
-        return ("device", str(device_of(value)), to_host(value))
-    if isinstance(value, Staged):
-        return ("device", value.device, value.host)
-    return ("object", Blob(pickle_value(value)))
+        return ("device", *staged(value))
+    return ("object", *pack_object(value, asked))
 
 
 def restored(value: Any) -> Any:
     """Return the value that `portable` was given."""
     if type(value) is not tuple:
         return value
-    kind, body = cast("tuple[str, Any]", value[:2])
+    kind, *body = cast("tuple[Any, ...]", value)
     if kind == "device":
-        return unstaged(body, value[2])
+        return unstaged(*body)
     if kind == "context":
-        return Context(packed=body)
-    return unpickle_value(bytes(body.data))
+        return Context(packed=body[0])
+    return unpack_object(body)

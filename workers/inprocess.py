@@ -49,9 +49,10 @@ CLOSE_DEADLINE: Final = 5.0
 class _Fetch:
     """Work of another kind: make an object of a pinned value."""
 
-    __slots__ = ("after", "run", "value", "worker")
+    __slots__ = ("after", "asked", "run", "value", "worker")
 
-    def __init__(self, worker: int, run: int, value: int, after: SegmentId | None) -> None:
+    def __init__(self, worker: int, run: int, value: int, after: SegmentId | None, asked: bool) -> None:
+        self.asked = asked
         self.worker = worker
         self.run = run
         self.value = value
@@ -158,11 +159,11 @@ class InProcessExecutor(Executor):
             self._unfinished.add(SegmentId(call.run, call.segment))
             self._enqueue(work)
 
-    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None) -> None:
+    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, asked: bool = False) -> None:
         with self._changed:
             self._check_open()
             self._expected.add(value_object(run, value))
-            self._enqueue(_Fetch(worker, run, value, after))
+            self._enqueue(_Fetch(worker, run, value, after, asked))
 
     def _enqueue(self, work: Work | _Fetch) -> None:
         worker = self._workers[work.worker]
@@ -306,7 +307,7 @@ class InProcessExecutor(Executor):
             value = worker.host.fetch(fetch.run, fetch.value)
             if value is not POISON:
                 size = int(getattr(value, "nbytes", 0))
-                values = worker.host.pack([value]) if self._strict else [value]
+                values = worker.host.pack([value], fetch.asked) if self._strict else [value]
         except KeyError:  # the segment that was to pin it failed
             reason = "it was never made"
         except NotShippable as error:

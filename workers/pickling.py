@@ -28,6 +28,7 @@ import cloudpickle
 import numpy as np
 
 from raygrad.autograd.captured import PLAIN, arrived, kind_of
+from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.layout import dense
 from raygrad.autograd.tensor import Tensor
@@ -42,6 +43,9 @@ TABLES_KEPT: Final = 1024
 
 MUTABLE: Final = (list, dict, set, bytearray, deque)
 """Containers that code may fill for the client in vain, since it gets a copy (DR-06)."""
+
+REMEDY: Final = "make it an argument or an output by itself, or move it to the host first (tensor.cpu())"
+"""What to do with an array of a device that is inside of something else."""
 
 ClassName: TypeAlias = tuple[str, bool]
 """The name of a class that goes by value, and whether it captures no array: then one copy serves all."""
@@ -98,6 +102,10 @@ _names: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
 """The names of all classes that came here by value."""
 
 
+class HoldsDeviceArray(NotShippable):
+    """An object holds an array of a device, which nobody asked to be moved."""
+
+
 class _Pickler(cloudpickle.Pickler):
     """Forces user code by value, and names the classes that go by value; see the head of this file."""
 
@@ -118,6 +126,10 @@ class _Pickler(cloudpickle.Pickler):
         given: Any = obj
         if isinstance(obj, type):
             return self._class(obj)
+        if is_elsewhere(obj):  # whatever its library makes of that: it would be moved unseen, and forget where it was
+            raise HoldsDeviceArray(f"an array of {device_of(obj)} is not pickled; {REMEDY}")
+        if isinstance(obj, Tensor) and obj.grad_fn is None and is_elsewhere(obj._data):
+            raise HoldsDeviceArray(f"a tensor on {device_of(obj._data)} is not pickled; {REMEDY}")
         if isinstance(obj, FunctionType):
             self._by_value(obj.__module__)
             reduced: Any = super().reducer_override(obj)
@@ -233,6 +245,35 @@ class ValuePickler(_Pickler):
 
     def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
         self.mutable.extend(_mutable_of(function, slots))
+
+
+class _ArrayPickler(_Pickler):
+    """Besides: takes arrays of devices out."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.captured: list[Any] = []
+        self._slots: dict[int, tuple[int, int]] = {}
+
+    def persistent_id(self, obj: Any) -> tuple[int, int] | None:
+        if not is_elsewhere(obj):
+            return None
+        slot = self._slots.get(id(obj))
+        if slot is None:
+            slot = self._slots[id(obj)] = (len(self.captured), 0)
+            self.captured.append(obj)
+        return slot
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Tensor) and obj.grad_fn is None and is_elsewhere(obj._data):
+            return _tensor, (obj._data, obj._requires_grad)
+        return super().reducer_override(obj)
+
+
+def _tensor(array: Any, requires_grad: bool) -> Tensor:
+    tensor = Tensor.made(array)
+    tensor._requires_grad = requires_grad
+    return tensor
 
 
 _whole_modules: dict[str, bool] = {}
@@ -432,13 +473,24 @@ def pickle_with_tensors(value: Any) -> tuple[bytes, ValuePickler]:
     return _pickled(value, ValuePickler)
 
 
+def pickle_around_arrays(value: Any) -> tuple[bytes, list[Any]]:
+    """Return a Python object as bytes for `load`, and the arrays of devices in it, which do not go with it.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    data, pickler = _pickled(value, _ArrayPickler)
+    return data, pickler.captured
+
+
 def _pickled(value: Any, kind: type[_P]) -> tuple[bytes, _P]:
     buffer = io.BytesIO()
     pickler = kind(buffer)
     try:
         pickler.dump(value)
     except Exception as error:
-        raise NotShippable(refusal(value, type(value).__name__, error)) from error
+        kind_of_error = HoldsDeviceArray if isinstance(error, HoldsDeviceArray) else NotShippable
+        raise kind_of_error(refusal(value, type(value).__name__, error)) from error
     return buffer.getvalue(), pickler
 
 

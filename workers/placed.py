@@ -24,7 +24,6 @@ from raygrad.proto.program import Step
 from .arguments import Slots
 from .functions import Execute
 from .op_vjp import OpVjp
-from .staged import Staged
 
 MOVING: Final = "to_device"
 """The op that moves a value."""
@@ -47,8 +46,6 @@ def compile_move(step: Step, specs: Sequence[Spec]) -> Execute:
 
     def move(slots: Slots) -> None:
         value = None if source == UNDEFINED else slots[source]
-        if isinstance(value, Staged):
-            value = value.host
         if target >= 0:
             slots[target] = None if value is None else send(value, place)
 

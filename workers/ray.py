@@ -170,9 +170,9 @@ class RayExecutor(Executor):
             if channel.held is not None:
                 self._overdue.begin()
 
-    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None) -> None:
+    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, asked: bool = False) -> None:
         with self._lock:
-            about, reference = self._channel(worker).fetch(run, value, after)
+            about, reference = self._channel(worker).fetch(run, value, after, asked)
             self._asked[about] = _Asked(worker, -1, (run, value))
             self._objects[value_object(run, value)] = reference
 

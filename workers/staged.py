@@ -1,43 +1,52 @@
-"""Values of a device while they are in host memory: on their way from a process to another.
+"""What is on a device while it is on its way from a process to another: in host memory, with the name of the device.
 
 Rules of this file: a device's array travels as (device, array of the host), dense in its own axis order, and is never
-pickled. It goes to its device where that is served; elsewhere it stays in host memory, for the node that moves it on.
+pickled; inside other objects it travels beside their pickle. It goes to its device where that is served; elsewhere it
+stays in host memory, for the node that moves it on.
 """
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
-from raygrad.autograd.devices.serving import at_hand, named, send
-from raygrad.errors import DeviceError
+from raygrad.autograd.devices.absent import AbsentArray
+from raygrad.autograd.devices.serving import at_hand, device_of, named, send, to_host
+from raygrad.proto.values import Blob
+
+from .pickling import load, pickle_around_arrays, pickle_value
+
+StagedArray: TypeAlias = tuple[str, Any]
+"""(device, array of the host)."""
 
 
-@final
-class Staged:
-    """An array of a device that is not served here, in host memory. Only `to_device` reads it."""
-
-    __slots__ = ("device", "host")
-
-    def __init__(self, device: str, host: Any) -> None:
-        self.device = device
-        self.host = host
-
-    @property
-    def nbytes(self) -> int:
-        """Its bytes."""
-        return self.host.nbytes
-
-    def refused(self) -> DeviceError:
-        """Return the error for who wants the array itself."""
-        return DeviceError(
-            f"a value (shape {self.host.shape}) is on {self.device}, which this process does not serve: move it to the "
-            "host inside the session (tensor.cpu()) and read that"
-        )
+def staged(array: Any) -> StagedArray:
+    """Return an array of a device as it travels; `unstaged` is the inverse."""
+    return str(device_of(array)), to_host(array)
 
 
 def unstaged(device: str, host: Any) -> Any:
     """Return an array that came from another process on its device, if that is served here."""
     place, backend = named(device), at_hand()
     if backend is None or (place.index or 0) not in backend.numbers():
-        return Staged(device, host)
+        return AbsentArray(place, host)
     return send(host, place)
+
+
+def pack_object(value: Any, asked: bool) -> tuple[Any, ...]:
+    """Return a Python object as it travels; `unpack_object` is the inverse. Arrays of devices go with it only if it was
+    `asked` for: else nobody knows of these transfers.
+
+    Raises:
+        NotShippable: it cannot be pickled, or holds an array of a device that is not to go with it.
+    """
+    if not asked:
+        return (Blob(pickle_value(value)),)
+    data, arrays = pickle_around_arrays(value)
+    return (Blob(data), *[staged(array) for array in arrays])
+
+
+def unpack_object(packed: Sequence[Any]) -> Any:
+    """Return the object that `pack_object` was given."""
+    blob, *arrays = packed
+    return load(bytes(blob.data), (), [unstaged(*one) for one in arrays])

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from raygrad.autograd.devices.absent import AbsentArray
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.proto.program import Step
 
 from .contexts import Context
-from .staged import Staged
 
 HOST = "cpu"
 
@@ -86,7 +86,7 @@ def _owner(value: Any) -> tuple[int, str, int]:
         while isinstance(array.base, np.ndarray):
             array = cast("np.ndarray[Any, Any]", array.base)
         return id(array if array.base is None else array.base), HOST, array.nbytes
-    if isinstance(value, Context | Staged):
+    if isinstance(value, Context | AbsentArray):
         return id(value), HOST, value.nbytes
     if is_elsewhere(value):
         base = value if value.base is None else value.base

@@ -6,6 +6,7 @@ Who opens a blob trusts who made it: a worker its session, a session its workers
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -15,6 +16,7 @@ from raygrad.proto.program import Call, Item, Pinned, Program, Record
 from raygrad.proto.values import Buffer
 
 from .host import portable, restored
+from .pickling import HoldsDeviceArray
 
 Frame: TypeAlias = list[Buffer]
 """The pieces of one encoded message."""
@@ -128,12 +130,16 @@ def decode_call(frame: Frame) -> Call:
 
 
 def encode_record(record: Record) -> Frame:
-    """Return a record as bytes.
+    """Return a record as bytes. Results that hold arrays of devices stay where they are, until they are asked for.
 
     Raises:
         NotShippable: one of its results cannot be pickled; names it.
     """
-    return encode_message(record._replace(results=tuple([(value, portable(one)) for value, one in record.results])))
+    results: list[tuple[int, Any]] = []
+    for value, one in record.results:
+        with contextlib.suppress(HoldsDeviceArray):
+            results.append((value, portable(one)))
+    return encode_message(record._replace(results=tuple(results)))
 
 
 def decode_record(frame: Frame) -> Record:

@@ -18,6 +18,7 @@ from raygrad.errors import AutogradError, DeviceError
 
 from ..modes import state
 from ..recording import Pending
+from .absent import Absent, AbsentArray
 from .backend import Backend
 from .cpu import CPU as CPU
 from .cpu import Cpu
@@ -28,6 +29,7 @@ STAND_IN = "RAYGRAD_STAND_IN"
 """The environment variable that switches the stand-in on: how many devices it has, as "2"."""
 
 HOST = Cpu()
+ABSENT = Absent()
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _type: Any = type
@@ -40,7 +42,7 @@ class _Served:
     cuda: Backend | None = None
     refusal: str = ""
     """Why nothing is to serve it that was not switched on here, if so."""
-    by_array: dict[type, Backend] = {_ARRAY: HOST}  # noqa: RUF012 (one table for the process)
+    by_array: dict[type, Backend] = {_ARRAY: HOST, AbsentArray: ABSENT}  # noqa: RUF012 (one table for the process)
 
 
 def serve(backend: Backend | None) -> Backend | None:
@@ -266,9 +268,12 @@ def send(array: Any, place: Device | None) -> Any:
     if there.type == "cpu":
         return serving_array(array).to_host(array)
     backend, index = serving(there.type), there.index or 0
-    if here.type != "cpu" and serving_array(array) is not backend:
+    source = serving_array(array)
+    if source is ABSENT:
+        array, source = array.host, HOST
+    if source is not HOST and source is not backend:
         raise AutogradError(f"a tensor on {here} is of a library that serves {there.type} no more; make it anew")
-    copied = backend.from_host if here.type == "cpu" else backend.copy_to
+    copied = backend.from_host if source is HOST else backend.copy_to
     what = lambda: f"when {shapes_of([array])} came from {here}"  # noqa: E731
     return with_room(backend, index, what, lambda: copied(array, index))
 

@@ -238,6 +238,64 @@ def test_values_saved_on_the_host_come_back_to_their_gpu(recording: Any) -> None
     assert (str(x.grad.device), x.grad.tolist()) == ("cuda:1", [2.0, 4.0])
 
 
+class Mesh:
+    """What a Function returns that is no tensor."""
+
+    def __init__(self, points: Any) -> None:
+        self.points = points
+
+
+class Meshed(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2.0, Mesh(x * 3.0), [x.detach(), "name"]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, *_: Any) -> Any:
+        return grad * 2.0
+
+
+class ReadsMesh(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, mesh: Any) -> Any:
+        return x + mesh.points
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad, None
+
+
+def test_what_objects_hold_on_a_gpu_stays_there_until_the_client_asks(recording: Any) -> None:
+    for _ in range(2):
+        x: Any = rg.tensor([1.0, 2.0], device="cuda:1", requires_grad=True)
+        seen_on(recording, 1)
+        y, mesh, items = Meshed.apply(x)
+        y.sum().backward()
+        recording.wait_for_everything()
+        assert str(mesh.points.device) == "cuda:1"
+        assert mesh.points.cpu().tolist() == [3.0, 6.0]
+        assert (items[0].cpu().tolist(), items[1], x.grad.tolist()) == ([1.0, 2.0], "name", [2.0, 2.0])
+
+
+def test_what_forward_set_on_its_context_is_read_where_the_client_asks(recording: Any) -> None:
+    class Sets(Half):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.twice = x * 2.0
+            ctx.save_for_backward(x)
+            return x * x
+
+    x: Any = rg.tensor([1.0, 2.0], device="cuda:1", requires_grad=True)
+    y = Sets.apply(x)
+    assert y.grad_fn.twice.cpu().tolist() == [2.0, 4.0]
+    assert [one.cpu().tolist() for one in y.grad_fn.saved_tensors] == [[1.0, 2.0]]
+    seen_on(recording, 1)
+    y.sum().backward()
+    recording.wait_for_everything()
+    assert seen_on(recording, 1)[-1] == (0, 0, 0), "backward uses what stayed there, not what the client read"
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
 def test_layouts_and_dtypes_cross_as_they_are(recording: Any) -> None:
     for array in (
         np.asfortranarray(np.arange(6.0).reshape(2, 3)),
@@ -328,8 +386,11 @@ def test_a_cluster_to_which_gpus_may_come_is_waited_for_until_the_deadline(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=150, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-2:] == [
+    assert done.stdout.splitlines()[-5:] == [
         "['cpu', 'cuda:0'] ['cpu', 'cuda:1'] ['cpu']",
+        "tensor([2., 4.], device='cuda:1')",
+        "[2.0, 4.0] tensor([2., 4.], device='cuda:1')",
+        "a value (shape (2,)) is on cuda",
         "3 of the 3 workers ask for 3 GPUs together, and the nodes of this Ray have 2",
     ]
 
@@ -337,7 +398,7 @@ def test_a_cluster_to_which_gpus_may_come_is_waited_for_until_the_deadline(
 SCRIPT = """
 import raygrad as rg
 from ray.cluster_utils import Cluster
-from raygrad.autograd.devices import use_stand_in
+from raygrad.autograd.devices import serving, use_stand_in
 from raygrad.workers import rayactors
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1, "include_dashboard": False,
@@ -351,6 +412,16 @@ try:
             moved = (rg.ones(2, device="cuda:0") * 2.0).to("cuda:1")
             assert moved.tolist() == [2.0, 2.0]
             print(*[list(worker.devices) for worker in found])
+            home = serving._Served.cuda, serving.serve(None)  # as on a machine without a GPU
+            held = rg.tensor([1.0, 2.0], device="cuda:1", requires_grad=True)
+            (held * held).sum().backward()
+            print(held.grad)
+        print(held.grad.cpu().tolist(), held.grad)
+        try:
+            held.grad + 1.0
+        except rg.errors.DeviceError as error:
+            print(str(error).partition(":1")[0])
+        serving.serve(home[0])
         rayactors.START_DEADLINE = 2.0
         try:
             rg.Session(f"ray:{cluster.address}", workers=3, gpus=3)

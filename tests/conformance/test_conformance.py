@@ -13,7 +13,7 @@ import pytest
 
 from .contract import SECTIONS as SECTIONS
 from .harness import SESSIONS, Outcome, Watched, assert_close, assert_same, run_here, run_in
-from .mixed import AWAY_FROM_RAY, FAILING, ON_RAY, SHOWN_ELSEWHERE, MixedOnRay, check_transfers, run_mixed
+from .mixed import AWAY_FROM_RAY, FAILING, ON_RAY, READING, SHOWN_ELSEWHERE, MixedOnRay, check_transfers, run_mixed
 from .programs import PROGRAMS, Program
 from .standin import HOST_ONLY, run_on_stand_in
 
@@ -151,7 +151,7 @@ def test_program_with_a_gpu_on_ray(
 
 
 def test_what_is_said_of_devices_is_said_of_programs() -> None:
-    assert {*HOST_ONLY, *SHOWN_ELSEWHERE, *AWAY_FROM_RAY, *FAILING} <= set(PROGRAMS)
+    assert {*HOST_ONLY, *SHOWN_ELSEWHERE, *AWAY_FROM_RAY, *FAILING, *READING} <= set(PROGRAMS)
     assert len(ON_RAY) > 100
 
 

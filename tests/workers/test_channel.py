@@ -156,7 +156,7 @@ def test_whatever_else_goes_to_the_worker_goes_after_what_was_held_back(sending:
         sending.channel.load({b"other": Program(1, (), (), (), (), (), (), (), ())}, {})
     elif what == "fetch":
         sending.channel.fetch(1, 5, SegmentId(1, AHEAD))
-        assert sending.actor.sent[-1] == ("fetch", 1, 5, f"run {AHEAD + 1}"), "it waits for the reference"
+        assert sending.actor.sent[-1] == ("fetch", 1, 5, False, f"run {AHEAD + 1}"), "it waits for the reference"
     else:
         sending.channel.unpin([Pinned(1, 5)])
     assert sending.actor.sent[sent][0] == "run"

@@ -182,9 +182,12 @@ def build(
 
 def value_here(record: NodeRecord, index: int) -> Any:
     """Return an output that is at the client, as nodes are sent it; None for one that they find on its worker: of a
-    device it stays there."""
+    device it stays there, and so does a context that belongs to its worker."""
     assert record.values is not None
-    return record.values.get(index) if record.outputs[index].device is CPU else None
+    entry = record.outputs[index]
+    if entry.device is not CPU or (entry.is_context and record.pinned):
+        return None
+    return record.values.get(index)
 
 
 def is_stored(record: NodeRecord, index: int, entry: SpecEntry) -> bool:
