@@ -36,6 +36,8 @@ class OnDevice:
         node: Any = self
         run = cast("Any", super())._run
         with _on_its_device(node, grads):
+            if recorder is not None:  # nothing is made here, where the device need not be served
+                return run(grads, create_graph, recorder)
             return self._within(lambda: run(grads, create_graph, recorder))
 
     def _run_on_arrays(self, grads: list[Data | None]) -> Any:
