@@ -1,18 +1,23 @@
 """Optimisers, with PyTorch's names, defaults and errors.
 
 - *Optimizer*: what all have in common: parameter groups, `zero_grad`, `state_dict`, `step`.
-- *SGD*, *Adam*, *AdamW*, *RMSprop*, *Adagrad*: how a parameter moves along its gradient.
+- *SGD*, *Adam* and its kin (*AdamW*, *Adamax*, *NAdam*, *RAdam*), *RMSprop*, *Adagrad*, *Adadelta*: how a parameter
+  moves along its gradient.
 
 They are written with tensor operations only. So in a session a step records its arithmetic like any other code: the
 parameters and the optimiser's state become pending values, stay on the workers, and fall back to the newest step that
 did not fail (H8).
 """
 
+from .adadelta import Adadelta as Adadelta
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam
+from .adamax import Adamax as Adamax
 from .adamw import AdamW as AdamW
+from .nadam import NAdam as NAdam
 from .optimizer import Optimizer as Optimizer
+from .radam import RAdam as RAdam
 from .rmsprop import RMSprop as RMSprop
 from .sgd import SGD as SGD
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop"]
+__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop"]

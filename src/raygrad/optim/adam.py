@@ -12,7 +12,7 @@ from raygrad.autograd.creation import zeros
 from raygrad.autograd.tensor import Tensor
 
 from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_rate, zeros_like
+from .optimizer import Group, Optimizer, ParameterState, check_betas, check_rate, zeros_like
 
 
 class Adam(Optimizer):
@@ -48,9 +48,7 @@ class Adam(Optimizer):
     ) -> None:
         check_rate("learning rate", lr)
         check_rate("epsilon value", eps)
-        for index, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+        check_betas(betas)
         check_rate("weight_decay value", weight_decay)
         super().__init__(
             params,

@@ -160,6 +160,14 @@ class Optimizer(ABC):
             tensor.data = value if value.dtype == tensor.dtype else value.to(tensor.dtype)
             bump(tensor.counter())
 
+    def decayed(self, group: Group, param: Tensor) -> Group:
+        """Shrink a parameter by `lr * weight_decay` of itself where its group asks for that apart from the gradient,
+        and return the group as the gradient's part of the step sees it."""
+        if not group["decoupled_weight_decay"] or group["weight_decay"] == 0:
+            return group
+        self.assign(param, param * (1 - group["lr"] * group["weight_decay"]))
+        return {**group, "weight_decay": 0}
+
     def _parameters(self) -> Iterator[tuple[Group, Tensor]]:
         for group in self.param_groups:
             for param in group["params"]:
@@ -233,6 +241,13 @@ def check_rate(what: str, value: float) -> None:
     """Raise ValueError unless an option is a number that is not negative."""
     if not value >= 0.0:
         raise ValueError(f"Invalid {what}: {value}")
+
+
+def check_betas(betas: tuple[float, float]) -> None:
+    """Raise ValueError unless both are in [0, 1)."""
+    for index, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
 
 
 def check_real(optimizer: str, group: Group) -> None:

@@ -1,0 +1,65 @@
+"""Adadelta (Zeiler, 2012)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from raygrad.autograd.creation import zeros
+from raygrad.autograd.tensor import Tensor
+
+from .direction import direction_of
+from .optimizer import Group, Optimizer, ParameterState, check_rate, zeros_like
+
+
+class Adadelta(Optimizer):
+    """Moves each element by its gradient times the ratio of two running root mean squares: of the moves, and of the
+    gradients.
+
+    Args:
+        params: real tensors, or dicts with "params" and options of their own.
+        lr: what the move is multiplied by.
+        rho: how much of the running mean squares is kept at each step.
+        eps: keeps the roots from zero.
+        weight_decay: adds `weight_decay * param` to the gradient.
+        maximize: climbs instead.
+
+    Raises:
+        ValueError: a negative rate, a rho outside [0, 1], or complex parameters.
+    """
+
+    real_only = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_rate("learning rate", lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_rate("epsilon value", eps)
+        check_rate("weight_decay value", weight_decay)
+        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
+
+    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+        if "step" not in kept:
+            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+            self.keep(kept, "square_avg", zeros_like(param))
+            self.keep(kept, "acc_delta", zeros_like(param))
+        rho, eps = group["rho"], group["eps"]
+        square: Tensor = kept["square_avg"]
+        moved: Tensor = kept["acc_delta"]
+        direction = direction_of(group, param, grad)
+        self.assign(kept["step"], kept["step"] + 1)
+        self.assign(square, (square * rho).add(direction * direction, alpha=1 - rho))
+        move = (moved + eps).sqrt() / (square + eps).sqrt() * direction
+        self.assign(moved, (moved * rho).add(move * move, alpha=1 - rho))
+        self.assign(param, param.add(move, alpha=-group["lr"]))

@@ -1,0 +1,66 @@
+"""Adamax (Kingma and Ba, 2015): Adam with the largest gradient in the place of the mean square."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from raygrad.autograd import ops
+from raygrad.autograd.creation import zeros
+from raygrad.autograd.tensor import Tensor
+
+from .direction import direction_of
+from .optimizer import Group, Optimizer, ParameterState, check_betas, check_rate, zeros_like
+
+
+class Adamax(Optimizer):
+    """Moves each element by the ratio of its running mean gradient to the largest gradient so far, which decays.
+
+    Args:
+        params: real tensors, or dicts with "params" and options of their own.
+        lr: the learning rate.
+        betas: how much of the running mean, and of the largest gradient, is kept at each step.
+        eps: keeps the denominator from zero.
+        weight_decay: adds `weight_decay * param` to the gradient.
+        maximize: climbs instead.
+
+    Raises:
+        ValueError: a negative rate, a beta outside [0, 1), or complex parameters.
+    """
+
+    real_only = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_rate("learning rate", lr)
+        check_rate("epsilon value", eps)
+        check_betas(betas)
+        check_rate("weight_decay value", weight_decay)
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, options)
+
+    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+        beta1, beta2 = group["betas"]
+        if "step" not in kept:
+            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+            self.keep(kept, "exp_avg", zeros_like(param))
+            self.keep(kept, "exp_inf", zeros_like(param))
+        step: Tensor = kept["step"]
+        mean: Tensor = kept["exp_avg"]
+        largest: Tensor = kept["exp_inf"]
+        direction = direction_of(group, param, grad)
+        self.assign(step, step + 1)
+        self.assign(mean, mean.lerp(direction, 1 - beta1))
+        self.assign(largest, ops.maximum(largest * beta2, direction.abs() + group["eps"]))
+        rate = group["lr"] / (1 - beta1**step)
+        self.assign(param, param - mean / largest * rate)

@@ -1,0 +1,89 @@
+"""NAdam (Dozat, 2016): Adam with the momentum of Nesterov."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from raygrad.autograd.creation import ones, zeros
+from raygrad.autograd.tensor import Tensor
+
+from .direction import direction_of
+from .optimizer import Group, Optimizer, ParameterState, check_betas, check_rate, zeros_like
+
+
+class NAdam(Optimizer):
+    """Adam whose mean gradient is taken one step ahead, with a momentum that grows with the steps.
+
+    Args:
+        params: real tensors, or dicts with "params" and options of their own.
+        lr: the learning rate.
+        betas: how much of the two running means is kept at each step.
+        eps: keeps the denominator from zero.
+        weight_decay: adds `weight_decay * param` to the gradient.
+        momentum_decay: how soon the momentum reaches the first beta.
+        decoupled_weight_decay: has parameters shrink by `lr * weight_decay` of themselves instead.
+        maximize: climbs instead.
+
+    Raises:
+        ValueError: a negative rate, a beta outside [0, 1), or complex parameters.
+    """
+
+    real_only = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_rate("learning rate", lr)
+        check_rate("epsilon value", eps)
+        check_betas(betas)
+        check_rate("weight_decay value", weight_decay)
+        check_rate("momentum_decay value", momentum_decay)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "momentum_decay": momentum_decay,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "maximize": maximize,
+            },
+        )
+
+    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+        beta1, beta2 = group["betas"]
+        if "step" not in kept:
+            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+            precision = np.promote_types(param.dtype, np.float32)
+            self.keep(kept, "mu_product", ones((), dtype=precision, device=param.device))
+            self.keep(kept, "exp_avg", zeros_like(param))
+            self.keep(kept, "exp_avg_sq", zeros_like(param))
+        step: Tensor = kept["step"]
+        product: Tensor = kept["mu_product"]
+        mean: Tensor = kept["exp_avg"]
+        square: Tensor = kept["exp_avg_sq"]
+        group = self.decayed(group, param)
+        direction = direction_of(group, param, grad)
+        self.assign(step, step + 1)
+        momentum, following = (beta1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (step, step + 1))
+        self.assign(product, product * momentum.to(product.dtype))
+        self.assign(mean, mean.lerp(direction, 1 - beta1))
+        self.assign(square, (square * beta2).add(direction * direction, alpha=1 - beta2))
+        so_far = product.to(np.float64)
+        size = (square / (1 - beta2**step)).sqrt() + group["eps"]
+        now = group["lr"] * (1 - momentum) / (1 - so_far)
+        ahead = group["lr"] * following / (1 - so_far * following)
+        self.assign(param, param - direction / size * now - mean / size * ahead)
