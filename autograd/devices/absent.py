@@ -100,6 +100,9 @@ class Absent(Backend):
     def count(self) -> int:
         return 0
 
+    def numerics(self) -> str:
+        return "absent"
+
     def current(self) -> int:
         return -1
 
