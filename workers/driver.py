@@ -13,14 +13,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from raygrad.errors import ExecutionError, RaygradError, WaitTimeout, WorkerLost
-from raygrad.proto.graph import Graph
-from raygrad.proto.program import Call, Item, Pinned, Program, Record
+from raygrad.proto.program import Pinned, Record
 from raygrad.scheduler.commands import (
     DropExport,
     DropValue,
@@ -45,7 +44,7 @@ from raygrad.scheduler.events import (
 from raygrad.scheduler.events import WorkerLost as WorkerLostEvent
 from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.measured import Called
-from raygrad.scheduler.plan import InStore, OnWorker, Place, Plan
+from raygrad.scheduler.plan import InStore, OnWorker, Place
 from raygrad.scheduler.planner import Planned, Planner
 
 from .base import (
@@ -55,47 +54,15 @@ from .base import (
     SegmentId,
     SegmentReturned,
     ValueReady,
-    Work,
     WorkerGone,
     failed_record,
     value_object,
 )
+from .calls import External, Given, Located, Submission, residency_of, work_of
 from .host import POISON
-
-FORESEEN: Final = 256
-"""So many segments are looked through, from one that is sent, for others whose programs can go along."""
-
-FORESEEN_NODES: Final = 1000
-"""And so many nodes these programs have at most."""
 
 WAIT_SLICE: Final = 0.25
 """Seconds between looks at whether a wait is over: another thread may have brought it about, or a deadline passed."""
-
-
-class Given(NamedTuple):
-    """An external that the client supplies."""
-
-    value: Any
-
-
-class Kept(NamedTuple):
-    """An external that is a kept value of an earlier run."""
-
-    run: int
-    value: int
-
-
-External: TypeAlias = Given | Kept
-
-
-class Submission(NamedTuple):
-    """A graph to be run. `run` is larger than every run before it; `key` is the hash of `encoded`."""
-
-    run: int
-    graph: Graph
-    encoded: bytes
-    key: bytes
-    externals: tuple[External, ...]
 
 
 class Lost(NamedTuple):
@@ -121,22 +88,12 @@ class Listener(Protocol):
         "raised", "worker lost", "dependency" or "abandoned"."""
 
 
-class _Located(NamedTuple):
-    """A kept value of an earlier run, and where it is: known when it is named, and not to be looked up later."""
-
-    run: int
-    value: int
-    place: Place
-    worker: int
-    """The worker that made it, or -1: nodes that belong to it run there too (a hook, a vjp)."""
-
-
 @dataclass(slots=True)
 class _Run:
     """What the driver remembers of a run that has not failed, and is unfinished or has kept values still held."""
 
     planned: Planned
-    externals: tuple[Given | _Located, ...]
+    externals: tuple[Given | Located, ...]
     places: dict[int, Place]
     """Where each kept value is or will be, as long as the client holds it."""
     results: dict[int, Any] = field(default_factory=dict[int, Any])
@@ -203,7 +160,7 @@ class Driver:
             if self._closed:
                 raise ExecutionError("this session's workers are gone: it was closed")
             externals = tuple([self._locate(external) for external in submission.externals])
-            residency = tuple([_residency(external) for external in externals])
+            residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
             self._runs[submission.run] = _Run(planned, externals, dict(planned.plan.kept))
             sources = [None if isinstance(one, Given) else (one.run, one.value) for one in externals]
@@ -219,7 +176,7 @@ class Driver:
             PlanError: no worker can run one of its nodes.
         """
         with self._lock:
-            residency = tuple([_residency(self._locate(external)) for external in submission.externals])
+            residency = tuple([residency_of(self._locate(external)) for external in submission.externals])
             return self.planner.plan(submission.graph, residency, submission.key), residency
 
     def poll(self, timeout: float = 0.0, *, submits: bool = False) -> None:
@@ -486,16 +443,16 @@ class Driver:
 
     # ---- where values are -------------------------------------------------------------------------------------------
 
-    def _locate(self, external: External) -> Given | _Located:
+    def _locate(self, external: External) -> Given | Located:
         """Return where an external is. Of a failed run nothing is known; the machine fails whoever reads it."""
         if isinstance(external, Given):
             return external
         run = self._runs.get(external.run)
         place = None if run is None else run.places.get(external.value)
         if run is None or place is None:
-            return _Located(external.run, external.value, InStore(-1, -1, -1), -1)
+            return Located(external.run, external.value, InStore(-1, -1, -1), -1)
         worker = run.planned.plan.segments[place.segment].worker
-        return _Located(external.run, external.value, place, -1 if worker in self._lost else worker)
+        return Located(external.run, external.value, place, -1 if worker in self._lost else worker)
 
     def _maker(self, number: int, value: int) -> SegmentId | None:
         """Return the segment that pins a value, or None if its run has ended."""
@@ -537,78 +494,16 @@ class Driver:
         """Start a segment; return its failed record if that is not possible."""
         began = time.thread_time()
         run = self._runs[command.run]
-        segment = run.planned.plan.segments[command.segment]
-        arguments = [ObjectId(command.run, source, export) for source, export in segment.imports]
-        after = [SegmentId(command.run, source) for source in segment.after]
-        values: list[Any] = []
-        for number in segment.externals:
-            external = run.externals[number]
-            if isinstance(external, Given):
-                values.append(external.value)
-            else:
-                values.append(_reference(external, command.worker, arguments, after))
-        call = Call(
-            command.run,
-            command.segment,
-            command.attempt,
-            _key(run.planned.plan, command.segment),
-            tuple(values),
-            tuple(self._unpins.pop(command.worker, ())),
-            self.planner.cluster.has_limits,
-        )
+        unpinned = tuple(self._unpins.pop(command.worker, ()))
+        work = work_of(command, run.planned, run.externals, unpinned, limited=self.planner.cluster.has_limits)
         self._running[command.worker] = self._running.get(command.worker, 0) + 1
         sent = self._clock()
         run.sent[command.segment] = (sent, 0.0)
         try:
-            self.executor.start(
-                Work(
-                    worker=command.worker,
-                    call=call,
-                    program=run.planned.programs[command.segment],
-                    arguments=tuple(arguments),
-                    after=tuple(dict.fromkeys(after)),
-                    predicted_seconds=segment.predicted_seconds,
-                    coming=partial(_coming, run.planned, command.segment),
-                )
-            )
+            self.executor.start(work)
         except RaygradError as error:
-            if call.unpin:
-                self._unpins.setdefault(command.worker, []).extend(call.unpin)
-            return failed_record(call, run.planned.plan.workers[command.worker], 0, error)
+            if unpinned:
+                self._unpins.setdefault(command.worker, []).extend(unpinned)
+            return failed_record(work.call, run.planned.plan.workers[command.worker], 0, error)
         run.sent[command.segment] = (sent, time.thread_time() - began)
         return None
-
-
-def _key(plan: Plan, segment: int) -> bytes:
-    """Return what calls name the program of a segment by."""
-    return plan.hash + segment.to_bytes(4, "little")
-
-
-def _coming(planned: Planned, segment: int) -> Iterator[tuple[bytes, Program]]:
-    """Yield, by key, programs of the segments that follow one on its worker; not so many that it waits for them."""
-    segments, nodes = planned.plan.segments, 0
-    for other in range(segment + 1, min(segment + 1 + FORESEEN, len(segments))):
-        if segments[other].worker == segments[segment].worker:
-            nodes += len(segments[other].nodes)
-            if nodes > FORESEEN_NODES:
-                return
-            yield _key(planned.plan, other), planned.programs[other]
-
-
-def _residency(external: Given | _Located) -> int:
-    return external.worker if isinstance(external, _Located) else -1
-
-
-def _reference(source: _Located, worker: int, arguments: list[ObjectId], after: list[SegmentId]) -> Pinned | Item:
-    """Return how a call on `worker` names a kept value of an earlier run; note what it reads and waits for."""
-    run, value, place, _ = source
-    if isinstance(place, OnWorker):
-        if place.worker == worker:
-            after.append(SegmentId(run, place.segment))
-            return Pinned(run, value)
-        name, position = value_object(run, value), 0
-    else:
-        name, position = ObjectId(run, place.segment, place.export), place.position
-    if name not in arguments:
-        arguments.append(name)
-    return Item(arguments.index(name), position)

@@ -173,7 +173,7 @@ def test_parameters_and_state_stay_on_the_worker(session: Any) -> None:
     submit = session._driver.submit
 
     def spy(submission: Any) -> Any:
-        from raygrad.workers.driver import Given
+        from raygrad.workers.calls import Given
 
         given.extend(
             e.value.nbytes for e in submission.externals if isinstance(e, Given) and hasattr(e.value, "nbytes")

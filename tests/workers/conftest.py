@@ -17,7 +17,8 @@ from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.measured import Called
 from raygrad.scheduler.planner import Planner
 from raygrad.workers.base import Executor
-from raygrad.workers.driver import Driver, External, Given, Lost, Submission
+from raygrad.workers.calls import External, Given, Submission
+from raygrad.workers.driver import Driver, Lost
 from raygrad.workers.shipping import ship
 
 CONTEXT, ARRAY = 0, 1

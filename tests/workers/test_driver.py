@@ -13,7 +13,7 @@ from raygrad.errors import ExecutionError, PlanError, WaitTimeout, WorkerLost
 from raygrad.proto.program import INLINE_RESULT_BYTES, Record
 from raygrad.scheduler.measured import Called
 from raygrad.workers.base import Report, WorkerGone
-from raygrad.workers.driver import Given, Kept
+from raygrad.workers.calls import Given, Kept
 from raygrad.workers.host import POISON
 from raygrad.workers.inprocess import InProcessExecutor
 from raygrad.workers.shipping import unpack_exception

@@ -17,7 +17,7 @@ from raygrad.autograd.function import Function
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ExecutionError, WorkerLost
 from raygrad.proto.program import INLINE_RESULT_BYTES
-from raygrad.workers.driver import Given, Kept
+from raygrad.workers.calls import Given, Kept
 from raygrad.workers.host import POISON
 from raygrad.workers.ray import RayExecutor
 from raygrad.workers.rayactors import is_alive

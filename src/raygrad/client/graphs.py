@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from raygrad.proto.graph import UNDEFINED, Graph
-from raygrad.workers.driver import Given, Kept, Submission
+from raygrad.workers.calls import Given, Kept, Submission
 
 from .demands import Asked
 from .records import NodeRecord

@@ -17,7 +17,7 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.trees import flatten, mapped, unflatten
 from raygrad.autograd.versions import bump
 from raygrad.autograd.views import Stale, owner_of
-from raygrad.workers.driver import External, Given, Kept, Submission
+from raygrad.workers.calls import External, Given, Kept, Submission
 
 from .cells import Write
 from .records import Constant, LeafRecord, NodeRecord

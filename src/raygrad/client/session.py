@@ -28,8 +28,9 @@ from raygrad.scheduler.clocks import ClockOffset
 from raygrad.scheduler.machine import Machine
 from raygrad.scheduler.measured import Called, MeasuredCosts
 from raygrad.scheduler.planner import Planner
+from raygrad.workers.calls import Kept, Submission
 from raygrad.workers.derivatives import CHANGES, CONDUCT
-from raygrad.workers.driver import Driver, Kept, Lost, Submission
+from raygrad.workers.driver import Driver, Lost
 from raygrad.workers.host import POISON
 from raygrad.workers.shipping import Shipped, unpickle_value
 

@@ -25,7 +25,7 @@ from raygrad.proto.graph import (
     Node,
     structural_hash,
 )
-from raygrad.workers.driver import Given, Kept, Submission
+from raygrad.workers.calls import Given, Kept, Submission
 
 from .cells import Write
 from .demands import Asked, demands_of
