@@ -21,7 +21,9 @@ def planned(graph: Any, *residency: int) -> Planned:
 
 def work(plan: Planned, segment: int, *externals: Given | Located, limited: bool = False) -> Work:
     worker = plan.plan.segments[segment].worker
-    return work_of(RunSegment(3, segment, 1, worker), plan, externals, (Pinned(1, 2),), limited=limited)
+    return work_of(
+        RunSegment(run=3, segment=segment, attempt=1, worker=worker), plan, externals, (Pinned(1, 2),), limited=limited
+    )
 
 
 def test_a_call_names_its_program_its_attempt_and_what_is_to_be_let_go(graphs: Any):
