@@ -68,6 +68,7 @@ def test_it_has_no_memory_to_tell_of(array: AbsentArray):
             ask()
     backend.synchronize(3)
     backend.empty_cache()
+    assert backend.numerics() == "absent"
     assert (backend.count(), backend.current(), backend.index_of(array)) == (0, -1, 3)
     assert backend.start_of(array) == array.host.__array_interface__["data"][0]
     with backend.on(3):
