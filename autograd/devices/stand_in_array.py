@@ -174,8 +174,10 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         name = offered(function)
-        if name is None or name in MAKERS:
+        if name is None:
             return NotImplemented
+        if name in MAKERS:  # asked for with `like=` an array of this device
+            return getattr(self._owner.xp, name)(*args, **options)
         check_options(name, options)
         return self._owner.run(function, args, options)
 

@@ -4,6 +4,7 @@
     make seismic ON=ray                             on a local Ray, in two worker processes: the same misfits
     python examples/seismic/invert.py --on ray --workers 8 --shots 24
     python examples/seismic/invert.py --address ray:HOST:PORT --workers 32
+    python examples/seismic/invert.py --device cuda --workers 1
 
 The wave solver is plain NumPy (`acoustics.py`), its adjoint is written by hand; `Seismogram` makes a node of the two.
 What is before it (from velocity to what the solver takes) and after it (the misfit) is ordinary autograd code. Shots
@@ -40,15 +41,15 @@ class Seismogram(rg.autograd.Function):
 
     @staticmethod
     def forward(ctx, m, shot):
-        traces, ctx.kept = acoustics.solve(m.numpy(), shot)
+        traces, ctx.kept = acoustics.solve(m.read(), shot)  # an array of the device that the model is on
         ctx.save_for_backward(m)
         ctx.shot = shot
-        return rg.from_numpy(traces)
+        return rg.as_tensor(traces)
 
     @staticmethod
     def backward(ctx, grad):
         (m,) = ctx.saved_tensors
-        return rg.from_numpy(acoustics.adjoint(m.numpy(), ctx.shot, ctx.kept, grad.numpy())), None
+        return rg.as_tensor(acoustics.adjoint(m.read(), ctx.shot, ctx.kept, grad.read())), None
 
     @staticmethod
     def infer(m, shot):
@@ -58,8 +59,8 @@ class Seismogram(rg.autograd.Function):
 
 def direction(grad):
     """Hook of the velocity: its gradient smoothed, as a share of its largest value. It runs on a worker."""
-    smooth = blurred(grad.numpy(), 5)
-    return rg.from_numpy(smooth / np.abs(smooth).max())
+    smooth = blurred(grad.read(), 5)
+    return rg.as_tensor(smooth / np.abs(smooth).max())
 
 
 def misfit(velocity, shots, observed):
@@ -69,11 +70,11 @@ def misfit(velocity, shots, observed):
     return rg.stack([0.5 * (residual * residual).sum() for residual in residuals]).sum()
 
 
-def invert(session: rg.Session, world: Ground, shots, iterations: int, console: Console):
+def invert(session: rg.Session, world: Ground, shots, iterations: int, device: str, console: Console):
     """Return the velocity found, the misfit before each iteration, and the plan of an iteration."""
-    true = courant(rg.tensor(world.true))
+    true = courant(rg.tensor(world.true).to(device))
     observed = [Seismogram.apply(true, shot) for shot in shots]  # stays on the workers: nobody reads it here
-    velocity = rg.tensor(world.start, requires_grad=True)
+    velocity = rg.tensor(world.start).to(device).requires_grad_()
     velocity.register_hook(direction)
     optimizer = rg.optim.SGD([velocity], lr=STEP, momentum=MOMENTUM)
     history: list[float] = []
@@ -94,7 +95,7 @@ def invert(session: rg.Session, world: Ground, shots, iterations: int, console: 
         console.print(f"iteration {number + 1:2}   misfit {history[-1]:.6f}   {history[-1].hex()}")
         for group in optimizer.param_groups:
             group["lr"] *= FADING
-    return velocity.detach().numpy(), history, plan
+    return velocity.detach().cpu().numpy(), history, plan
 
 
 def main() -> None:
@@ -102,6 +103,7 @@ def main() -> None:
     parser.add_argument("--on", choices=["local", "ray"], default="local", help="where to run")
     parser.add_argument("--address", help="an address instead, such as ray:HOST:PORT")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where the waves are computed")
     parser.add_argument("--shots", type=int, default=8)
     parser.add_argument("--iterations", type=int, default=25)
     parser.add_argument("--out", type=Path, help="a folder for pictures of the velocity, the misfit and the plan")
@@ -110,7 +112,7 @@ def main() -> None:
     world, shots = ground(), survey(options.shots)
     start = time.perf_counter()
     with rg.Session(options.address or options.on, workers=options.workers) as session:
-        found, history, plan = invert(session, world, shots, options.iterations, console)
+        found, history, plan = invert(session, world, shots, options.iterations, options.device, console)
     seconds = time.perf_counter() - start
 
     def off(velocity):

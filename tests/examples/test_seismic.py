@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -64,13 +65,14 @@ def test_waves_die_out_in_the_frame(acoustics):
     assert np.abs(traces[400:]).max() < 0.04 * np.abs(traces).max()
 
 
-def run(*arguments: str, timeout: float = 110.0) -> str:
+def run(*arguments: str, timeout: float = 110.0, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, str(FOLDER / "invert.py"), "--shots", "3", "--iterations", "3", *arguments],
         capture_output=True,
         text=True,
         timeout=timeout,
         check=False,
+        env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -103,3 +105,17 @@ def test_it_comes_nearer_to_the_ground_and_draws_it(local):
 @pytest.mark.slow
 def test_its_misfits_on_ray_are_the_same_to_the_last_bit(local):
     assert misfits(run("--on", "ray")) == misfits(local[0])
+
+
+@pytest.mark.slow
+def test_waves_computed_on_a_device_have_the_same_misfits(local):
+    """The same source on CuPy's restrictions, which a simulated GPU has; its bits are NumPy's."""
+    assert misfits(run("--device", "cuda", "--workers", "1", RAYGRAD_STAND_IN="1")) == misfits(local[0])
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+def test_waves_computed_on_a_gpu_have_nearly_the_same_misfits(local):
+    pytest.importorskip("cupy")
+    there = [float.fromhex(one) for one in misfits(run("--device", "cuda", "--workers", "1"))]
+    assert there == pytest.approx([float.fromhex(one) for one in misfits(local[0])], rel=1e-6)

@@ -117,3 +117,14 @@ def test_questions_of_the_host_are_counted(devices: StandIn):
     assert a.item() == a.tolist()[0] == a.get()[0]
     assert (devices.transfers.to_host, devices.transfers.to_host_bytes) == (3, 24)
     assert "stand-in" in repr(a)
+
+
+def test_what_makes_arrays_makes_them_on_a_device_if_asked_for_arrays_like_one():
+    with use_stand_in(1) as devices:
+        there = devices.from_host(np.arange(3.0), 0)
+        devices.forget_transfers()
+        moved = np.asarray(np.ones(4), like=there)
+        assert type(moved) is type(there)
+        assert devices.transfers.to_device == 1
+        assert type(np.zeros(2, like=there)) is type(there)
+        assert devices.transfers.to_device == 1
