@@ -21,7 +21,7 @@ from .devices.serving import CPU
 from .levels import carried
 from .members import MembersOfFunction
 from .modes import state
-from .node import FREED, Edge, Node, is_inner, stale_message, stale_value
+from .node import FREED, NO_EDGE, Edge, Node, is_inner, stale_message, stale_value
 from .packed import UNSHARED as UNSHARED
 from .packed import run_packed
 from .recording import Data, Recorder
@@ -330,7 +330,7 @@ class FunctionNode(MembersOfFunction, Node):
     def _output_now(self, position: int, counter: list[int], data: Data) -> Data:
         """Return the data of a saved output: of one without derivative, what it was exchanged for since (CX-14)."""
         flows = position not in self._barren and data.dtype.kind in "fc"
-        return exchanged(counter, data, flows, output=flows)
+        return exchanged(counter, data, (self, position) if flows else NO_EDGE, output=flows)
 
     def note_end(self, position: int, tensor: Tensor) -> None:
         """Note what apply returned as an output without derivative."""

@@ -17,9 +17,10 @@ from . import dtypes
 from .batched import Batched
 from .devices.serving import is_elsewhere
 from .modes import state
+from .node import NO_EDGE
 from .recording import Pending
-from .versions import note_exchanged
-from .views import Stale, leave_memory, memory, remember_alias, stale
+from .versions import note_exchanged, watch
+from .views import RETURNED, Stale, leave_memory, memory, owner_of, remember_alias, stale, views_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -35,6 +36,7 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
         raise AutogradError("data set to a tensor that requires gradients must be floating point or complex dtype")
     from .tensor import Tensor
 
+    edge = (tensor.edge() if tensor._requires_grad else NO_EDGE) if tensor._counter is not None else None
     if value.dtype != tensor.dtype or value.device != tensor.device:
         tensor._accumulator = None  # which knows the old dtype, and the device
     before = held_by(tensor)
@@ -42,6 +44,9 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
     if recorder is None and type(tensor._data) is Pending:
         recorder = tensor._data.record.recorder
     if recorder is not None:
+        for view in views_of(owner_of(tensor)):  # to be told of changes by what counts with them, and is theirs no more
+            if view is not tensor and view._counter is tensor._counter is not None and view._made_by in RETURNED:
+                watch(tensor.counter(), view)
         leave_memory(tensor)
         recorder.write(tensor, "_data", memory(value._data))
         remember_alias(tensor, value)
@@ -57,12 +62,8 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
             holder._counter = tensor._counter
             remember_alias(holder, value)
         for old in before:  # aliases in a session hold one value; eagerly each has an array of its own
-            recorded = None if recorder is None else tensor._requires_grad
-            note_exchanged(tensor._counter, old, holder, recorded=recorded)
-    for reference in tensor._converted or ():
-        converted = reference()
-        if converted is not None:
-            _exchange_converted(tensor, converted)
+            note_exchanged(tensor._counter, old, holder, edge=None if recorder is None else edge)
+    exchange_converted(tensor)
 
 
 def held_by(tensor: Tensor) -> list[Any]:
@@ -79,10 +80,19 @@ def remember_converted(tensor: Tensor, data: Any) -> None:
     tensor._converted = [*known, weakref.ref(data)]
 
 
-def _exchange_converted(tensor: Tensor, old: Any) -> None:
+def exchange_converted(tensor: Tensor, *, written: bool = False) -> None:
+    """Note what a tensor that holds something else now is in the dtypes in which nodes may have saved it; `written` as
+    of `note_exchanged`."""
+    for reference in tensor._converted or ():
+        converted = reference()
+        if converted is not None:
+            _exchange_converted(tensor, converted, written)
+
+
+def _exchange_converted(tensor: Tensor, old: Any, written: bool) -> None:
     from . import ops
 
     if tensor.dtype != old.dtype:
         new = ops.to_dtype(tensor.detach(), old.dtype)
-        note_exchanged(tensor.counter(), old, new)
+        note_exchanged(tensor.counter(), old, new, written=written)
         remember_converted(tensor, new._data)

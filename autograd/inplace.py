@@ -19,7 +19,7 @@ from .batched import Batched
 from .changed import ChangeOfView, CopySlices, EmptyView
 from .devices.serving import guard, is_away, writable
 from .devices.sums import write_into
-from .exchange import held_by
+from .exchange import exchange_converted, held_by
 from .inference import check_change
 from .modes import state
 from .node import Node, OpNode
@@ -33,6 +33,7 @@ from .views import (
     RETURNED,
     UNKNOWN,
     Recipe,
+    Stale,
     again,
     check_rebase,
     check_sure,
@@ -119,7 +120,11 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
     from . import ops
 
     if state.here.forward or (state.here.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False))):
-        in_place(tensor, lambda old: _with_item(old, index, value))
+        try:
+            in_place(tensor, lambda old: _with_item(old, index, value))
+        except AutogradError:
+            ops.take_apart(index, tensor.shape)  # that there is no such region comes first
+            raise
     elif state.special or _recorder_of(tensor, value) is not None:
         in_place(tensor, lambda old: ops.with_item(old, index, value))
     else:
@@ -336,6 +341,7 @@ def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> N
     if counter is not None and counter is not changed._counter:
         for old in before:
             note_exchanged(counter, old, tensor.made(memory(data)), written=True)
+        exchange_converted(tensor, written=True)
 
 
 def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
@@ -441,7 +447,7 @@ def renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None
         finally:
             state.here.grad = before
         if recorder is not None:
-            ended = ends and view._counter is changed._counter
+            ended = type(view._data) is Stale or (ends and view._counter is changed._counter)
             _rebind(recorder, changed, view, stale(view, renewed._data) if ended else renewed._data)
         if related and renewed._requires_grad:
             _warn_of_hooks(view)

@@ -326,9 +326,8 @@ class OpNode(Node):
         assert self.saved_tensors is not None
         assert self.rule is not None
         held, position = self.saved_tensors[slot], self.rule.saves[slot]
-        edge = None if position < 0 else self._edges[position]
-        recorded = position < 0 or (edge is not None and edge[0] is not None)
-        data = exchanged(version[0], held, recorded, output=position < 0)
+        edge = (self, -1 - position) if position < 0 else self._edges[position] or NO_EDGE
+        data = exchanged(version[0], held, edge, output=position < 0)
         if data is not held:
             if type(data) is Pending:
                 data.record.claimed(data.index)

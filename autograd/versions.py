@@ -11,7 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .node import Node
+    from .node import Edge, Node
     from .recording import Data
     from .tensor import Tensor
 
@@ -95,55 +95,69 @@ def note_detached(counter: list[int], node: Node, number: int) -> None:
 
 
 def note_exchanged(
-    counter: list[int], old: Data, new: Tensor, *, written: bool = False, recorded: bool | None = None
+    counter: list[int], old: Data, new: Tensor, *, written: bool = False, edge: Edge | None = None
 ) -> None:
     """Note that a tensor that held `old` has the memory of `new` from now on, for whoever has saved it (CX-14).
 
     Args:
         written: its memory was changed by a name that counts changes for itself, so that it holds other values: those
             who keep the memory and not the tensor, as nodes do of their outputs, see that, too.
-        recorded: whether the tensor requires grad, where `old` alone does not tell it from an alias that does not.
+        edge: where the gradient of the tensor goes, where `old` alone does not tell it from what else holds that.
     """
     version = _noted(counter)
     known = [one for one in version.exchanges if one.held() is not None]
     seen = False
     for one in known:
-        here = one.held() is old and one.recorded is recorded
+        here = one.held() is old and one.is_known_by(edge)
         seen = seen or here
         if (one.tensor._data is old) if one.tensor is not None else here:
             one.tensor = new
         if written and ((one.memory._data is old) if one.memory is not None else here):
             one.memory = new
     if not seen:
-        known.append(_Exchange(weakref.ref(old), recorded, new, new if written else None))
+        producer = None if edge is None or edge[0] is None else weakref.ref(edge[0])
+        whose = None if edge is None else (producer, edge[1])
+        known.append(_Exchange(weakref.ref(old), whose, new, new if written else None))
     version.exchanges = tuple(known)
 
 
 class _Exchange:
     """What was held when something was saved; which tensor now has what the tensor, or its memory, has become."""
 
-    __slots__ = ("held", "memory", "recorded", "tensor")
+    __slots__ = ("held", "memory", "tensor", "whose")
 
     def __init__(
-        self, held: weakref.ref[Data], recorded: bool | None, tensor: Tensor | None, memory: Tensor | None
+        self,
+        held: weakref.ref[Data],
+        whose: tuple[weakref.ref[Node] | None, int] | None,
+        tensor: Tensor | None,
+        memory: Tensor | None,
     ) -> None:
         self.held = held
-        self.recorded = recorded
+        self.whose = whose
+        """Where its gradient went; None if that does not matter."""
         self.tensor = tensor
         self.memory = memory
 
+    def is_known_by(self, edge: Edge | None) -> bool:
+        """Tell whether it is the tensor whose gradient goes to an edge."""
+        if self.whose is None or edge is None:
+            return self.whose is edge
+        producer, number = self.whose
+        return number == edge[1] and (None if producer is None else producer()) is edge[0]
 
-def exchanged(counter: list[int], data: Data, recorded: bool, *, output: bool = False) -> Data:
-    """Return what a tensor that held `data` when it was saved, and then was `recorded`, holds now; of an output, what
-    that memory holds."""
+
+def exchanged(counter: list[int], data: Data, edge: Edge, *, output: bool = False) -> Data:
+    """Return what a tensor that held `data` when it was saved, and whose gradient goes to `edge`, holds now; of an
+    output, what that memory holds."""
     version = counter[0]
     if isinstance(version, Noted):
         for one in version.exchanges:
-            if one.held() is data and one.recorded in (None, recorded):
+            if one.held() is data and (one.whose is None or one.is_known_by(edge)):
                 new = one.memory if output else one.tensor
                 if new is None or new._data is data:
                     return data
-                now = _Exchange(weakref.ref(new._data), one.recorded, one.tensor, one.memory)
+                now = _Exchange(weakref.ref(new._data), one.whose, one.tensor, one.memory)
                 version.exchanges = (*version.exchanges, now)
                 return new._data
     return data

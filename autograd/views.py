@@ -188,7 +188,8 @@ class Stale:
         Raises:
             AutogradError: some does, or would if its history were that of its base.
         """
-        if view._requires_grad or (view._base is not None and view._base._requires_grad):
+        flows = view._requires_grad and (view._base is None or node_of(view) is not None)  # else it is a leaf by itself
+        if flows or (view._base is not None and view._base._requires_grad):
             raise AutogradError(self.message)
 
     @property

@@ -36,17 +36,21 @@ def _shifted(a: Any, axis: int) -> Any:
 
 
 def _softmax(a: Any, axis: int) -> Any:
+    if not a.size:
+        return a.copy()
     powers = xp.exp(_shifted(a, axis))
     return powers / _total(powers, axis, None, None, True) if a.ndim else powers
 
 
 def _log_softmax(a: Any, axis: int) -> Any:
+    if not a.size:
+        return a.copy()
     shifted = _shifted(a, axis)
     return shifted - xp.log(_total(xp.exp(shifted), axis, None, None, True)) if a.ndim else shifted
 
 
 def _softmax_infer(params: tuple[Any, ...], a: Any) -> Any:
-    if a.dtype.kind != "f":
+    if a.dtype.kind != "f" and 0 not in a.shape:
         raise MissingDerivative(f"softmax is not implemented for {a.dtype}; convert it, or give dtype=")
     return a.shape, a.dtype
 

@@ -203,8 +203,12 @@ def narrow(input: Any, dim: int, start: int, length: int) -> Any:
     """Return `length` elements of dimension `dim` from `start` on."""
     axis = axis_of(dim, input.ndim)
     extent = input.shape[axis]
+    if not -extent <= start <= extent:
+        raise IndexError(f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})")
+    if length < 0:
+        raise AutogradError(f"narrow(): length must be non-negative, not {length}.")
     start = start + extent if start < 0 else start
-    if not 0 <= start <= start + length <= extent:
+    if start + length > extent:
         raise AutogradError(f"start ({start}) + length ({length}) exceeds dimension size ({extent}).")
     return input[_along(axis, slice(start, start + length))]
 

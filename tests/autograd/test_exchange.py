@@ -163,3 +163,13 @@ def test_in_a_session_a_returned_view_of_other_memory_is_not_stale():
         return z.detach(), x.grad
 
     assert in_session(run) == [value.tolist() for value in run()] == [[10.0, 12.0], [3.0, 3.0]]
+
+
+def test_what_was_converted_for_an_op_is_changed_through_data_in_a_session():
+    with rg.Session():
+        x = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+        y = rg.tensor([3.0, 4.0], dtype=rg.float32)
+        z = x * y
+        y.data.fill_(5.0)
+        z.sum().backward()
+        assert x.grad.tolist() == [5.0, 5.0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .aliasing import PASSING
 from .interpreter import Outcome
 from .programs import Program
 
@@ -87,6 +86,12 @@ EXCLUSIONS = (
         why="a view whose `.data` was exchanged keeps its place in its base; after a change torch takes the place that "
         "the other memory would have there",
         applies=lambda program, outcome: {"the data of a view exchanged", "changed"} <= outcome.facts,
+    ),
+    Exclusion(
+        id="CX-14",
+        why="eagerly a node keeps an operand of another dtype as it was converted; torch converts it once more, and so "
+        "sees what is written through `.data` meanwhile",
+        applies=lambda program, outcome: {"what .data showed changed", "two dtypes"} <= outcome.facts,
     ),
     Exclusion(
         id="EN-29",
@@ -169,23 +174,7 @@ def excluded(program: Program, outcome: Outcome) -> str | None:
     return next((e.id for e in EXCLUSIONS if e.applies(program, outcome)), None)
 
 
-PASSED = set(PASSING)
-"""The Functions that return inputs as they are."""
-
 IN_SESSION: tuple[Exclusion, ...] = (
-    Exclusion(
-        id="CX-14",
-        why="a node that saved both an input and what a Function returned of it as it is does not tell which of the "
-        "two has its `.data` exchanged",
-        applies=lambda program, outcome: (
-            "the data of a view exchanged" in outcome.facts and bool(PASSED & outcome.facts)
-        ),
-    ),
-    Exclusion(
-        id="CX-14",
-        why="nodes keep the values that they saved; eagerly those are changed through `.data`",
-        applies=_fact("what .data showed changed"),
-    ),
     Exclusion(
         id="EN-30",
         why="the strides of extents of one do not travel, by which torch tells whether two overlap in part",

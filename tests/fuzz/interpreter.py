@@ -243,6 +243,8 @@ class Machine:
         one, other = self[t], self[u]
         if name == "atan2":  # zeros without sign: which of 0.0 and -0.0 is the greater is the processor's affair
             one, other = one + 0.0, other + 0.0
+        if getattr(other, "dtype", one.dtype) != one.dtype:
+            self.facts.add("two dtypes")
         made = getattr(self.T, name)(one, other)
         self._note_layout(made, one, other)
         return made

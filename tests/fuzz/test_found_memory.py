@@ -45,6 +45,56 @@ FOUND: dict[str, Program] = {
             ("backward", (3,), {}),
         ),
     ),
+    # ---- exchanged data, and changes through `.data` ----
+    "a_node_tells_a_returned_input_from_the_input_itself": Program(
+        (TWO,),
+        (
+            ("apply", "passing", (0,)),
+            ("binary", "mul", 1, 0),
+            ("view", "detach", 0, ()),
+            ("binary", "mul", 3, 3),
+            ("data", 1, 4),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "a_view_stays_stale_after_a_change_through_data": Program(
+        (TWO,),
+        (
+            ("binary", "mul", 0, 0),
+            ("no_grad", (("getitem", 1, (0, 0)),)),
+            ("inplace", "zero_", 1, ()),
+            ("view", "data", 1, ()),
+            ("inplace", "mul_", 3, (2.0,)),
+            ("binary", "mul", 2, 0),
+        ),
+    ),
+    "what_has_other_data_tells_views_of_what_it_was": Program(
+        (TWO, PLAIN),
+        (
+            ("apply", "sliced", (0,)),
+            ("no_grad", (("apply", "passing", (0,)),)),
+            ("data", 3, 1),
+            ("inplace", "add_", 3, (2.0,)),
+            ("backward", (2,), {}),
+        ),
+    ),
+    "a_view_that_is_a_leaf_by_itself_is_not_stale": Program(
+        (PLAIN,),
+        (
+            ("binary", "mul", 0, 0),
+            ("set_grad_enabled", False),
+            ("view", "unsqueeze", 1, (0,)),
+            ("requires_grad_", 2, True),
+            ("inplace", "mul_", 2, (2.0,)),
+            ("backward", (2,), {}),
+        ),
+    ),
+    # ---- errors ----
+    "that_there_is_no_such_region_is_said_first": Program(
+        (TWO,), (("getitem", 0, (0,)), ("setitem", 1, (0, 0), ("number", 2.0)))
+    ),
+    "a_part_begins_inside": Program((Leaf((0, 3), "float64", False, 0),), (("view", "narrow", 0, (0, 1, 0)),)),
+    "what_has_no_elements_has_any_softmax": Program((Leaf((0,), "int64", False, 0),), (("along", "softmax", 0, -1),)),
 }
 """By what is now so."""
 

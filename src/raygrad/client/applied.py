@@ -295,8 +295,9 @@ class RecordedFunction(FunctionNode):
             saved = self._saved_outputs if is_output else self._saved_inputs
             if position in saved:
                 held = saved[position]
-                flows = position not in self._barren if is_output else self.needs_input_grad[position]
-                now = exchanged(counter, held, flows, output=is_output and flows)
+                flows = is_output and position not in self._barren
+                edge = (self, position) if flows else NO_EDGE if is_output else self._edges[position] or NO_EDGE
+                now = exchanged(counter, held, edge, output=flows)
                 data = self._recorder.leaf(Tensor.made(now))
                 if data is not held:
                     data.record.claimed(data.index)
