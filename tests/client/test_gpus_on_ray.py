@@ -88,6 +88,15 @@ def free_gpus(ray: Any, count: float) -> bool:
     return ray.available_resources().get("GPU", 0.0) == count
 
 
+class Held(Seen):
+    """Emits how many bytes the arrays on its GPU hold."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        rg.emit("held", rg.cuda.memory_allocated())
+        return x * 1.0
+
+
 def seen_on(session: Any, worker: int) -> tuple[Any, ...]:
     found: list[Any] = []
     session.on("seen", found.append)
@@ -294,6 +303,63 @@ def test_what_forward_set_on_its_context_is_read_where_the_client_asks(recording
     recording.wait_for_everything()
     assert seen_on(recording, 1)[-1] == (0, 0, 0), "backward uses what stayed there, not what the client read"
     assert x.grad.tolist() == [2.0, 4.0]
+
+
+class Layer(rg.autograd.Function):
+    resources: ClassVar[dict[str, float]] = {"num_gpus": 0.5}
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        ctx.save_for_backward(x, w)
+        ctx.twice = x * 2.0
+        return x @ w
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        x, w = ctx.saved_tensors
+        return grad @ w.T, x.T @ grad
+
+
+def test_training_over_two_gpus_leaves_nothing_there_and_moves_the_same_at_each_step(recording: Any) -> None:
+    losses: list[list[float]] = []
+    for compiled in (False, True):
+        rg.manual_seed(0)
+        first: Any = rg.randn(8, 8, dtype=rg.float64, device="cuda:0", requires_grad=True)
+        second: Any = rg.randn(8, 4, dtype=rg.float64, device="cuda:1", requires_grad=True)
+        optimizer = rg.optim.Adam([first, second], lr=0.01)
+
+        def step(x: Any, first: Any = first, second: Any = second, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            hidden = Layer.apply(x.to("cuda:0"), first).tanh()
+            out = Layer.apply(hidden.to("cuda:1"), second)
+            loss = (out * out).mean().cpu()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = recording.compile(step) if compiled else step
+        told: list[tuple[Any, ...]] = []
+        losses.append([])
+        for number in range(30):
+            loss = run(rg.ones(16, 8, dtype=rg.float64))
+            if number % 10 == 9:
+                losses[-1].append(loss.item())
+                recording.wait_for_everything()
+                told.append((*held_on(recording), *[seen_on(recording, worker)[-1] for worker in (0, 1)]))
+        assert told[1] == told[2]
+        assert losses[-1][-1] < losses[-1][0]
+    assert losses[0] == losses[1]
+
+
+def held_on(session: Any) -> list[int]:
+    """Return the bytes that are held on each GPU."""
+    found: list[int] = []
+    session.on("held", found.append)
+    for worker in (0, 1):
+        with rg.place(worker=worker):
+            Held.apply(rg.ones(1)).tolist()
+    session._handlers.clear()
+    return found
 
 
 def test_layouts_and_dtypes_cross_as_they_are(recording: Any) -> None:
