@@ -372,6 +372,14 @@ class ShapeMethods(Operators):
         """Return the tensor as int16."""
         return self.to(dtypes.int16)
 
+    def char(self) -> Tensor:
+        """Return the tensor as int8."""
+        return self.to(dtypes.int8)
+
+    def byte(self) -> Tensor:
+        """Return the tensor as uint8."""
+        return self.to(dtypes.uint8)
+
     def bool(self) -> Tensor:
         """Return the tensor as bool."""
         return self.to(dtypes.bool)

@@ -112,7 +112,15 @@ class Tensor(Exports, TensorMethods):
     _execution_engine: ClassVar[ExecutionEngine]
     """Where code that runs in a pass leaves what is to be called after it (EN-24)."""
 
+    def __new__(cls, data: Any = (), *, requires_grad: bool = False) -> Tensor:
+        return data.detach() if isinstance(data, Tensor) else object.__new__(cls)
+
     def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
+        """Make a tensor of the default dtype from numbers or lists, or of an array as it is, copied; of a tensor, one
+        of the same memory without its history."""
+        if isinstance(data, Tensor):
+            self.requires_grad = requires_grad
+            return
         self._data = np.array(data, dtype=None if isinstance(data, np.ndarray) else dtypes.get_default_dtype())
         if requires_grad:
             self.requires_grad = True

@@ -11,13 +11,14 @@ from raygrad.errors import AutogradError
 
 from ..dispatch import call_few
 from ..registry import Op
+from ..tensor import Tensor
 from .define import define, floats_alone, infer_elementwise, integers_alone, xp
 from .indexing import nonzero
 from .reduce import sum
 
 PUBLIC = """
     argwhere bitwise_left_shift bitwise_right_shift equal heaviside is_floating_point is_nonzero is_same_size is_signed
-    nextafter numel
+    is_tensor nextafter numel
 """.split()
 
 
@@ -89,6 +90,11 @@ def is_nonzero(input: Any) -> bool:
     if numel(input) != 1:
         raise AutogradError("Boolean value of Tensor with more than one value is ambiguous")
     return bool(input != 0)
+
+
+def is_tensor(obj: Any) -> bool:
+    """Tell whether an object is a tensor."""
+    return isinstance(obj, Tensor)
 
 
 def is_same_size(input: Any, other: Any) -> bool:

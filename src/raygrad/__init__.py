@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _SUBMODULES = tuple(
-    "amp autograd client cuda errors fft func functional interop linalg nn optim proto scheduler workers".split()
+    "amp autograd client cuda errors fft func functional interop linalg nn optim proto scheduler utils workers".split()
 )
 
 _HOMES = {
@@ -51,7 +51,7 @@ _HOMES = {
     ),
 }
 
-__all__ = [*_HOMES, *"amp autograd cuda errors fft func functional interop linalg nn optim".split()]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_HOMES, *"amp autograd cuda errors fft func functional interop linalg nn optim utils".split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _INSTEAD = {
     "bfloat16": "NumPy has no such dtype; raygrad.float16 is as short",
@@ -62,7 +62,6 @@ _INSTEAD = {
     "save": "a tensor can be pickled, by pickle.dump, or kept by numpy.save(file, tensor.detach().numpy())",
     "sparse_coo_tensor": "tensors are dense; a Function may hold a matrix of scipy.sparse (see docs/functions.md)",
     "special": "its functions are the package's own: raygrad.erf, raygrad.digamma, raygrad.xlogy, ...",
-    "utils": "torch.utils.checkpoint is raygrad.checkpoint(fn, *args); loading of data is left to the program",
 }
 """Names of PyTorch that are missing here: what there is for them."""
 
@@ -81,6 +80,7 @@ if TYPE_CHECKING:
     from raygrad import linalg as linalg
     from raygrad import nn as nn
     from raygrad import optim as optim
+    from raygrad import utils as utils
     from raygrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
     from raygrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
     from raygrad.autograd.autocast import autocast as autocast

@@ -344,7 +344,15 @@ def old_names_are_there(T: Any, log: Any) -> Any:
     """`Variable` is no tensor type, or the lowercase factory does something."""
     with raises(RuntimeError, "deprecated", "tensor"):
         T.autograd.variable([1.0])
-    return [T.autograd.Variable is T.Tensor or isinstance(leaf(T, 1), T.autograd.Variable)]
+    x = leaf(T, 2)
+    plain, again = T.autograd.Variable(x), T.autograd.Variable(x * 2, requires_grad=True)
+    (again * 3).sum().backward()
+    shared = constant(T, 2)
+    T.autograd.Variable(shared).mul_(5)
+    return [
+        T.autograd.Variable is T.Tensor or isinstance(leaf(T, 1), T.autograd.Variable),
+        [plain, plain.requires_grad, plain.is_leaf, again, again.is_leaf, again.grad, x.grad, shared],
+    ]
 
 
 # ---- what classes, instances and contexts show (FN-17, FN-24, FN-25) -----------------------------------------------

@@ -115,6 +115,8 @@ add(
             T.is_floating_point(a),
             a[0, 0].is_nonzero(),
             T.is_same_size(a, b),
+            T.is_tensor(a),
+            T.is_tensor(3.0),
             T.is_signed(a),
         )
     ],
