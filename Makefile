@@ -22,7 +22,7 @@ oracle := $(filter-out 0 no,$(ORACLE))
 # A stamp is named after the extras that it stands for: .venv/installed+demo+dev+ray
 DEMO_ENV := .venv/installed+demo$(if $(filter-out local,$(ON)),+ray)
 LINT_ENV := .venv/installed+demo+dev+ray
-TEST_ENV := $(LINT_ENV)+jax$(if $(oracle),+oracle)
+TEST_ENV := $(LINT_ENV)+jax+numba$(if $(oracle),+oracle)
 BENCH_ENV := .venv/installed+bench+demo+oracle+ray
 
 # Bits are promised at equal BLAS threads, and two cores are shared by several worker processes: one thread each.

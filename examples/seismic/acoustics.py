@@ -1,7 +1,7 @@
 """Acoustic waves in two dimensions by finite differences: the solver, its linearisation and its adjoint.
 
 Rules of this file: plain functions of arrays. Nothing here knows raygrad, files or pictures; arrays are NumPy's or
-CuPy's, whichever the model is made of.
+CuPy's, whichever the model is made of. `compiled` has the same steps as machine code.
 
 The pressure u obeys `u_tt = v^2 (u_zz + u_xx + source)`. With `m = (v dt / h)^2`, constant along each cell, second
 order in time and fourth in space, one step reads
@@ -82,7 +82,8 @@ class Medium:
         self.mg, self.g2, self.gg = m * self.g, 2 * self.g, self.g * self.g
         self.rows = [row for row, _ in shot.receivers]
         self.columns = [column for _, column in shot.receivers]
-        self._sum = np.empty_like(m)
+        self._sum, self._lap = np.empty_like(m), np.empty_like(m)
+        self._weighted = self.field()
 
     def field(self) -> Array:
         """Return a field of zeros, with its halo: (nz + 4, nx + 4)."""
@@ -110,18 +111,30 @@ class Medium:
         np.subtract(np.multiply(self.g2, u, out=self._sum), new, out=new)
         new += np.multiply(self.mg, force, out=self._sum)
 
+    def back(self, later: Array, now: Array, force: Array, image: Array) -> None:
+        """Walk back through a step that `force` drove: from the cotangent of the field after it to that of the field
+        before, of which `now` has what later steps gave; write the cotangent of the one before that, so far, over
+        `later`, and add the step's part of the gradient to `image`."""
+        a, b = later[HALO:-HALO, HALO:-HALO], now[HALO:-HALO, HALO:-HALO]
+        a *= self.g
+        image += a * force
+        np.multiply(self.m, a, out=self._weighted[HALO:-HALO, HALO:-HALO])
+        b += 2 * a
+        b += self.laplacian(self._weighted, self._lap)
+        a *= -self.g
+
     def recorded(self, u: Array) -> Array:
         """Return (receivers,) the field where the receivers are."""
         return u[HALO:-HALO, HALO:-HALO][self.rows, self.columns]
 
 
-def solve(m: Array, shot: Shot) -> tuple[Array, list[tuple[Array, Array]]]:
+def solve(m: Array, shot: Shot, medium_of: type[Medium] = Medium) -> tuple[Array, list[tuple[Array, Array]]]:
     """Return the (nt, receivers) seismogram of a shot over the model `m`, and the fields that the adjoint starts from.
 
     Raises:
         ValueError: the step is unstable.
     """
-    medium = Medium(m, shot)
+    medium = medium_of(m, shot)
     before, now, force = medium.field(), medium.field(), np.empty_like(m)
     traces = np.empty_like(m, shape=(len(shot.wavelet), len(shot.receivers)))
     kept = []
@@ -136,7 +149,9 @@ def solve(m: Array, shot: Shot) -> tuple[Array, list[tuple[Array, Array]]]:
     return traces, kept
 
 
-def adjoint(m: Array, shot: Shot, kept: list[tuple[Array, Array]], residual: Array) -> Array:
+def adjoint(
+    m: Array, shot: Shot, kept: list[tuple[Array, Array]], residual: Array, medium_of: type[Medium] = Medium
+) -> Array:
     """Return (nz, nx) the gradient with respect to `m` of `sum(residual * traces)`: the transpose of `born`, exactly,
     not the discretisation of an adjoint equation.
 
@@ -145,24 +160,19 @@ def adjoint(m: Array, shot: Shot, kept: list[tuple[Array, Array]], residual: Arr
         shot: the experiment.
         kept: what `solve` kept.
         residual: (nt, receivers), the cotangent of the seismogram.
+        medium_of: what takes the steps.
     """
-    medium = Medium(m, shot)
+    medium = medium_of(m, shot)
     inner = (slice(HALO, -HALO), slice(HALO, -HALO))
     later, now = medium.field(), medium.field()  # cotangents of u[n+1] and, so far, of u[n]
-    weighted, image, lap = medium.field(), np.zeros_like(m), np.empty_like(m)
+    image = np.zeros_like(m)
     for block in range(len(kept) - 1, -1, -1):
         first = block * shot.every
         forces = _forces(medium, kept[block], first)
         for n in range(first + len(forces) - 1, first - 1, -1):
-            a = later[inner]
-            a[medium.rows, medium.columns] += residual[n]  # receivers are in different cells
-            a *= medium.g
-            image += a * forces[n - first]
-            np.multiply(medium.m, a, out=weighted[inner])
-            now[inner] += 2 * a
-            now[inner] += medium.laplacian(weighted, lap)
-            a *= -medium.g
-            later, now = now, later  # the cotangent of u[n-1] begins with -g a
+            later[inner][medium.rows, medium.columns] += residual[n]  # receivers are in different cells
+            medium.back(later, now, forces[n - first], image)
+            later, now = now, later
     return image
 
 

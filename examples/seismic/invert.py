@@ -4,9 +4,10 @@
     make seismic ON=ray                             on a local Ray, in two worker processes: the same misfits
     python examples/seismic/invert.py --on ray --workers 8 --shots 24
     python examples/seismic/invert.py --address ray:HOST:PORT --workers 32
+    python examples/seismic/invert.py --compiled    with numba: the same misfits sooner
     python examples/seismic/invert.py --device cuda --workers 1
 
-The wave solver is plain NumPy (`acoustics.py`), its adjoint is written by hand; `Seismogram` makes a node of the two.
+The wave solver is plain NumPy (`acoustics.py`), its adjoint is written by hand; `seismogram` makes a node of the two.
 What is before it (from velocity to what the solver takes) and after it (the misfit) is ordinary autograd code. Shots
 are branches of one graph: forward and backward of each run on some worker, and what a forward keeps for its backward
 stays where it was made. This process reads one number per iteration.
@@ -36,25 +37,30 @@ STEP, FADING, MOMENTUM = 12.0, 0.97, 0.8
 """Metres per second of the largest change in the first iteration; how that shrinks; what is kept of the last change."""
 
 
-class Seismogram(rg.autograd.Function):
-    """What the receivers of one shot record: (nz, nx) -> (nt, receivers)."""
+def seismogram(medium):
+    """Return the Function whose steps a medium takes: `acoustics.Medium`, or that of `compiled`."""
 
-    @staticmethod
-    def forward(ctx, m, shot):
-        traces, ctx.kept = acoustics.solve(m.read(), shot)  # an array of the device that the model is on
-        ctx.save_for_backward(m)
-        ctx.shot = shot
-        return rg.as_tensor(traces)
+    class Seismogram(rg.autograd.Function):
+        """What the receivers of one shot record: (nz, nx) -> (nt, receivers)."""
 
-    @staticmethod
-    def backward(ctx, grad):
-        (m,) = ctx.saved_tensors
-        return rg.as_tensor(acoustics.adjoint(m.read(), ctx.shot, ctx.kept, grad.read())), None
+        @staticmethod
+        def forward(ctx, m, shot):
+            traces, ctx.kept = acoustics.solve(m.read(), shot, medium)  # an array of the device that the model is on
+            ctx.save_for_backward(m)
+            ctx.shot = shot
+            return rg.as_tensor(traces)
 
-    @staticmethod
-    def infer(m, shot):
-        """Say what forward returns, so that recording the first shot need not wait for it to run."""
-        return (len(shot.wavelet), len(shot.receivers)), m.dtype
+        @staticmethod
+        def backward(ctx, grad):
+            (m,) = ctx.saved_tensors
+            return rg.as_tensor(acoustics.adjoint(m.read(), ctx.shot, ctx.kept, grad.read(), medium)), None
+
+        @staticmethod
+        def infer(m, shot):
+            """Say what forward returns, so that recording the first shot need not wait for it to run."""
+            return (len(shot.wavelet), len(shot.receivers)), m.dtype
+
+    return Seismogram
 
 
 def direction(grad):
@@ -63,17 +69,17 @@ def direction(grad):
     return rg.as_tensor(smooth / np.abs(smooth).max())
 
 
-def misfit(velocity, shots, observed):
+def misfit(velocity, waves, shots, observed):
     """Return half the sum of the squared differences between what is and what would be recorded."""
     m = courant(velocity)
-    residuals = [Seismogram.apply(m, shot) - seen for shot, seen in zip(shots, observed, strict=True)]
+    residuals = [waves.apply(m, shot) - seen for shot, seen in zip(shots, observed, strict=True)]
     return rg.stack([0.5 * (residual * residual).sum() for residual in residuals]).sum()
 
 
-def invert(session: rg.Session, world: Ground, shots, iterations: int, device: str, console: Console):
+def invert(session: rg.Session, world: Ground, waves, shots, iterations: int, device: str, console: Console):
     """Return the velocity found, the misfit before each iteration, and the plan of an iteration."""
     true = courant(rg.tensor(world.true).to(device))
-    observed = [Seismogram.apply(true, shot) for shot in shots]  # stays on the workers: nobody reads it here
+    observed = [waves.apply(true, shot) for shot in shots]  # stays on the workers: nobody reads it here
     velocity = rg.tensor(world.start).to(device).requires_grad_()
     velocity.register_hook(direction)
     optimizer = rg.optim.SGD([velocity], lr=STEP, momentum=MOMENTUM)
@@ -81,7 +87,7 @@ def invert(session: rg.Session, world: Ground, shots, iterations: int, device: s
     plan = None
     for number in range(iterations):
         optimizer.zero_grad()
-        loss = misfit(velocity, shots, observed)
+        loss = misfit(velocity, waves, shots, observed)
         if number == 1:  # the first one measured what things cost
             with session.deferred():
                 loss.backward()
@@ -104,15 +110,21 @@ def main() -> None:
     parser.add_argument("--address", help="an address instead, such as ray:HOST:PORT")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where the waves are computed")
+    parser.add_argument("--compiled", action="store_true", help="with steps compiled by numba: the same bits, sooner")
     parser.add_argument("--shots", type=int, default=8)
     parser.add_argument("--iterations", type=int, default=25)
     parser.add_argument("--out", type=Path, help="a folder for pictures of the velocity, the misfit and the plan")
     options = parser.parse_args()
     console = Console(highlight=False)
     world, shots = ground(), survey(options.shots)
+    medium = acoustics.Medium
+    if options.compiled:
+        from compiled import Medium as medium
     start = time.perf_counter()
     with rg.Session(options.address or options.on, workers=options.workers) as session:
-        found, history, plan = invert(session, world, shots, options.iterations, options.device, console)
+        found, history, plan = invert(
+            session, world, seismogram(medium), shots, options.iterations, options.device, console
+        )
     seconds = time.perf_counter() - start
 
     def off(velocity):

@@ -65,6 +65,23 @@ def test_waves_die_out_in_the_frame(acoustics):
     assert np.abs(traces[400:]).max() < 0.04 * np.abs(traces).max()
 
 
+@pytest.fixture
+def compiled(acoustics):
+    pytest.importorskip("numba")
+    yield importlib.import_module("compiled")
+    sys.modules.pop("compiled", None)
+
+
+def test_compiled_steps_have_the_same_bits(acoustics, compiled):
+    m, shot = small(acoustics)
+    residual = np.random.default_rng(0).standard_normal((130, len(shot.receivers)))
+    found = []
+    for medium in (acoustics.Medium, compiled.Medium):
+        traces, kept = acoustics.solve(m, shot, medium)
+        found.append((traces.tobytes(), acoustics.adjoint(m, shot, kept, residual, medium).tobytes()))
+    assert found[0] == found[1]
+
+
 def run(*arguments: str, timeout: float = 110.0, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, str(FOLDER / "invert.py"), "--shots", "3", "--iterations", "3", *arguments],
@@ -105,6 +122,13 @@ def test_it_comes_nearer_to_the_ground_and_draws_it(local):
 @pytest.mark.slow
 def test_its_misfits_on_ray_are_the_same_to_the_last_bit(local):
     assert misfits(run("--on", "ray")) == misfits(local[0])
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_its_misfits_with_compiled_steps_are_the_same_to_the_last_bit(local):
+    pytest.importorskip("numba")
+    assert misfits(run("--on", "ray", "--compiled")) == misfits(local[0])
 
 
 @pytest.mark.slow
