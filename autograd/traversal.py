@@ -101,7 +101,8 @@ class Pass:
         `into_leaves` says whether wanted leaves accumulate as well. Nodes `beyond` belong to another graph: the pass
         ends before them, and none of their hooks is called."""
         self._beyond = beyond
-        waiting = _dependencies([edge[0] for edge, _ in seeds], beyond)
+        roots = [edge[0] for edge, _ in seeds]
+        waiting = _dependencies_up_to(roots, beyond) if beyond else _dependencies(roots)
         self._waiting = waiting
         if wanted is not None:
             self._wanted = frozenset(wanted)
@@ -461,8 +462,8 @@ def _on_fresh_stack(work: Callable[[], None]) -> None:
         raise raised.pop()
 
 
-def _dependencies(roots: Sequence[Node | None], beyond: frozenset[Node]) -> dict[Node, int]:
-    """Return how many contributions each reachable node waits for; none is reached through a node `beyond`."""
+def _dependencies(roots: Sequence[Node | None]) -> dict[Node, int]:
+    """Return how many contributions each reachable node waits for."""
     waiting: dict[Node, int] = {}
     stack: list[Node] = []
     for root in roots:
@@ -471,8 +472,6 @@ def _dependencies(roots: Sequence[Node | None], beyond: frozenset[Node]) -> dict
             stack.append(root)
     while stack:
         node = stack.pop()
-        if beyond and node in beyond:
-            continue
         for edge in node._edges:
             if edge is not None:
                 below = edge[0]
@@ -482,6 +481,20 @@ def _dependencies(roots: Sequence[Node | None], beyond: frozenset[Node]) -> dict
                     else:
                         waiting[below] = 1
                         stack.append(below)
+    return waiting
+
+
+def _dependencies_up_to(roots: Sequence[Node | None], beyond: frozenset[Node]) -> dict[Node, int]:
+    """Return the same where nothing is reached through a node `beyond`."""
+    waiting: dict[Node, int] = dict.fromkeys([root for root in roots if root is not None], 0)
+    stack = list(waiting)
+    while stack:
+        node = stack.pop()
+        for below, _ in [edge for edge in node._edges if edge is not None and node not in beyond]:
+            if below is not None:
+                if below not in waiting:
+                    stack.append(below)
+                waiting[below] = waiting.get(below, 0) + 1
     return waiting
 
 
