@@ -14,6 +14,7 @@ import numpy as np
 from raygrad.errors import DtypeError, MissingKernel
 
 from . import dtypes
+from .after_session import brought_home
 from .anomaly import remember as remember_origin
 from .batched import Batched, innermost, living
 from .devices.serving import CPU, device_of, is_elsewhere, is_placed, settled
@@ -193,7 +194,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
             if type(operand._data) is Pending:
                 owner = operand._data.record.recorder
                 if owner.closed:
-                    operand._data = operand.read()
+                    brought_home(operand)
                 elif recorder is None:
                     recorder = owner
             if is_placed(memory(operand._data)):

@@ -18,6 +18,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .after_session import brought_home
 from .anomaly import remember as remember_origin
 from .batched import innermost, living
 from .binding import bind
@@ -181,7 +182,7 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
         if type(arg._data) is Pending:
             owner = arg._data.record.recorder
             if owner.closed:
-                arg._data = arg.read()
+                brought_home(arg)
             elif recorder is None:
                 recorder = owner
     if recorder is None:
