@@ -45,7 +45,7 @@ def ray_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray.init(
-            num_cpus=4,
+            num_cpus=6,  # for two sessions at once: that of the last mode is still open when the one with a GPU is
             num_gpus=1,  # which nobody looks at but Ray, and who asks it for one
             object_store_memory=OBJECT_STORE,
             include_dashboard=False,
