@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError
+from raygrad.errors import AutogradError, MissingDerivative
 
 from ..dispatch import call, call_few
 from ..registry import Admits, Op
@@ -75,7 +75,7 @@ def _relu(a: Any) -> Any:
 
 def _infer_sign(params: tuple[Any, ...], a: Any) -> Any:
     if a.dtype.kind == "c":
-        raise AutogradError("Unlike NumPy, sign doesn't support complex tensors: their direction is sgn")
+        raise MissingDerivative("Unlike NumPy, sign doesn't support complex tensors: their direction is sgn")
     return a.shape, a.dtype
 
 

@@ -52,13 +52,17 @@ _SEVERAL = _torch_says("Function cannot return more than one Tensor")
 EXCLUSIONS = (
     Exclusion(
         id="EN-12",
-        why="the producer of a non-leaf among `inputs` of backward() is not run: no hook of it, no freed buffer",
-        applies=_fact("backward to a non-leaf"),
+        why="the producer of a non-leaf among `inputs` of backward() is not run: no hook or user's backward of it, no "
+        "freed buffer, no error",
+        applies=lambda program, outcome: (
+            "backward to a non-leaf whose producer shows that it runs" in outcome.facts
+            or ("backward to a non-leaf" in outcome.facts and outcome.error is not None)
+        ),
     ),
     Exclusion(
         id="HK-08",
         why="grad() returns the value after the hooks of a non-leaf, also when gradient is needed further back",
-        applies=_fact("grad of a non-leaf among others"),
+        applies=_fact("grad of a hooked non-leaf among others"),
     ),
     Exclusion(
         id="BW-18",
@@ -184,7 +188,7 @@ IN_SESSION: tuple[Exclusion, ...] = (
         id="H1",
         why="whether reshape() copied a value that is not there yet, or one that was changed since it was made, is not "
         "known where only a kernel knows how it was laid out: what may share memory so is not changed in place",
-        applies=lambda program, outcome: {"reshaped to a copy, or after a change", "changed"} <= outcome.facts,
+        applies=_fact("changed after it was reshaped to a copy, or after a change"),
     ),
 )
 

@@ -30,6 +30,17 @@ ARITY = {
 }
 """How many tensors each Function takes."""
 
+SAVED = {
+    "square": (0,),
+    "cube": (0,),
+    "mix": (0, 1),
+    "mix_undefined": (0, 1),
+    "exp_": (0,),
+    "change_": (1,),
+    "passing_second": (1,),
+}
+"""Which of them those save that save any; what is changed is saved as it became."""
+
 
 def make_functions(T: Any, log: Log) -> dict[str, Callable[..., Any]]:
     """Return the Functions by name, each as a callable of its tensors."""

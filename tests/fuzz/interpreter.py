@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .aliasing import CHANGING
-from .functions import make_functions
+from .functions import SAVED, make_functions
 from .programs import Program, Step, values
 
 Log = Callable[[str, Any], None]
@@ -171,7 +171,9 @@ class Machine:
         self.used: set[int] = set()
         """The tensors that a step has used, by identity: one may have several numbers."""
         self.passed: set[int] = set()
-        """The non-leaves that a Function was given, by identity."""
+        """The non-leaves that a Function was given and saved, by identity."""
+        self.hooked_nodes: list[Any] = []
+        """The nodes that have hooks, or whose outputs have."""
         self.gradients: set[int] = set()
         self.lent: set[int] = set()
         """The memory of gradients that are views."""
@@ -183,6 +185,8 @@ class Machine:
         """The memory that was changed through one."""
         self.taken: set[int] = set()
         """The memory that `.data` showed."""
+        self.unsure: set[int] = set()
+        """The memory of what was reshaped to a copy or after a change, and of the result."""
         self.parts: set[int] = set()
         """The numbers of what chunk, split and unbind gave."""
         self.first_versions: list[int] = []
@@ -320,7 +324,7 @@ class Machine:
         member = getattr(tensor, name)
         made = member(*args) if callable(member) else member
         if name in ("reshape", "flatten") and (_memory(made) != _memory(tensor) or _memory(tensor) in self.changed):
-            self.facts.add("reshaped to a copy, or after a change")
+            self.unsure.update((_memory(made), _memory(tensor)))
         return made
 
     do_views = do_view
@@ -361,6 +365,8 @@ class Machine:
 
     def _note_change(self, tensor: Any) -> None:
         self.facts.add("changed")
+        if _memory(tensor) in self.unsure:
+            self.facts.add("changed after it was reshaped to a copy, or after a change")
         self.changed.add(_memory(tensor))
         if _memory(tensor) in self.aliased and not tensor.requires_grad:
             self.behind.add(_memory(tensor))
@@ -391,7 +397,7 @@ class Machine:
         self.facts.add(name)
         if name == "flat":
             self._note_reshaping(self[ts[0]])
-        self.passed.update(id(self[t]) for t in ts if not _is_leaf(self[t]))
+        self.passed.update(id(self[ts[i]]) for i in SAVED.get(name, ()) if not _is_leaf(self[ts[i]]))
         if name in CHANGING:
             self._note_change(self[ts[0]])
             changed = self[ts[0]]
@@ -430,6 +436,7 @@ class Machine:
     def _note_hook(self, tensor: Any) -> None:
         # asked first, a view of what was changed finds its place; while nothing is recorded torch dies of a hook else
         _is_leaf(tensor)
+        self.hooked_nodes.append(tensor.grad_fn)
         if tensor._base is not None:
             self.hooked.add(_memory(tensor))
             if _memory(tensor) in self.behind:  # what eagerly nobody notices
@@ -495,19 +502,26 @@ class Machine:
         roots, named = [self[t] for t in ts], dict(options)
         if "inputs" in named:
             named["inputs"] = [self[u] for u in named["inputs"]]
-            if any(not u.is_leaf for u in named["inputs"]):
-                self.facts.add("backward to a non-leaf")
+            for u in named["inputs"]:
+                kept = named.get("retain_graph") or named.get("create_graph")
+                if not u.is_leaf and (
+                    not kept or self._is_hooked(u) or isinstance(u.grad_fn, self.T.autograd.Function)
+                ):
+                    self.facts.add("backward to a non-leaf")
         self._note_graph(named)
         self.T.autograd.backward(roots, [self.seed_of(root) for root in roots], **named)
 
     def do_grad(self, ts: tuple[int, ...], us: tuple[int, ...], options: dict[str, Any]) -> list[Any]:
         roots, wanted = [self[t] for t in ts], [self[u] for u in us]
-        if len(wanted) > 1 and any(not u.is_leaf for u in wanted):
-            self.facts.add("grad of a non-leaf among others")
+        if len(wanted) > 1 and any(not u.is_leaf and self._is_hooked(u) for u in wanted):
+            self.facts.add("grad of a hooked non-leaf among others")
         self._note_graph(options)
         found = self.T.autograd.grad(roots, wanted, [self.seed_of(root) for root in roots], **options)
         self.undefined.append([gradient is None for gradient in found])
         return [self.or_zeros(gradient, tensor) for gradient, tensor in zip(found, wanted, strict=True)]
+
+    def _is_hooked(self, tensor: Any) -> bool:
+        return any(node is tensor.grad_fn for node in self.hooked_nodes)
 
     def _note_graph(self, options: dict[str, Any]) -> None:
         if options.get("create_graph"):
