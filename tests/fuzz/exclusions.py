@@ -119,6 +119,12 @@ EXCLUSIONS = (
         applies=_both("a gradient that is a view detached", "Can't detach views in-place"),
     ),
     Exclusion(
+        id="CX-32",
+        why="a product of a matrix and a batch of columns is a tensor of its own, and may be detached in place; torch "
+        "computes it transposed, and gives a view of that",
+        applies=_both("a product that is a view detached", "Can't detach views in-place"),
+    ),
+    Exclusion(
         id="BW-16",
         why="such a gradient may be changed in place with recording on; torch's is a view that was made with it off",
         applies=_both("the memory of a gradient that is a view changed", "A view was created in no_grad mode"),

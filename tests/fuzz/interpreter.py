@@ -174,6 +174,8 @@ class Machine:
         """The non-leaves that a Function was given and saved, by identity."""
         self.hooked_nodes: list[Any] = []
         """The nodes that have hooks, or whose outputs have."""
+        self.folded: set[int] = set()
+        """The products that are views of what was computed transposed, by identity."""
         self.gradients: set[int] = set()
         self.lent: set[int] = set()
         """The memory of gradients that are views."""
@@ -266,7 +268,10 @@ class Machine:
     def do_matmul(self, t: int, u: int) -> Any:
         if self[t].dtype != self[u].dtype and not self[t].numel() * self[u].numel():
             self.facts.add("no elements of two dtypes multiplied")
-        return self.T.matmul(self[t], self[u])
+        made = self.T.matmul(self[t], self[u])
+        if made._base is not None:
+            self.folded.add(id(made))
+        return made
 
     def do_join(self, name: str, ts: tuple[int, ...], dim: int) -> Any:
         return getattr(self.T, name)([self[t] for t in ts], dim)
@@ -353,6 +358,8 @@ class Machine:
             self.facts.add("an argument of a Function detached")
         if t % len(self.tensors) in self.gradients and self[t]._base is not None:
             self.facts.add("a gradient that is a view detached")
+        if id(self[t]) in self.folded:
+            self.facts.add("a product that is a view detached")
         self[t].detach_()
 
     def do_data(self, t: int, u: int) -> None:
