@@ -78,7 +78,7 @@ def arrange(
         Confined(space, Room(space.within(priced), node_worker, residency, workers))
         for space in spaces or [Space(HOST, [None] * workers)]
     ]
-    peaks = [one.room.peaks(given) for one in rooms]
+    peaks = [one.peaks(given) for one in rooms]
     if not spaces and max(peaks[0]) < WORTH_BYTES:
         return as_it_is
     links = link(priced)
@@ -94,7 +94,7 @@ def arrange(
     if spaces:
         shares: list[list[list[int | None]]] = [[space.limits for space in spaces]]
     else:
-        lowest = rooms[0].room.peaks(_by_worker(base, node_worker, workers))
+        lowest = rooms[0].peaks(_by_worker(base, node_worker, workers))
         shares = [
             [[low + int(share * max(high - low, 0)) for low, high in zip(lowest, peaks[0], strict=False)]]
             for share in SHARES
@@ -104,7 +104,7 @@ def arrange(
         ordered = follow(links, sequences, node_worker)
         made = divide(priced, links, ordered, node_worker, residency, costs)
         ran = _sequences(ordered, workers)
-        tried.append((made, sum(sum(one.room.peaks(ran)) for one in rooms)))
+        tried.append((made, sum(sum(one.peaks(ran)) for one in rooms)))
     fastest = min(made.seconds for made, _ in tried)
     chosen, _ = min(tried, key=lambda one: (one[0].seconds > AS_FAST * fastest, one[1], one[0].seconds))
     return as_it_is._replace(blocks=_fit(rooms, chosen.blocks))
@@ -115,6 +115,10 @@ class Confined(NamedTuple):
 
     space: Space
     room: Room
+
+    def peaks(self, sequences: Sequence[Sequence[int]]) -> list[int]:
+        """Return the most bytes that each worker needs; 0 where nothing runs, whatever was there before."""
+        return [self.room.peak(worker, order) if order else 0 for worker, order in enumerate(sequences)]
 
     def passed_by(self, peaks: Sequence[int]) -> int:
         """Return by how many bytes what workers need passes what they have."""
@@ -138,13 +142,13 @@ def _relieved(
     workers = len(cluster.workers)
     sequences = _by_worker(base, node_worker, workers)
     if priced.graph.open_ended or len(node_worker) > MOST_RELIEVED:
-        needed = [one.room.peaks(sequences) for one in rooms]
+        needed = [one.peaks(sequences) for one in rooms]
         raise _refused(priced, rooms, base, node_worker, cluster, needed)
     relieved, within = Relieved(priced, tuple(node_worker), sequences), list(rooms)
     for _ in range(ROUNDS):
         for number in range(len(within)):
             one = within[number]
-            if not one.passed_by(one.room.peaks(relieved.sequences)):
+            if not one.passed_by(one.peaks(relieved.sequences)):
                 continue
             found = make_room(relieved, one.space, residency, costs)
             if not isinstance(found, Relieved):
@@ -156,7 +160,7 @@ def _relieved(
                 Confined(space, Room(space.within(relieved.priced), relieved.node_worker, residency, workers))
                 for space, _ in within
             ]
-    needed = [one.room.peaks(relieved.sequences) for one in within]
+    needed = [one.peaks(relieved.sequences) for one in within]
     if any(one.passed_by(mine) for one, mine in zip(within, needed, strict=True)):
         raise _refused(priced, rooms, base, node_worker, cluster, needed)
     longer, made_on, made = relieved
@@ -341,7 +345,7 @@ def _base(
     best: tuple[int, int, list[int]] | None = None
     for order in known:
         sequences = _by_worker(order, node_worker, workers)
-        peaks = [one.room.peaks(sequences) for one in rooms]
+        peaks = [one.peaks(sequences) for one in rooms]
         over = sum(one.passed_by(mine) for one, mine in zip(rooms, peaks, strict=True))
         if best is None or (over, sum(map(sum, peaks))) < best[:2]:
             best = (over, sum(map(sum, peaks)), order)

@@ -98,7 +98,11 @@ CALLS: list[tuple[Any, type[Exception], str]] = [
     (lambda s, y: s.put(object()), TypeError, r"session\.put takes an array of numbers"),
     (lambda s, y: s.put("abc"), TypeError, r"session\.put takes an array of numbers, got 'abc'"),
     (lambda s, y: s.put([1, [2]]), TypeError, r"session\.put takes an array of numbers"),
-    (lambda s, y: rg.place(worker=True).__enter__(), TypeError, "number of a worker, such as 0; got True"),
+    (
+        lambda s, y: rg.place(worker=True).__enter__(),
+        TypeError,
+        "a worker, takes a whole number of at least 0, got True",
+    ),
     (lambda s, y: emit(7, 1), TypeError, r"rg\.emit\(name, value\) takes a name, a string, got 7"),
     (lambda s, y: rg.emit("a", iter(n for n in [1])), NotShippable, r"^rg\.emit\('a', \.\.\.\) at .*test_options\.py"),
     (lambda s, y: s.close(discard="x"), TypeError, r"close\(discard=\.\.\.\) takes True or False, got 'x'"),

@@ -57,10 +57,10 @@ def test_it_gives_the_same_bits_again(local: str):
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_it_gives_the_same_bits_on_ray_where_hooks_fire_in_two_other_processes(local: str):
+def test_it_gives_the_same_bits_on_ray_where_hooks_fire_in_other_processes(local: str):
     remote = run("--epochs", "2", "--on", "ray")
     assert bits(remote) == bits(local)
     assert "(this one)" not in remote
-    assert len(set(re.findall(r"\d in process (\d+)", remote))) == 2
+    assert re.findall(r"\d in process (\d+)", remote), "on one worker or both, as measured costs would have it"
     assert re.search(r"saved tensors +[1-9][\d,]* bytes at the peak, 0 at the end", remote)
     assert re.search(r"the store holds +0 bytes at the end", remote)

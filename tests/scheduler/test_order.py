@@ -273,3 +273,13 @@ def test_a_limit_holds_for_large_graphs_too(builder, monkeypatch):
     graph = pipeline(builder)
     with pytest.raises(PlanError, match="needs memory="):
         Planner(cluster, COSTS).plan(graph, (-1,) * BATCHES, b"key")
+
+
+def test_what_was_before_on_a_worker_that_runs_nothing_is_in_nobody_s_way(builder):
+    build = builder(size=4)
+    build.op("o", build.op("o", 0, pin=1), pin=2)
+    cluster = cluster_of(0, None, 0)
+    with pytest.raises(PlanError, match="worker 2 has memory=0 and needs memory=64") as raised:
+        make_plan(build.graph(), (0,), Costs(), cluster, 0, b"")
+    assert "worker 0" not in str(raised.value)
+    assert make_plan(build.graph(), (0,), Costs(), cluster_of(0, None, 64), 0, b"").plan.peaks[0][1][0] >= 0
