@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from raygrad.autograd.creation import zeros
 from raygrad.autograd.tensor import Tensor
 
 from .direction import direction_of
@@ -50,8 +47,7 @@ class Adadelta(Optimizer):
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
 
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
-        if "step" not in kept:
-            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+        if self.begin(kept, param):
             self.keep(kept, "square_avg", zeros_like(param))
             self.keep(kept, "acc_delta", zeros_like(param))
         rho, eps = group["rho"], group["eps"]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from raygrad.autograd.creation import full_like, zeros
+from raygrad.autograd.creation import full_like
 from raygrad.autograd.tensor import Tensor
 
 from .direction import direction_of
@@ -61,8 +59,7 @@ class Adagrad(Optimizer):
         )
 
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
-        if "step" not in kept:
-            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+        if self.begin(kept, param):
             self.keep(kept, "sum", full_like(param, group["initial_accumulator_value"]))
         step: Tensor = kept["step"]
         total: Tensor = kept["sum"]

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from raygrad.autograd import ops
-from raygrad.autograd.creation import zeros
 from raygrad.autograd.tensor import Tensor
 
 from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_betas, check_rate, zeros_like
+from .optimizer import Group, Optimizer, ParameterState, check_moments, zeros_like
 
 
 class Adam(Optimizer):
@@ -46,10 +43,7 @@ class Adam(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        check_rate("learning rate", lr)
-        check_rate("epsilon value", eps)
-        check_betas(betas)
-        check_rate("weight_decay value", weight_decay)
+        check_moments(lr, betas, eps, weight_decay)
         super().__init__(
             params,
             {
@@ -64,8 +58,7 @@ class Adam(Optimizer):
 
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]
-        if "step" not in kept:
-            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+        if self.begin(kept, param):
             self.keep(kept, "exp_avg", zeros_like(param))
             self.keep(kept, "exp_avg_sq", zeros_like(param))
             if group["amsgrad"]:

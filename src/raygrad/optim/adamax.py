@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from raygrad.autograd import ops
-from raygrad.autograd.creation import zeros
 from raygrad.autograd.tensor import Tensor
 
 from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_betas, check_rate, zeros_like
+from .optimizer import Group, Optimizer, ParameterState, check_moments, zeros_like
 
 
 class Adamax(Optimizer):
@@ -42,17 +39,13 @@ class Adamax(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        check_rate("learning rate", lr)
-        check_rate("epsilon value", eps)
-        check_betas(betas)
-        check_rate("weight_decay value", weight_decay)
+        check_moments(lr, betas, eps, weight_decay)
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, options)
 
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]
-        if "step" not in kept:
-            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+        if self.begin(kept, param):
             self.keep(kept, "exp_avg", zeros_like(param))
             self.keep(kept, "exp_inf", zeros_like(param))
         step: Tensor = kept["step"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.autograd.creation import ones, zeros
+from raygrad.autograd.creation import ones
 from raygrad.autograd.tensor import Tensor
 
 from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_betas, check_rate, zeros_like
+from .optimizer import Group, Optimizer, ParameterState, check_moments, check_rate, zeros_like
 
 
 class NAdam(Optimizer):
@@ -45,10 +45,7 @@ class NAdam(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        check_rate("learning rate", lr)
-        check_rate("epsilon value", eps)
-        check_betas(betas)
-        check_rate("weight_decay value", weight_decay)
+        check_moments(lr, betas, eps, weight_decay)
         check_rate("momentum_decay value", momentum_decay)
         super().__init__(
             params,
@@ -65,8 +62,7 @@ class NAdam(Optimizer):
 
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]
-        if "step" not in kept:
-            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+        if self.begin(kept, param):
             precision = np.promote_types(param.dtype, np.float32)
             self.keep(kept, "mu_product", ones((), dtype=precision, device=param.device))
             self.keep(kept, "exp_avg", zeros_like(param))

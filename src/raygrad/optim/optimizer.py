@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+
 from raygrad.autograd import creation
 from raygrad.autograd.devices.serving import writable
 from raygrad.autograd.inplace import in_place
@@ -148,6 +150,13 @@ class Optimizer(ABC):
             recorder.write(kept, name, value)
         return value
 
+    def begin(self, kept: ParameterState, param: Tensor) -> bool:
+        """Keep the number of steps of a parameter, unless it is kept already; return whether it was its first step."""
+        if "step" in kept:
+            return False
+        self.keep(kept, "step", creation.zeros((), dtype=np.float64, device=param.device))
+        return True
+
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Give a parameter, or an entry of its state, its next value, in place: in a session a new version of the cell.
 
@@ -248,6 +257,18 @@ def check_betas(betas: tuple[float, float]) -> None:
     for index, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+
+
+def check_moments(lr: float, betas: tuple[float, float], eps: float, weight_decay: float) -> None:
+    """Check what Adam and its relatives have in common.
+
+    Raises:
+        ValueError: a negative rate, or a beta outside [0, 1).
+    """
+    check_rate("learning rate", lr)
+    check_rate("epsilon value", eps)
+    check_betas(betas)
+    check_rate("weight_decay value", weight_decay)
 
 
 def check_real(optimizer: str, group: Group) -> None:

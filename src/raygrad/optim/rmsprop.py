@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from raygrad.autograd.creation import zeros
 from raygrad.autograd.tensor import Tensor
 
 from .direction import direction_of
@@ -64,8 +61,7 @@ class RMSprop(Optimizer):
         )
 
     def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
-        if "step" not in kept:
-            self.keep(kept, "step", zeros((), dtype=np.float64, device=param.device))
+        if self.begin(kept, param):
             self.keep(kept, "square_avg", zeros_like(param))
             if group["momentum"] > 0:
                 self.keep(kept, "momentum_buffer", zeros_like(param))
