@@ -52,6 +52,8 @@ class Arranged(NamedTuple):
     blocks: list[Block]
     priced: Priced
     node_worker: tuple[int, ...]
+    peaks: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """See `Plan.peaks`."""
 
 
 def arrange(
@@ -107,7 +109,7 @@ def arrange(
         tried.append((made, sum(sum(one.peaks(ran)) for one in rooms)))
     fastest = min(made.seconds for made, _ in tried)
     chosen, _ = min(tried, key=lambda one: (one[0].seconds > AS_FAST * fastest, one[1], one[0].seconds))
-    return as_it_is._replace(blocks=_fit(rooms, chosen.blocks))
+    return as_it_is._replace(blocks=_fit(rooms, chosen.blocks), peaks=_told(rooms, chosen.blocks) if spaces else ())
 
 
 class Confined(NamedTuple):
@@ -124,6 +126,12 @@ class Confined(NamedTuple):
         """Return by how many bytes what workers need passes what they have."""
         pairs = zip(peaks, self.space.limits, strict=False)
         return sum(peak - limit for peak, limit in pairs if limit is not None and peak > limit)
+
+
+def _told(rooms: Sequence[Confined], blocks: Sequence[Block]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return, per memory, what the values of each worker hold at most in this order, with what was there before."""
+    ran = _sequences(blocks, len(rooms[0].space.limits))
+    return tuple([(space.device, tuple(room.peaks(ran))) for space, room in rooms])
 
 
 def _relieved(
@@ -166,7 +174,7 @@ def _relieved(
     longer, made_on, made = relieved
     links = link(longer)
     cut = divide(longer, links, follow(links, made, made_on), made_on, residency, costs)
-    return Arranged(_fit(within, cut.blocks), longer, made_on)
+    return Arranged(_fit(within, cut.blocks), longer, made_on, _told(within, cut.blocks))
 
 
 def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:

@@ -28,10 +28,8 @@ from .order import arrange, hold
 from .place import place
 from .plan import Cluster, Plan
 from .predict import loads_of, predict
-from .priced import Priced, price
+from .priced import price
 from .refine import look_again, predicted_anew, refine
-from .room import Room
-from .spaces import limited_spaces
 
 PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
@@ -208,7 +206,9 @@ def make_plan(
         return Planned(plan, Programs(graph, plan), graph)
     priced = price(graph, costs)
     placement = place(priced, residency, costs, cluster, seed)
-    blocks, priced, node_worker = arrange(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
+    blocks, priced, node_worker, peaks = arrange(
+        priced, placement.blocks, placement.node_worker, residency, costs, cluster
+    )
     crossing = cross(priced, blocks, residency, saved_stays=cluster.saved_stays)
     segments = hold(crossing.segments, cluster)
     plan = Plan(
@@ -220,27 +220,9 @@ def make_plan(
         open_ended=graph.open_ended,
         crossing_bytes=crossing.crossing_bytes,
         predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
+        peaks=peaks,
     )
-    if cluster.has_limits:
-        plan = replace(plan, peaks=_peaks(priced, plan, residency, cluster))
     return Planned(plan, lower(priced.graph, plan), priced.graph)
-
-
-def _peaks(
-    priced: Priced, plan: Plan, residency: tuple[int, ...], cluster: Cluster
-) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Return, per memory that is limited, what the values of each worker hold at most in the order in which it runs its
-    nodes."""
-    sequences: list[list[int]] = [[] for _ in cluster.workers]
-    for segment in plan.segments:
-        sequences[segment.worker] += segment.nodes
-    count = len(cluster.workers)
-    return tuple(
-        [
-            (space.device, tuple(Room(space.within(priced), plan.node_worker, residency, count).peaks(sequences)))
-            for space in limited_spaces(priced.graph.specs, cluster)
-        ]
-    )
 
 
 def _check_residency(graph: Graph, residency: tuple[int, ...], cluster: Cluster) -> None:
