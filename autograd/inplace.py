@@ -112,6 +112,8 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
         bump(tensor.counter())
     if flows:
         _keep_new_value(result, tensor, recorder is None)
+        if tensor._base is not None and not isinstance(result.grad_fn, CopySlices):  # a part is a view of its own
+            _note_asked(tensor)
     return tensor
 
 
@@ -203,6 +205,8 @@ def changed_by_function(
     renew_views(tensor, recorder, node is not None)
     if recorder is not None:
         bump(tensor.counter())
+    if node is not None and tensor._base is not None:
+        _note_asked(tensor)
 
 
 def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
@@ -404,6 +408,12 @@ def _warn_of_hooks(view: Tensor) -> None:
         )
 
 
+def _note_asked(view: Tensor) -> None:
+    from .renewed import mark_asked
+
+    mark_asked(view)
+
+
 def _is_functions(recipe: Recipe) -> bool:
     """Tell whether a Function made a view on a worker, and may have copied: who changes its memory need not care."""
     return recipe[0] is UNKNOWN or type(recipe[0]) is Placed
@@ -425,6 +435,8 @@ def _apart(parent: Tensor) -> Tensor:
 
 def renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
+    from .renewed import mark_renewed
+
     root = changed if changed._base is None else changed._base
     before = state.here.grad
     for view in views_of(owner_of(changed)):
@@ -454,3 +466,4 @@ def renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None
             if type(renewed.grad_fn) is OpNode and 0 in renewed.shape:
                 renewed.grad_fn.__class__ = EmptyView
             rebase(view, renewed)
+            mark_renewed(view)

@@ -1,6 +1,7 @@
 """Views that require grad of a base that requires none any more: its flag was cleared, or it was detached in place.
 
-Rules of this file: what a change of the memory means for them. Until then they stay where they are in the graph.
+Rules of this file: what a change of the memory means for them. Until then they stay where they are in the graph,
+if they were asked where that is.
 """
 
 from __future__ import annotations
@@ -35,10 +36,16 @@ class CutOff(Node):
 
 
 def orphan_views(base: Tensor) -> None:
-    """Let the next change of its memory cut off the views of a tensor that is about to require no grad any more."""
+    """Let the next change of its memory cut off the views of a tensor that is about to require no grad any more; those
+    that the last change gave a place for which nobody has asked are cut off at once."""
+    from .renewed import RenewedView
+
     for view in views_of(owner_of(base)):
         if view._base is base and view._requires_grad:
-            watch(base.counter(), view)
+            if type(view) is RenewedView:
+                _cut(view)
+            else:
+                watch(base.counter(), view)
 
 
 def cut_off(orphans: Sequence[Tensor]) -> None:
@@ -50,9 +57,13 @@ def cut_off(orphans: Sequence[Tensor]) -> None:
             base = view._base
             if base is None or base._requires_grad or not view._requires_grad or made_by(view) is not None:
                 continue
-            before, node = view.grad_fn, CutOff(view)
-            if view._retains_grad and before is not None and before._retained is not None:
-                before._retained.pop(view.output_nr, None)
-                node._retained = {0: weakref.ref(view)}
-                node._hooked = True
-            view.grad_fn, view.output_nr = node, 0
+            _cut(view)
+
+
+def _cut(view: Tensor) -> None:
+    before, node = view.grad_fn, CutOff(view)
+    if view._retains_grad and before is not None and before._retained is not None:
+        before._retained.pop(view.output_nr, None)
+        node._retained = {0: weakref.ref(view)}
+        node._hooked = True
+    view.grad_fn, view.output_nr = node, 0

@@ -792,6 +792,17 @@ FOUND: dict[str, Program] = {
             ("setitem", 1, (("list", (0, 1)),), 2),
         ),
     ),
+    "a_view_that_nobody_asked_for_its_node_is_cut_off_with_its_base": Program(
+        (TWO, Leaf((), "float64", False, 19)),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("getitem", 2, (0,)),
+            ("inplace", "exp_", 2, ()),
+            ("setitem", 2, (0,), 1),
+            ("detach_", 2),
+            ("backward", (3,), {}),
+        ),
+    ),
     "a_saved_output_without_derivative_is_made_to_require_grad": Program(
         (TWO,),
         (("apply", "sign", (0,)), ("requires_grad_", 2, True), ("backward", (1,), {"create_graph": True})),
