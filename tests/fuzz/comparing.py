@@ -14,6 +14,9 @@ import numpy as np
 
 from .interpreter import Outcome, Seen
 
+EXACT = 1e-8
+"""How far numbers of double precision may be apart."""
+
 
 def builtin_of(error: BaseException) -> type[BaseException]:
     """Return the builtin exception that an error is an instance of."""
@@ -35,20 +38,23 @@ def differences(expected: Outcome, got: Outcome, *, steps: bool = True) -> Itera
     if len(expected.tensors) != len(got.tensors):
         yield f"{len(got.tensors)} tensors instead of {len(expected.tensors)}"
         return
-    rough = _is_rough(expected)
+    tolerance = _tolerance(expected)
     for number, (one, other) in enumerate(zip(expected.tensors, got.tensors, strict=True)):
         # whether the second gradient was undefined, and so nothing was added, a session need not know
         unversioned = not steps and number in expected.gradients
         # what a Function's backward returned has one node for all of it, whose outputs are numbered (H7)
         part = number in expected.parts or number in expected.gradients
-        for difference in tensor_differences(one, other, rough=rough, part=part, unversioned=unversioned):
+        for difference in tensor_differences(one, other, tolerance=tolerance, part=part, unversioned=unversioned):
             yield f"tensor {number}: {difference}"
-    yield from log_differences(expected, got, rough)
+    yield from log_differences(expected, got, tolerance)
 
 
-def _is_rough(outcome: Outcome) -> bool:
-    """Tell whether single precision took part: it shows in doubles made from it, too."""
-    return any(type(seen) is Seen and seen.value.dtype.name == "float32" for seen in outcome.tensors)
+def _tolerance(outcome: Outcome) -> float:
+    """Return how far numbers may be apart. Single precision shows in doubles made from it, too; and the sine of a large
+    number has no more digits than that number has behind its point."""
+    single = any(type(seen) is Seen and seen.value.dtype.name == "float32" for seen in outcome.tensors)
+    rounding = float(np.finfo(np.float32 if single else np.float64).eps)
+    return max(2e-3 if single else EXACT, 100 * rounding * outcome.angle)
 
 
 def _error_differences(expected: Any, got: Any, steps: bool) -> Iterator[str]:
@@ -72,7 +78,7 @@ def tensor_differences(
     expected: Seen | Exception,
     got: Seen | Exception,
     *,
-    rough: bool = False,
+    tolerance: float = EXACT,
     part: bool = False,
     unversioned: bool = False,
 ) -> Iterator[str]:
@@ -83,28 +89,29 @@ def tensor_differences(
     if isinstance(got, Exception):
         yield f"cannot be looked at: {got}"
         return
-    yield from array_differences("value", expected.value, got.value, rough)
-    yield from array_differences("grad", expected.grad, got.grad, rough)
+    yield from array_differences("value", expected.value, got.value, tolerance)
+    yield from array_differences("grad", expected.grad, got.grad, tolerance)
     for name in ("requires_grad", "is_leaf", "output_nr", "retains_grad", "version", "grad_requires_grad"):
         one, other = getattr(expected, name), getattr(got, name)
         if one != other and not (part and name == "output_nr") and not (unversioned and name == "version"):
             yield f"{name} is {other}, not {one}"
 
 
-def array_differences(name: str, expected: Any, got: Any, rough: bool = False) -> Iterator[str]:
+def array_differences(name: str, expected: Any, got: Any, tolerance: float = EXACT) -> Iterator[str]:
     """Yield how two arrays, either of which may be None, differ."""
     if expected is None or got is None:
         if expected is not got:
             yield f"{name} is {got}, not {expected}"
     elif (expected.dtype, expected.shape) != (got.dtype, got.shape):
         yield f"{name} is {got.dtype}{got.shape}, not {expected.dtype}{expected.shape}"
-    elif not close(expected, got, rough):
+    elif not close(expected, got, tolerance):
         yield f"{name} is {got.tolist()}, not {expected.tolist()}"
 
 
-def close(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], rough: bool) -> bool:
+def close(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], tolerance: float) -> bool:
     """Tell whether two arrays of one shape and dtype are equal up to rounding."""
-    tolerance = (2e-3 if rough else 1e-8) if expected.dtype.kind in "fc" else 0.0
+    if expected.dtype.kind not in "fc":
+        tolerance = 0.0
     # of the greatest number: sums of different order cancel differently
     finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
     scale = float(finite.max(initial=1.0))
@@ -116,7 +123,7 @@ def close(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], rough: bool
     return bool(np.allclose(got, expected, rtol=tolerance, atol=tolerance * scale))
 
 
-def log_differences(expected: Outcome, got: Outcome, rough: bool) -> Iterator[str]:
+def log_differences(expected: Outcome, got: Outcome, tolerance: float) -> Iterator[str]:
     """Yield how the logs differ: hooks and Functions are called in one order, with the same gradients."""
     names, others = [name for name, _ in expected.log], [name for name, _ in got.log]
     if names != others:
@@ -125,4 +132,4 @@ def log_differences(expected: Outcome, got: Outcome, rough: bool) -> Iterator[st
     for position, ((name, one), (_, other)) in enumerate(zip(expected.log, got.log, strict=True)):
         ones, others_ = (one, other) if isinstance(one, list) else ([one], [other])
         for a, b in zip_longest(ones, others_):  # whether outputs without gradient (indices) have a place is free
-            yield from array_differences(f"log entry {position} ({name})", a, b, rough)
+            yield from array_differences(f"log entry {position} ({name})", a, b, tolerance)

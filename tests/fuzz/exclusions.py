@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from .interpreter import Outcome
 from .programs import Program
 
@@ -131,6 +133,12 @@ EXCLUSIONS = (
     ),
     Exclusion(
         id="BW-16",
+        why="gradients of one call share no memory: to change one leaves the others as they are; where one of torch's "
+        "is a view of another, both change",
+        applies=_fact("the memory of several gradients changed"),
+    ),
+    Exclusion(
+        id="BW-16",
         why="such a gradient does not begin to require grad with the tensor that torch's is a view of",
         applies=_fact("a gradient that is a view requires grad"),
     ),
@@ -152,6 +160,15 @@ EXCLUSIONS = (
         id="EN-31",
         why="the derivative of a product with several zeros has a derivative, which is not zero; torch's has none",
         applies=lambda program, outcome: {"create_graph", "a product of several zeros"} <= outcome.facts,
+    ),
+    Exclusion(
+        id="EN-31",
+        why="the derivative of a product with several zeros is 0 times what arrives, which is not 0 where that is "
+        "infinite or undefined; torch does not look at what arrives",
+        applies=lambda program, outcome: (
+            "a product of several zeros" in outcome.facts
+            and any(not np.isfinite(t.value).all() for t in outcome.tensors if not isinstance(t, Exception))
+        ),
     ),
     Exclusion(
         id="H1",

@@ -20,6 +20,8 @@ from .programs import Program, Step, values
 
 Log = Callable[[str, Any], None]
 
+ANGULAR = {"sin", "cos", "sin_"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -47,6 +49,7 @@ class Outcome:
         gradients: the numbers of those that are gradients, or look at the memory of one.
         error: what ended it, and in which step; None if nothing did.
         facts: what it went through.
+        angle: the greatest number of which a sine or cosine was taken: it has so much fewer digits.
     """
 
     tensors: list[Seen | Exception] = field(default_factory=list)
@@ -56,6 +59,7 @@ class Outcome:
     gradients: set[int] = field(default_factory=set)
     error: tuple[BaseException, int] | None = None
     facts: set[str] = field(default_factory=set)
+    angle: float = 1.0
 
 
 def array_of(tensor: Any) -> np.ndarray[Any, Any]:
@@ -147,7 +151,7 @@ def run(
         if outcome.error is None:
             pairs = zip(machine.tensors, machine.first_versions, strict=True)
             outcome.tensors = [_seen_or_error(tensor, first) for tensor, first in pairs]
-            outcome.parts, outcome.gradients = machine.parts, machine.gradients
+            outcome.parts, outcome.gradients, outcome.angle = machine.parts, machine.gradients, machine.angle
             unread = [tensor for tensor in outcome.tensors if isinstance(tensor, Exception)]
             if stop_after is not None and unread:  # in a session, what nobody reads does not run
                 outcome.error = (unread[0], machine.count)
@@ -165,6 +169,7 @@ class Machine:
         self.functions = make_functions(T, log)
         self.count = -1
         self.stop_after: int | None = None
+        self.angle = 1.0
         self.undefined: list[list[bool]] = []
         self.hooked: set[int] = set()
         """The memory of views that have hooks."""
@@ -179,6 +184,8 @@ class Machine:
         self.gradients: set[int] = set()
         self.lent: set[int] = set()
         """The memory of gradients that are views."""
+        self.shared: set[int] = set()
+        """The memory that several gradients of one call have."""
         self.changed: set[int] = set()
         """The memory of what was changed in place."""
         self.aliased: set[int] = set()
@@ -212,6 +219,8 @@ class Machine:
                 for number, tensor in enumerate(new, len(self.tensors)):
                     if kind in ("grad", "take_grad") or _memory(tensor) in memories:
                         self.gradients.add(number)
+                if kind == "grad":
+                    self._note_shared(new)
                 if kind == "views":
                     self.parts.update(range(len(self.tensors), len(self.tensors) + len(new)))
                 again = [i for i, tensor in enumerate(new) if any(tensor is self.tensors[part] for part in self.parts)]
@@ -219,6 +228,13 @@ class Machine:
                 self.first_versions += [tensor._version for tensor in new]
                 self.tensors += new
             self._note_gradients()
+
+    def _note_shared(self, gradients: list[Any]) -> None:
+        """Note the memory that several gradients of one call have, each of which is another tensor."""
+        of: dict[int, Any] = {}
+        for gradient in gradients:
+            if of.setdefault(_memory(gradient), gradient) is not gradient:
+                self.shared.add(_memory(gradient))
 
     def _note_gradients(self) -> None:
         """Note the memory of torch's gradients that are views, and those that require grad as views do."""
@@ -243,7 +259,13 @@ class Machine:
     # ---- ops ---------------------------------------------------------------------------------------------------------
 
     def do_unary(self, name: str, t: int) -> Any:
+        self._note_angle(name, self[t])
         return getattr(self.T, name)(self[t])
+
+    def _note_angle(self, name: str, tensor: Any) -> None:
+        if name in ANGULAR and self.T.__name__ == "torch":
+            angles = np.abs(array_of(tensor))
+            self.angle = max(self.angle, float(angles[np.isfinite(angles)].max(initial=0.0)))
 
     def do_binary(self, name: str, t: int, u: Any) -> Any:
         one, other = self[t], self[u]
@@ -339,6 +361,7 @@ class Machine:
         self._note_change(tensor)
         operands = [self[arg[1]] if isinstance(arg, tuple) else arg for arg in args]
         self._note_overlap(tensor, operands)
+        self._note_angle(name, tensor)
         getattr(tensor, name)(*operands)
 
     def do_masked_fill_(self, t: int, limit: float, x: float) -> None:
@@ -381,6 +404,8 @@ class Machine:
             self.facts.add("what .data showed changed")
         if _memory(tensor) in self.hooked:
             self.facts.add("a hooked view changed")
+        if _memory(tensor) in self.shared:
+            self.facts.add("the memory of several gradients changed")
         if _memory(tensor) in self.lent:
             self.facts.add("the memory of a gradient that is a view changed")
         if self.T.__name__ == "torch" and tensor.numel():
