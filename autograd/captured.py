@@ -1,8 +1,9 @@
 """Tensors that user code captures and that come to a worker without their history (H16).
 
 Rules of this file: what such a tensor is there. It is what it is at the client, a leaf that requires grad, say, so that
-passes inside of user code go as far as they do eagerly; but no gradient leaves the worker through it, and what would be
-lost raises.
+passes inside of user code go as far as they do eagerly. What such a pass adds to the `.grad` of a leaf that was lent
+goes home with the step that runs; any other gradient does not leave the worker through it, and what would be lost
+raises.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any, Final
 from raygrad.errors import AutogradError
 
 from .devices import Device
+from .inplace import renew_views
 from .node import AccumulateGrad, Node, next_sequence
-from .recording import Data, Recorder
+from .recording import Data, Pending, Recorder
 from .tensor import Tensor
 
 PLAIN, LEAF, INNER = 1, 2, 3
@@ -39,17 +41,35 @@ def arrived(data: Any, kind: int) -> Tensor:
     return tensor
 
 
+def come_home(leaf: Tensor, grad: Pending, recorder: Recorder, *, anew: bool) -> None:
+    """Make `grad` the gradient of a leaf that was lent: in place if it has one, as adding to it does, or `anew`."""
+    old = leaf._grad
+    if old is None or anew:
+        recorder.write(leaf, "_grad", leaf.made(grad))
+        return
+    recorder.write(old, "_data", grad)
+    if old._views is not None:
+        renew_views(old, recorder, False)
+
+
 class LeafElsewhere(AccumulateGrad):
-    """The accumulator of a leaf that is the client's: its `.grad` is there, and this process has none to add to."""
+    """The accumulator of a leaf that is the client's: its `.grad` is there, and this process has none to add to, unless
+    it was lent."""
+
+    lent = False
+    """Whether its `.grad` is here now, and goes home from here."""
 
     def _device(self, number: int) -> Device:
         return self.variable.device
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if self.lent:
+            return super()._run(grads, create_graph, recorder)
         if grads[0] is not None:
             raise AutogradError(
                 f"backward() inside code that a worker runs would add to the .grad of a captured leaf of shape "
-                f"{list(self.variable.shape)}, which is the client's and would not get it: {REMEDY}"
+                f"{list(self.variable.shape)}, which is the client's and would not get it (the leaf has hooks, or the "
+                f"code runs in a forward, or is not seen to call backward): {REMEDY}"
             )
         return ()
 

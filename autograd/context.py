@@ -127,6 +127,9 @@ class FunctionNode(MembersOfFunction, Node):
     _given: dict[int, Tensor] | None = None
     """On a worker, arguments that what forward was given or keeps on ctx holds too, by position, as they were given to
     it: backward meets these very tensors, by whatever name."""
+    _lent: dict[int, Tensor] | None = None
+    """On a worker, leaves of the client's in objects that forward was given, by number: backward may add to their
+    `.grad`."""
     _references: dict[str, tuple[str, int]] | None = None
     """Attributes of ctx that are an input or an output of the Function: (INPUT or OUTPUT, position)."""
 
@@ -471,8 +474,9 @@ def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 OWN = frozenset(
     "needs_input_grad to_save saved_for_forward dirty_tensors non_differentiable materialize_grads "
-    "_materialize_non_diff_grads _barren _ends _output_tangents _saved _kept _slots _inputs _given _references _edges "
-    "_metas _sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed _hooked".split()
+    "_materialize_non_diff_grads _barren _ends _output_tangents _saved _kept _slots _inputs _given _lent _references "
+    "_edges _metas _sequence _suffix _of_part _pre_hooks _post_hooks _tensor_hooks _retained _notes _needed "
+    "_hooked".split()
 )
 """What is no attribute of the user's."""
 

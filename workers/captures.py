@@ -6,6 +6,7 @@ Rules of this file: looks at functions, classes and plain objects, changes nothi
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
@@ -19,6 +20,70 @@ MUTATORS: Final = frozenset(
 _CONSTRUCTORS: Final = frozenset(("__init__", "__new__", "__post_init__", "__setstate__", "__init_subclass__"))
 _NOTHING: Final = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "RESUME", "PRECALL"))
 _STORES: Final = frozenset((dis.opmap["STORE_SUBSCR"], dis.opmap["DELETE_SUBSCR"]))
+
+
+ADDS, READS, REPLACES = 1, 2, 4
+"""What code may do with the `.grad` of leaves that are not its own, as a sum: change it; read it; assign it."""
+
+
+def of_gradients(obj: Any) -> int:
+    """Return what a piece of code might do with the `.grad` of leaves that it captures or is given: a sum of ADDS,
+    READS and REPLACES. It goes by names: `backward` called, `.grad` read or stored to, there or in what it reaches."""
+    return _of_gradients(obj, {}, DEPTH)
+
+
+def _of_gradients(obj: Any, seen: dict[int, Any], depth: int) -> int:
+    if id(obj) in seen or not depth or type(obj) in _PLAIN or _is_of_a_library(obj):
+        return 0
+    seen[id(obj)] = obj
+    found = 0
+    if isinstance(obj, staticmethod | classmethod | MethodType):
+        found = _of_gradients(obj.__func__, seen, depth)  # pyright: ignore[reportUnknownMemberType]
+    elif isinstance(obj, property):
+        for function in (obj.fget, obj.fset, obj.fdel):
+            found |= _of_gradients(function, seen, depth)
+    elif isinstance(obj, FunctionType):
+        found = _gradients_in(obj.__code__)
+        for name in _global_names(obj.__code__):  # functions of the modules that it names
+            for module in [one for _, one in _variables(obj) if isinstance(one, ModuleType)]:
+                if not _is_of_a_library(module):
+                    found |= _of_gradients(vars(module).get(name), seen, depth - 1)
+    elif isinstance(obj, ModuleType):
+        return 0
+    elif isinstance(obj, type):
+        for base in obj.__mro__[1:]:
+            found |= _of_gradients(base, seen, depth - 1)
+    elif not isinstance(obj, dict | list | tuple | set | frozenset):
+        found = _of_gradients(type(obj), seen, depth - 1)
+    for _, value in captured(obj):
+        if found == ADDS | READS | REPLACES:
+            break
+        found |= _of_gradients(value, seen, depth - 1)
+    return found
+
+
+def _gradients_in(code: CodeType) -> int:
+    found = ADDS if "backward" in code.co_names else 0
+    if "grad" in code.co_names:
+        found |= READS
+        stores = ("STORE_ATTR", "DELETE_ATTR")
+        if any([one.opname in stores and one.argval == "grad" for one in dis.get_instructions(code)]):
+            found |= ADDS | REPLACES
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            found |= _gradients_in(const)
+    return found
+
+
+def _is_of_a_library(obj: Any) -> bool:
+    """Tell whether an object is Python's, NumPy's or ours: what it does with gradients is known."""
+    name = obj.__name__ if isinstance(obj, ModuleType) else getattr(obj, "__module__", None)
+    top = name.partition(".")[0] if isinstance(name, str) else ""
+    return top in _LIBRARIES
+
+
+_LIBRARIES: Final = sys.stdlib_module_names.union(("raygrad", "numpy", "scipy")) - {"__main__"}
+_PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None)))
 
 
 def writes_to(function: FunctionType) -> bool:

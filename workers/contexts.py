@@ -132,6 +132,12 @@ class Context:
             return _again(cls, live)
         return live
 
+    def bound(self) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        """Return the tensors that backward has to meet as they are in what the context holds: arguments, by position,
+        and leaves that were lent, by number. A context with such is not packed."""
+        live = self._live
+        return (_NONE, _NONE) if live is None else (live._given or _NONE, live._lent or _NONE)
+
     def seen(self, cls: type[Function]) -> FunctionNode:
         """Return the node for who only looks at it."""
         if self._live is not None:
@@ -167,6 +173,10 @@ class Context:
             "inputs": tuple(_pack_meta(meta) for meta in node._inputs),
             "outputs": tuple(_pack_meta(meta) for meta in node._metas),
         }
+
+
+_NONE: Final[dict[int, Tensor]] = {}
+"""Never written to."""
 
 
 def holds(node: FunctionNode) -> int:
@@ -228,7 +238,7 @@ def pickles(node: FunctionNode) -> bool:
     """Tell whether a context can leave its worker (H10)."""
     if node._input_places is not None:
         return False  # what it saved lies on a device, where its backward has to run
-    if node._given:
+    if node._given or node._lent:
         return False  # a copy of what it holds would hold other tensors than its arguments
     try:
         Context(node).packed()

@@ -33,6 +33,8 @@ from .arguments import Slots, given
 from .contexts import Context, has_changed, left_behind, with_attributes
 from .emit import emitting_to
 from .functions import Execute, Host
+from .leaves import Leaves
+from .leaves import refused as refused_change
 
 CONDUCT: Final = "conduct"
 """What a vjp reports, in a `Learned`: what backward does with its context, as the sum of these."""
@@ -58,9 +60,11 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     assigned, reports = step.node.params[9:11]
     depth = len(step.node.transforms)
     context_slot, left_slot, targets = step.node.inputs[0], step.outputs[0], step.outputs[1:]
+    """Among the targets, after those of the gradients, are those of leaves."""
     first: Any = 1 + length  # type: ignore[operator]
     items, values = step.node.inputs[1:first], step.node.inputs[first : first + len(assigned)]
-    captured = step.node.inputs[first + len(assigned) :]
+    leaves = Leaves.of(step, 11)
+    captured = step.node.inputs[first + len(assigned) : len(step.node.inputs) - (len(leaves) if leaves else 0)]
     flagged: Any = frozenset(requires)  # type: ignore[arg-type]
     present = [(position, slot, position in flagged) for position, slot in enumerate(items) if slot != UNDEFINED]
     chosen: Any = wanted
@@ -69,6 +73,8 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     known = None if expected is None else frozenset(expected[0])  # type: ignore[index]
     retain, spared = bool(flags & KEPT), bool(flags & SPARED)  # type: ignore[operator]
     task = Pass(None, retain, bool(differentiate))
+    owed = [first_argument + i for i in range(extent) if first_argument + i in flagged and depth == 1]
+    """Arguments that require grad: a pass inside of backward adds to none but those that were lent."""
     once = _Once(outputs, arguments, chosen, task)  # type: ignore[arg-type]
     plain = depth == 1 and not (differentiate or denied or assigned)
 
@@ -92,17 +98,29 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
         read: Any = [slots[s] for s in captured] if captured else ()
         for number, place in shared:
             read[number] = tensors[place]
-        cls = host.code(step.node.fn, read)
-        live = slots[context_slot].live(cls)
-        for position, held in (live._given or _NOTHING).items():
+        context = slots[context_slot]
+        held, inside = context.bound()
+        for position, one in held.items():
             place = first_argument + position
             if tensors[place] is not None:
-                tensors[place] = held
+                tensors[place] = one
+        lent: list[Any] = []
+        if leaves:
+            met = tensors[first_argument : first_argument + extent]
+            lent = leaves.lend(slots, read, met, inside)
+            tensors[first_argument : first_argument + extent] = met
+        cls = host.code(step.node.fn, read)
+        live = context.live(cls)
         if away is None:
             run(slots, cls, live, tensors)
         else:
             with guard(away):
                 run(slots, cls, live, tensors)
+        if leaves:
+            leaves.take_back(slots, lent, cls.__name__)
+        for position in owed:
+            if tensors[position] is not None and tensors[position]._grad is not None:
+                raise refused_change(cls.__name__, tensors[position])
 
     def run(slots: Slots, cls: Any, live: Any, tensors: list[Any]) -> None:
         if spared:

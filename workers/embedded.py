@@ -36,16 +36,19 @@ class Embedding:
         return Embedding, (self.data, self.places)
 
     @property
+    def kinds(self) -> list[int]:
+        """What the tensors are that come with the node."""
+        return [kind for position, kind in self.places if position < 0]
+
+    @property
     def own(self) -> int:
         """The number of values that come with the node for it."""
         return sum([position < 0 for position, _ in self.places])
 
-    def opened(self, args: Sequence[Any], values: Sequence[Any]) -> Any:
-        """Return the object anew, of the arguments and of its own values."""
+    def opened(self, args: Sequence[Any], values: Sequence[Tensor]) -> Any:
+        """Return the object anew, of the arguments and of its own tensors."""
         given = iter(values)
-        tensors = [
-            args[position] if position >= 0 else opened_value(next(given), kind) for position, kind in self.places
-        ]
+        tensors = [args[position] if position >= 0 else next(given) for position, _ in self.places]
         return load(self.data, (), tensors)
 
 
@@ -75,8 +78,18 @@ def taken_apart(value: Any) -> tuple[bytes, list[Tensor], str]:
     return data, pickler.captured, filled
 
 
+def tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Sequence[Any]) -> list[Tensor]:
+    """Return the tensors that come with a node for its embeddings: one for each value, wherever it is held."""
+    made: dict[int, Tensor] = {}
+    kinds = [kind for one in embedded for kind in one.kinds]
+    for source, kind in zip(sources, kinds, strict=True):
+        if source not in made:
+            made[source] = opened_value(slots[source], kind)
+    return [made[source] for source in sources]
+
+
 def opened(
-    args: tuple[Any, ...], named: dict[str, Any], values: Sequence[Any]
+    args: tuple[Any, ...], named: dict[str, Any], values: Sequence[Tensor]
 ) -> tuple[tuple[Any, ...], dict[str, Any], frozenset[int]]:
     """Return the arguments with objects in the place of embeddings, and which arguments are in one of them."""
     position, inside = 0, set[int]()

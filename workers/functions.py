@@ -29,8 +29,9 @@ from raygrad.proto.values import Blob
 
 from .arguments import Slots, compile_arguments, compile_originals
 from .contexts import UNWANTED, WANTED, Context, attributes_of, holds, pickles
-from .embedded import Embedding, opened
+from .embedded import Embedding, opened, tensors_of
 from .emit import emitting_to
+from .leaves import Leaves
 from .shipping import pickle_value
 from .told import difference
 
@@ -75,7 +76,8 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
     mask: Any = flags
     where: Any = places
     sources, given_by_name = step.node.inputs[:arguments], step.node.inputs[arguments : arguments + len(names)]
-    captured = step.node.inputs[arguments + len(names) :]
+    leaves = Leaves.of(step, 6)
+    captured = step.node.inputs[arguments + len(names) : len(step.node.inputs) - (len(leaves) if leaves else 0)]
     edges = tuple([_edge(flag) for flag in mask])
     recorded = bool(recording & RECORDED)  # type: ignore[operator]
     silent = bool(recording & AGAIN)  # type: ignore[operator]
@@ -94,10 +96,13 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
         embedded = [value for value in args if type(value) is Embedding]
         embedded.extend([value for value in named.values() if type(value) is Embedding])
         beside = len(captured) - sum([one.own for one in embedded])
-        cls = host.code(step.node.fn, [slots[s] for s in captured[:beside]] if beside else ())
+        read = [slots[s] for s in captured[:beside]] if beside else []
+        tensors = tensors_of(embedded, captured[beside:], slots) if embedded else []
+        lent = leaves.lend(slots, read, [], dict(enumerate(tensors))) if leaves else []
+        cls = host.code(step.node.fn, read)
         inside: frozenset[int] = frozenset()
         if embedded:
-            args, named, inside = opened(args, named, [slots[s] for s in captured[beside:]])
+            args, named, inside = opened(args, named, tensors)
         placed = places_of(args)
         try:
             with packing(cls), nullcontext() if placed is None else guard_of(args):
@@ -106,6 +111,10 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             if READ_ONLY not in str(error) and FROZEN not in str(error):
                 raise
             raise AutogradError(_WRITES.format(name=cls.__name__)) from error
+        if leaves:
+            leaves.take_back(slots, lent, cls.__name__)
+            if tensors and recorded:
+                context._lent = dict(enumerate(tensors))
         if inside and recorded:
             context._given = {**(context._given or {}), **{position: args[position] for position in inside}}
         outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)

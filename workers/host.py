@@ -162,7 +162,7 @@ class WorkerHost:
     def left(self, context: Context) -> Context:
         """Return a context as backward left it. Nobody may ever look at it, but it stays as long as the client holds
         its graph (CX-02): on disk, where memory is limited and it holds much."""
-        if self._spares and context.nbytes >= LARGE:
+        if self._spares and context.nbytes >= LARGE and not any(context.bound()):
             with contextlib.suppress(NotShippable):
                 spilled = self.spilled(context)
                 context.put_away(lambda: self.loaded(spilled).packed())

@@ -40,6 +40,7 @@ from .arguments import Slots, given
 from .derivatives import compile_function_vjp
 from .emit import emit
 from .functions import Execute, Host, compile_function
+from .leaves import Leaves
 from .op_vjp import OpVjp
 from .pickling import load
 from .placed import MOVING, compile_move, compile_op_on, compile_sum_on, compile_vjp_on, device_of_step
@@ -306,10 +307,15 @@ def _compile_hook(step: Step, host: Host) -> Execute:
     kind, first, second = step.node.params[:3]
     a: Any = first
     b: Any = second
-    values, beside, captured = step.node.inputs[:a], step.node.inputs[a : a + b], step.node.inputs[a + b :]
+    leaves = Leaves.of(step, 3)
+    end = len(step.node.inputs) - (len(leaves) if leaves else 0)
+    values, beside, captured = step.node.inputs[:a], step.node.inputs[a : a + b], step.node.inputs[a + b : end]
+    targets = step.outputs[: len(step.outputs) - (leaves.returned if leaves else 0)]
 
     def hook(slots: Slots) -> None:
-        code = host.code(step.node.fn, [slots[s] for s in captured])
+        read = [slots[s] for s in captured]
+        lent = leaves.lend(slots, read, [], None) if leaves else []
+        code = host.code(step.node.fn, read)
         host.report.hooks.append(step.index)
         state.here.grad = False  # as in the pass: under create_graph hooks run at the client (HK-13)
         try:
@@ -318,7 +324,9 @@ def _compile_hook(step: Step, host: Host) -> Execute:
                 results = call_hook(str(kind), code, shown, [_shown(slots, s) for s in beside])
         finally:
             state.here.grad = True
-        for target, value in zip(step.outputs, results, strict=True):
+        if leaves:
+            leaves.take_back(slots, lent, getattr(code, "__name__", type(code).__name__))
+        for target, value in zip(targets, results, strict=True):
             if target >= 0:
                 slots[target] = None if value is None else value._data
 

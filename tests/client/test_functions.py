@@ -184,11 +184,15 @@ class Reenters(rg.autograd.Function):
 @pytest.mark.parametrize("strict", [False, True])
 def test_h16_a_gradient_that_would_stay_on_a_worker_raises(strict: bool) -> None:
     x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
-    with (
-        pytest.raises(RuntimeError, match=r"\.grad of a captured leaf of shape \[2\]") as caught,
-        rg.Session(strict=strict),
-    ):
-        (Reenters.apply(x).sum() + weight.sum()).backward()
+    handle = weight.register_hook(lambda grad: grad)  # which only the client could run
+    try:
+        with (
+            pytest.raises(RuntimeError, match=r"\.grad of a captured leaf of shape \[2\]") as caught,
+            rg.Session(strict=strict),
+        ):
+            (Reenters.apply(x).sum() + weight.sum()).backward()
+    finally:
+        handle.remove()
     assert any("recorded at" in note and "test_functions.py" in note for note in caught.value.__notes__)
     assert weight.grad is None
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import threading
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from raygrad.workers.captures import captured, changed_by, culprit, writes_to
+from raygrad.workers.captures import ADDS, READS, REPLACES, captured, changed_by, culprit, of_gradients, writes_to
 
 TABLE = {"a": 1}
 SEEN: list[Any] = []
@@ -170,3 +171,55 @@ def forward_like(ctx: Any, x: Any) -> Any:
 @pytest.mark.parametrize("code", [forward_like, SETTINGS.scaled, lambda grad: grad * SETTINGS.rate, reads])
 def test_code_that_changes_its_arguments_and_what_it_makes_itself_changes_nothing_that_stays(code: Any):
     assert changed_by(code, installed) is None
+
+
+class Reenters:
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x
+
+    @classmethod
+    def back(cls, y: Any) -> None:
+        y.backward()
+
+
+class Derived(Reenters):
+    pass
+
+
+class Holds:
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+    @property
+    def taken(self) -> Any:
+        return self.run.grad
+
+
+def replaces(w: Any) -> None:
+    def inner() -> None:
+        w.grad = None
+
+    inner()
+
+
+def calls(y: Any) -> None:
+    Derived.back(y)
+
+
+def test_what_code_may_do_with_gradients_is_told_by_the_names_that_it_reaches() -> None:
+    import textwrap
+
+    assert of_gradients(reads) == of_gradients(textwrap.dedent) == of_gradients(len) == 0
+    for code in (Reenters, Derived, calls, lambda y: calls(y), Holds(calls), {"f": [calls]}, Reenters.back):
+        assert of_gradients(code) & ADDS, code
+    assert of_gradients(replaces) == ADDS | READS | REPLACES
+    assert of_gradients(Holds) == of_gradients(Holds(reads)) == READS
+
+
+def test_functions_of_modules_are_looked_into() -> None:
+    module: Any = ModuleType("steps")
+    module.inner, module.other = calls, replaces
+    space: dict[str, Any] = {"steps": module}
+    exec("def step(y):\n    steps.inner(y)", space)
+    assert of_gradients(space["step"]) == ADDS

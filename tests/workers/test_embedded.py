@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.captured import LEAF
 from raygrad.errors import NotShippable
-from raygrad.workers.embedded import Embedding, holds_tensors, opened, taken_apart
+from raygrad.workers.embedded import Embedding, holds_tensors, opened, taken_apart, tensors_of
 
 
 class Layer:
@@ -46,7 +47,8 @@ def test_a_tensor_that_is_an_argument_is_that_argument() -> None:
     given = rg.tensor([1.0, 2.0], dtype=rg.float64)
     embedding = pickle.loads(pickle.dumps(Embedding(data, ((1, 2), (-1, 2)))))
     assert embedding.own == 1
-    args, named, inside = opened((None, given, embedding), {"copy": embedding}, [np.ones(2), np.zeros(2)])
+    tensors = tensors_of([embedding, embedding], [0, 1], [np.ones(2), np.zeros(2)])
+    args, named, inside = opened((None, given, embedding), {"copy": embedding}, tensors)
     assert args[2]["same"].weight is given
     assert args[2]["again"][0] is given
     assert args[2]["again"][1].tolist() == [1.0, 1.0]
@@ -55,10 +57,20 @@ def test_a_tensor_that_is_an_argument_is_that_argument() -> None:
     assert inside == {1}
 
 
+def test_one_value_is_one_tensor_wherever_it_is_held() -> None:
+    data, _, _ = taken_apart([leaf()])
+    one, other = [Embedding(data, ((-1, 2),)) for _ in range(2)]
+    assert one.kinds == [LEAF]
+    tensors = tensors_of([one, other], [3, 3], [None, None, None, np.ones(2)])
+    assert tensors[0] is tensors[1]
+    (first, second), _, _ = opened((one, other), {}, tensors)
+    assert first[0] is second[0]
+
+
 def test_values_that_do_not_fit_are_refused() -> None:
     data, _, _ = taken_apart([leaf()])
     with pytest.raises(NotShippable, match="2 tensors came for objects that hold 1"):
-        opened((Embedding(data, ((-1, 2),)),), {}, [np.ones(2), np.ones(2)])
+        opened((Embedding(data, ((-1, 2),)),), {}, [leaf(), leaf()])
 
 
 def test_a_container_that_a_function_fills_is_named() -> None:

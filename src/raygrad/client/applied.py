@@ -30,6 +30,7 @@ from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.contexts import WRITABLE
 from raygrad.workers.derivatives import CHANGES, READS
 
+from .leaves import LeavesMet, leaves_met
 from .records import snapshot
 from .vjps import Claim, Places, RecordedVjp, VjpShape, record_backward, record_vjp
 
@@ -64,6 +65,10 @@ class RecordedFunction(FunctionNode):
     """How the Function travelled when it was applied."""
     _captured: Sequence[Pending]
     """What it captured then (H16)."""
+    _conduct: int = 0
+    """What backward might do with the `.grad` of leaves; see `of_gradients`."""
+    _held_leaves: Mapping[int, Tensor] = MappingProxyType({})
+    """Leaves in objects that were given to forward, by number."""
     _saved_inputs: dict[int, Pending]
     _saved_outputs: dict[int, Pending]
     _tensors: dict[int, Tensor]
@@ -361,8 +366,9 @@ class RecordedFunction(FunctionNode):
     def _claim(self, refusal: str) -> Claim:
         """Return what a backward recorded now needs of the context, with what the client set on it as it is (H17)."""
         assert self._context is not None
+        met = self.met() if self._conduct else None
         if not (self._assigned or self._notes):
-            return Claim(self._context, (), refusal)
+            return Claim(self._context, (), refusal, met=met)
         recorder = self._recorder
         assigned = [
             (name, 1, recorder.source(recorder.leaf(value)))
@@ -373,7 +379,17 @@ class RecordedFunction(FunctionNode):
         notes = {name: value for name, value in (self._notes or {}).items() if name not in (STACK, PARENT)}
         if notes:
             assigned.append(("_notes", 0, snapshot(notes)[0]))
-        return Claim(self._context, assigned, refusal)
+        return Claim(self._context, assigned, refusal, met=met)
+
+    def met(self) -> LeavesMet | None:
+        """Return the leaves that a backward meets which is recorded now."""
+        arguments = [
+            (i, edge[0].variable)
+            for i, edge in enumerate(self._edges)
+            if i in self._saved_inputs and edge is not None and isinstance(edge[0], AccumulateGrad)
+        ]
+        captured = self._recorder.code(self._applied).captured
+        return leaves_met(self._recorder, self._conduct, captured, arguments, self._held_leaves)
 
     def code_now(self) -> tuple[str, Sequence[Pending]]:
         """Return the name of the Function's code, and what it captures: backward reads what stands there at the pass,

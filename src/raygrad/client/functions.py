@@ -26,6 +26,7 @@ from raygrad.workers.shipping import Shipped
 
 from .applied import RecordedFunction
 from .learned import Known, Learning, inferred, shown
+from .leaves import leaves_met
 from .outputs import fresh_outputs, wrap_outputs
 from .records import CONTEXT, Constant, NodeRecord, SpecEntry, place_embedded, snapshot
 from .saving import RECOMPUTE, STORE, WORKER, OfRegion, Repetition, is_pure, policy_of, unheard
@@ -143,6 +144,8 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         related = 0
         casting = () if here.casting is None and here.device is None else moment()
         embedded: list[Constant] = []
+        objects: list[Any] = []
+        """What they stand for."""
         key: list[Any] = [shipped.fingerprint, recording, casting]
         for arg in args:
             if isinstance(arg, Tensor):
@@ -161,6 +164,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
                 constant, identity = snapshot(arg, cls, len(flags))
                 if constant.inside:
                     embedded.append(constant)
+                    objects.append(arg)
                 flag = -1
                 key.append(identity)
                 sources.append(constant)
@@ -171,15 +175,24 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             constant, identity = snapshot(value, cls, name)
             if constant.inside:
                 embedded.append(constant)
+                objects.append(value)
             key.append((name, identity))
             sources.append(constant)
-        captured: Sequence[Pending] = recorder.captured(shipped) if shipped.captured else ()
+        leaves: dict[int, Tensor] = _NO_LEAVES
+        captured: Sequence[Pending | None] = recorder.captured(shipped) if shipped.captured else ()
         if embedded:
             others, said = place_embedded(embedded, args)
             held = [recorder.leaf(tensor) for tensor in others]
             key.append((said, *[pending.spec for pending in held]))
             captured = [*captured, *held]
-        sources.extend([recorder.source(value) for value in captured])
+            leaves = {number: one for number, one in enumerate(others) if one._requires_grad and one.grad_fn is None}
+        met = None
+        if captured and (conduct := recorder.conduct(cls, shipped, objects)):
+            met = leaves_met(recorder, conduct, shipped.captured, (), leaves, forward=True)
+        if met is not None:
+            key.append((*met.params, *[None if grad is None else grad.spec for grad in met.grads]))
+            captured = [*captured, *met.grads]
+        sources.extend([None if value is None else recorder.source(value) for value in captured])
         where = tuple(key)
         known = recorder.session.known.get(where)
         read, shared, alone = inputs, None, where
@@ -193,7 +206,9 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
         if cls is written and is_pure(cls):
             told |= PURE
         meta, policy = (len(args), tuple(flags), told), ""
-        given = tuple(named), () if shared is None else shared.where
+        given: tuple[Any, ...] = tuple(named), () if shared is None else shared.where
+        if met is not None:
+            given = (*given, *met.params)
         if application is None or not application.serves(cls, known):
             application = None
             if _are_placed(inputs):
@@ -235,6 +250,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             args,
             inputs,
             captured,
+            leaves,
             values,
             recording,
             sources,
@@ -304,7 +320,8 @@ def _wrapped(
     application: Application,
     args: tuple[Any, ...],
     inputs: list[Pending | None],
-    captured: Sequence[Pending],
+    captured: Sequence[Any],
+    leaves: dict[int, Tensor],
     values: list[Any],
     recording: bool,
     sources: list[Any],
@@ -323,7 +340,9 @@ def _wrapped(
         if application.repeats and region is None:
             repetition = Repetition.of(recorder, application, record, read, sources, captured, values)
             context = None
-        node = _node(recorder, cls, applied, shipped, record.site, context, application, args, inputs, captured, values)
+        node = _node(
+            recorder, cls, applied, shipped, record.site, context, application, args, inputs, captured, leaves, values
+        )
         node.__dict__["_repetition"] = repetition
     if application.plain and not state.here.inference:
         result = fresh_outputs(known, values, node)
@@ -346,12 +365,14 @@ def _node(
     application: Application,
     args: tuple[Any, ...],
     inputs: list[Pending | None],
-    captured: Sequence[Pending],
+    captured: Sequence[Any],
+    leaves: dict[int, Tensor],
     values: list[Any],
 ) -> RecordedFunction:
     """Return the node of an application that is recorded for backward."""
     known = application.known
     if not application.members:
+        objects = [arg for arg in args if not isinstance(arg, Tensor)] if leaves else []
         application.members.update(
             _recorder=recorder,
             _fn="@" + shipped.fingerprint,
@@ -370,6 +391,7 @@ def _node(
             _pinned=application.pinned,
             _barren=frozenset([j for j, flows in enumerate(known.differentiable) if not flows]),
             _unchecked=known.unchecked,
+            _conduct=recorder.conduct(applied, shipped, objects),
         )
         if application.placed:
             application.members.update(
@@ -423,6 +445,8 @@ def _node(
         _sequence=next_sequence(),
         _input_tangents=tangents,
     )
+    if leaves:
+        node.__dict__["_held_leaves"] = leaves
     here = state.here
     if here.anomaly is not None:
         remember_origin(node)
@@ -435,5 +459,6 @@ def _are_placed(inputs: Sequence[Pending | None]) -> bool:
     return any(value is not None and value.device is not CPU for value in inputs)
 
 
+_NO_LEAVES: dict[int, Tensor] = {}
 _NONE: dict[int, Any] = {}
 """Of what most applications have none of; never written to."""

@@ -35,6 +35,7 @@ from raygrad.errors import NotShippable, SessionError
 from raygrad.proto.graph import KIND_UNKNOWN, ROLE_EMIT, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, Spec
 from raygrad.proto.layout import Layout, layout_of, strides_of
 from raygrad.proto.program import INLINE_RESULT_BYTES
+from raygrad.workers.captures import of_gradients
 from raygrad.workers.pickling import pickle_around_tensors
 from raygrad.workers.placed import MOVING
 from raygrad.workers.registrations import with_registrations
@@ -44,6 +45,7 @@ from .cells import CellLog
 from .collector import collector_paused
 from .copies import Copies, is_owned_elsewhere, is_still, value_of_leaf
 from .demands import Asked, asked_of
+from .leaves import leaves_met
 from .records import Constant, LeafRecord, NodeRecord, SpecEntry, Template, spec_of_array
 from .repeats import exact, op_again, vjp_again
 from .sites import user_site
@@ -288,6 +290,17 @@ class SessionRecorder(Recorder):
         """Take fingerprints anew from here on: a submission has been made."""
         self._shipped.clear()
 
+    def conduct(self, obj: Any, shipped: Shipped, objects: Sequence[Any] = ()) -> int:
+        """Return what user code, with objects that it is given, might do with the `.grad` of leaves (H16); see
+        `of_gradients`."""
+        known = self.session.of_gradients
+        found = known.get(shipped.fingerprint)
+        if found is None:
+            found = known[shipped.fingerprint] = of_gradients(obj)
+        for one in objects:
+            found |= of_gradients(one)
+        return found
+
     def captured(self, shipped: Shipped) -> list[Pending]:
         """Return what user code captures, as it is now."""
         values: list[Pending] = []
@@ -509,6 +522,7 @@ class SessionRecorder(Recorder):
         with self.lock:
             shipped = self.code(hook)
             sources = [self.source(v) for v in (*values, *beside, *self.captured(shipped))]
+            met = leaves_met(self, self.conduct(hook, shipped), shipped.captured) if shipped.captured else None
             unknown = self.entry(Spec(KIND_UNKNOWN))
             outputs = [
                 self.plain_on((v.shape, v.dtype), device_of(v))
@@ -518,11 +532,17 @@ class SessionRecorder(Recorder):
                 else unknown
                 for j, (v, m) in enumerate(zip(values, metas, strict=True))
             ]
-            meta = (kind, len(values), len(beside), moment())
+            meta: tuple[Any, ...] = (kind, len(values), len(beside), moment())
+            if met is not None:
+                sources.extend(met.sources(self))
+                outputs.extend(met.outputs(self))
+                meta = (*meta[:-1], *met.params, meta[-1])
             made = NodeRecord(self, ROLE_HOOK, "@" + shipped.fingerprint, (), sources, outputs, meta, user_site())
             made.effects = True
             made.near = self.source(getattr(owner, "_context", None))
             self.add_record(made)
+            if met is not None:
+                met.come_home(self, made)
             results: list[Data | None] = []
             for i, value in enumerate(values):
                 if metas[i] is None and value is None:

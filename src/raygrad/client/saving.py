@@ -108,7 +108,8 @@ class Repetition(NamedTuple):
     """Per argument, the tensor that it is."""
     sources: Sequence[Any]
     """What the application read; where there are `inputs`, these are read instead."""
-    captured: Sequence[Pending]
+    captured: Sequence[Pending | None]
+    """What it captured, and the gradients of leaves that it met."""
     fingerprint: Pending | None
     """Of what the first run returned; None for a pure Function."""
 
@@ -119,7 +120,7 @@ class Repetition(NamedTuple):
         record: NodeRecord,
         inputs: Sequence[Pending | None],
         sources: Sequence[Any],
-        captured: Sequence[Pending],
+        captured: Sequence[Pending | None],
         values: Sequence[Pending],
     ) -> Repetition:
         """Return what it takes for an application that was recorded as `record` and returns `values`."""
@@ -143,7 +144,9 @@ class Repetition(NamedTuple):
             if pending is not None:
                 sources[position] = recorder.source(pending)
         if self.captured:
-            sources[-len(self.captured) :] = [recorder.source(value) for value in self.captured]
+            sources[-len(self.captured) :] = [
+                None if value is None else recorder.source(value) for value in self.captured
+            ]
         self._wait(recorder, sources, grads)
         meta = unheard(application.meta)
         again = NodeRecord(recorder, ROLE_FUNCTION, self.fn, (), sources, application.outputs, meta, self.site)

@@ -143,6 +143,8 @@ class Session:
         """What runs of user Functions showed, by key (H3)."""
         self.undefined: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         """Which gradients of user Functions proved undefined, and which require grad, by key (H5, H7)."""
+        self.of_gradients: dict[str, int] = {}
+        """By fingerprint, what code might do with the `.grad` of leaves."""
         self.conduct: dict[str, int] = {}
         """Per user Function, what its backward does with its context (CX-11, DR-05); learned from its runs."""
         self.resolved: dict[str, tuple[int, float]] = {}

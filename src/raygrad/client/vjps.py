@@ -18,7 +18,7 @@ from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_placed
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode
 from raygrad.autograd.modes import state
-from raygrad.autograd.node import FREED, NO_EDGE, Node, next_sequence
+from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Node, next_sequence
 from raygrad.autograd.once import refusing
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
@@ -28,6 +28,7 @@ from raygrad.proto.graph import KEPT, ROLE_FUNCTION, SPARED, VJP
 from raygrad.workers.contexts import Context
 
 from .learned import Learning
+from .leaves import LeavesMet, leaves_met
 from .records import CONTEXT, LIVING, Constant, NodeRecord
 from .sites import user_site
 
@@ -60,6 +61,8 @@ class Claim(NamedTuple):
     """Why what was saved must not be read any more: freed by an earlier pass, or changed in place (CX-11, CX-13)."""
     captured: int = 0
     """Tensors that the Function captures and that require grad: they follow its arguments, as if they were some."""
+    met: LeavesMet | None = None
+    """The leaves that backward meets."""
 
 
 class RecordedVjp(Node):
@@ -253,7 +256,8 @@ def record_vjp(
         )
         sources = [recorder.source(claim.context), *[recorder.source(item) for item in items]]
         sources.extend([source for _, _, source in claim.assigned])
-        made, results = _recorded(base, shape, sources)
+        met = claim.met
+        made, results = _recorded(base, shape, sources, met if depth == 1 or met is None else met.again())
         if not differentiate:
             return results, frozenset()
         known, learning = shape.known, shape.learning
@@ -304,7 +308,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         sources = [source(base._context)]
         for item in items:
             sources.append(None if item is None else source(item))
-        results = _recorded(base, shape, sources)[1]
+        results = _recorded(base, shape, sources, base.met() if base._conduct else None)[1]
         if len(results) == len(base._edges):
             return results
         out: list[Data | None] = [None] * len(base._edges)
@@ -313,13 +317,19 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
         return out
 
 
-def _recorded(base: RecordedFunction, shape: VjpShape, sources: list[Any]) -> tuple[NodeRecord, list[Pending | None]]:
+def _recorded(
+    base: RecordedFunction, shape: VjpShape, sources: list[Any], met: LeavesMet | None
+) -> tuple[NodeRecord, list[Pending | None]]:
     """Record a derivative that reads the context and `sources`, and return its record and its results."""
     recorder = base._recorder
     fn, captured = base.code_now()
     if captured:
         sources.extend([recorder.source(value) for value in captured])
-    made = NodeRecord(recorder, ROLE_FUNCTION, fn, shape.transforms, sources, shape.outputs, shape.meta, base._site)
+    outputs, meta = shape.outputs, shape.meta
+    if met is not None:
+        sources.extend(met.sources(recorder))
+        outputs, meta = (*outputs, *met.outputs(recorder)), (*meta[:-1], *met.params, meta[-1])
+    made = NodeRecord(recorder, ROLE_FUNCTION, fn, shape.transforms, sources, outputs, meta, base._site)
     made.effects = True
     if state.anomaly is not None:
         made.story = story_of(base)
@@ -331,6 +341,8 @@ def _recorded(base: RecordedFunction, shape: VjpShape, sources: list[Any]) -> tu
     for assumed in shape.assumed:
         results.append(made.output(number, None, assumed))
         number += 1
+    if met is not None:
+        met.come_home(recorder, made)
     if len(shape.transforms) == 1:
         base._ran(made)
     return made, results
@@ -361,16 +373,27 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
     ]
     with recorder.lock:
         sources = [context, *(recorder.source(item) for item in [*items, *recorder.captured(shipped)])]
+        leaves = [
+            (i, edge[0].variable)
+            for i, edge in enumerate(node._edges)
+            if (INPUT, i) in saved and edge is not None and isinstance(edge[0], AccumulateGrad)
+        ]
+        met = leaves_met(recorder, recorder.conduct(node._function, shipped), shipped.captured, leaves)
         on = node._input_places
         outputs = [CONTEXT, *(recorder.plain_on(node._inputs[i], CPU if on is None else on[i]) for i in wanted)]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
-        flags = (0, "", None, _keeping(recorder, node), (), 0, moment())
+        flags: tuple[Any, ...] = (0, "", None, _keeping(recorder, node), (), 0, moment())
+        if met is not None:
+            sources.extend(met.sources(recorder))
+            outputs, flags = [*outputs, *met.outputs(recorder)], (*flags[:-1], *met.params, flags[-1])
         meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, *flags)
         made = NodeRecord(
             recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()
         )
         made.effects = True
         recorder.add_record(made)
+        if met is not None:
+            met.come_home(recorder, made)
     out: list[Data | None] = [None] * len(node._edges)
     for number, position in enumerate(wanted):
         out[position] = made.output(number + 1, None)

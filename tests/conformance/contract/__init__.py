@@ -7,6 +7,7 @@ from . import (
     cx_flags,
     cx_passes,
     dr,
+    dr_leaves,
     dr_outputs,
     dr_runs,
     en,
@@ -48,6 +49,7 @@ SECTIONS = (
     gc,
     ac,
     dr,
+    dr_leaves,
     dr_outputs,
     dr_runs,
 )
