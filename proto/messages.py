@@ -202,12 +202,13 @@ def _slot_id_pairs(raw: Any, what: str, slots: int) -> tuple[tuple[int, int], ..
 
 def _write_call(call: Call) -> _Body:
     tree, buffers = write_values(call.externals)
-    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin, call.weighed), buffers
+    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin, call.beside), buffers
 
 
 def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
-    run, segment, attempt, program, tree, unpin, weighed = fields(body, len(Call._fields), "call")
+    run, segment, attempt, program, tree, unpin, beside = fields(body, len(Call._fields), "call")
     unpinned = [fields(pair, 2, "unpinned value") for pair in sequence(unpin, "unpinned values")]
+    pairs = [fields(pair, 2, "room beside") for pair in sequence(beside, "rooms beside")]
     return Call(
         integer(run, "run"),
         integer(segment, "segment"),
@@ -215,7 +216,7 @@ def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
         octets(program, "hash of the program"),
         tuple(read_values(tree, buffers)),
         tuple([Pinned(integer(r, "run of a pinned value"), integer(v, "value id", 0)) for r, v in unpinned]),
-        flag(weighed, "weighed"),
+        tuple([(text(d, "memory"), integer(room, "room beside", -1)) for d, room in pairs]),
     )
 
 

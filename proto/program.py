@@ -81,8 +81,9 @@ class Call(NamedTuple):
     """One per `Program.externals`: a `Pinned`, an `Item`, or the value itself (array, or any constant)."""
     unpin: tuple[Pinned, ...] = ()
     """Pinned values that nobody needs any more."""
-    weighed: bool = False
-    """Whether memory is limited: the record says what values held, and what nobody may ever look at goes to disk."""
+    beside: tuple[tuple[str, int], ...] = ()
+    """Where memory is limited, for each ("cpu", "cuda:0"), how many bytes of values that the call does not read, of
+    other runs, may be there meanwhile; -1 for any. What is more waits on disk; the record says what values held."""
 
 
 class Failure(NamedTuple):

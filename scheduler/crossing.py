@@ -5,8 +5,9 @@ Rules of this file: it turns blocks of nodes into `Segment`s and moves no node. 
 - one that the client keeps in the store, one that another worker reads, and a saved one (a context, or a residual of
   a vjp) that a later segment reads, is *exported*: returned to the object store, where it outlives its process. All
   its readers import it. On a cluster where what is saved stays on its worker, and of contexts that must, being saved is
-  no reason. Values with equal readers and an equal purpose share one object, so that there are few and
-  none holds what one of its readers does not need;
+  no reason; on a worker with a limited memory, which has it on disk instead, to be kept in the store is none either.
+  Values with equal readers and an equal purpose share one object, so that there are few and none holds what one of its
+  readers does not need;
 - one that only later segments of the same worker read stays there, *pinned*, and is dropped by its last reader;
 - one that the client keeps on the worker is pinned besides, until the client drops it.
 
@@ -64,16 +65,27 @@ class _Draft:
     seconds: float = 0.0
 
 
-def cross(priced: Priced, blocks: Sequence[Block], residency: Sequence[int], *, saved_stays: bool = False) -> Crossing:
-    """Return the blocks as segments, with all that they import, export and pin; see `Cluster.saved_stays`."""
-    return _Crosser(priced, blocks, saved_stays).run(residency)
+def cross(
+    priced: Priced,
+    blocks: Sequence[Block],
+    residency: Sequence[int],
+    *,
+    saved_stays: bool = False,
+    limited: frozenset[int] = frozenset(),
+) -> Crossing:
+    """Return the blocks as segments, with all that they import, export and pin; see `Cluster.saved_stays`.
+
+    `limited` are the workers whose host memory is.
+    """
+    return _Crosser(priced, blocks, saved_stays, limited).run(residency)
 
 
 class _Crosser:
     """One use of `cross`: reads first, then one decision per value, in order of value ids."""
 
-    def __init__(self, priced: Priced, blocks: Sequence[Block], saved_stays: bool) -> None:
+    def __init__(self, priced: Priced, blocks: Sequence[Block], saved_stays: bool, limited: frozenset[int]) -> None:
         self.priced = priced
+        self.limited = limited
         self.saved_stays = saved_stays
         self.drafts = [_Draft(block.worker, block.nodes) for block in blocks]
         self.home = [0] * len(priced.seconds)  # per node, its segment
@@ -91,7 +103,8 @@ class _Crosser:
         on_worker: set[int] = set()
         for value, where in self.priced.graph.keep:
             if self.priced.maker[value] >= 0:
-                (in_store if where == KEEP_IN_STORE else on_worker).add(value)
+                stays = where != KEEP_IN_STORE or self._maker(value) in self.limited
+                (on_worker if stays else in_store).add(value)
         objects: list[dict[_Purpose, list[int]]] = [{} for _ in self.drafts]
         for value in sorted(self.readers.keys() | in_store):
             self._decide(value, value in in_store, value in on_worker, objects)
@@ -103,6 +116,10 @@ class _Crosser:
             self.drafts[segment].pins.append(value)
             self.kept[value] = OnWorker(self.drafts[segment].worker, segment)
         return Crossing(tuple(map(self._segment, self.drafts)), self.kept, self._crossing_bytes(residency))
+
+    def _maker(self, value: int) -> int:
+        """Return the worker that makes a value."""
+        return self.drafts[self.home[self.priced.maker[value]]].worker
 
     def _read(self, segment: int, draft: _Draft) -> None:
         """Find what a segment reads and did not make, and count its nodes."""
@@ -142,6 +159,7 @@ class _Crosser:
         readers = tuple(sorted(self.readers.get(value, ())))
         spec = self.priced.graph.specs[self.priced.spec[value]]
         saved = in_store or (stored(spec) if spec.kind == KIND_CONTEXT else value in self.residuals)
+        saved = saved and worker not in self.limited
         if saved or any(self.drafts[reader].worker != worker for reader in readers):
             objects[source].setdefault((readers, saved, in_store), []).append(value)
             return

@@ -15,6 +15,7 @@ its order whatever happens (`hold`): else it would run ahead while it waits, int
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -54,6 +55,8 @@ class Arranged(NamedTuple):
     node_worker: tuple[int, ...]
     peaks: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """See `Plan.peaks`."""
+    spaces: tuple[Space, ...] = ()
+    """The memories that are limited, as they were counted."""
 
 
 def arrange(
@@ -69,8 +72,24 @@ def arrange(
 
     Raises PlanError, naming how much memory would do, if a worker's is too small for all that is known here.
     """
-    as_it_is = Arranged(list(blocks), priced, tuple(node_worker))
     spaces = limited_spaces(priced.graph.specs, cluster)
+    if priced.graph.open_ended and spaces:
+        with suppress(PlanError):
+            return _arranged(priced, blocks, node_worker, residency, costs, cluster, spaces)
+        spaces = [space._replace(guess=0.0) for space in spaces]  # nothing is refused for what is guessed
+    return _arranged(priced, blocks, node_worker, residency, costs, cluster, spaces)
+
+
+def _arranged(
+    priced: Priced,
+    blocks: Sequence[Block],
+    node_worker: Sequence[int],
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+    spaces: Sequence[Space],
+) -> Arranged:
+    as_it_is = Arranged(list(blocks), priced, tuple(node_worker), spaces=tuple(spaces))
     workers = len(cluster.workers)
     count = len(node_worker)
     if not count or not (spaces or _worth_trying(priced, node_worker)):
@@ -145,11 +164,11 @@ def _relieved(
 ) -> Arranged:
     """Return the nodes, with more that spill and make again what does not fit.
 
-    Raises PlanError if that does not do either, or is not known to: of graphs that are large, or end openly.
+    Raises PlanError if that does not do either, or is not known to: of graphs that are large.
     """
     workers = len(cluster.workers)
     sequences = _by_worker(base, node_worker, workers)
-    if priced.graph.open_ended or len(node_worker) > MOST_RELIEVED:
+    if len(node_worker) > MOST_RELIEVED:
         needed = [one.peaks(sequences) for one in rooms]
         raise _refused(priced, rooms, base, node_worker, cluster, needed)
     relieved, within = Relieved(priced, tuple(node_worker), sequences), list(rooms)
@@ -173,8 +192,12 @@ def _relieved(
         raise _refused(priced, rooms, base, node_worker, cluster, needed)
     longer, made_on, made = relieved
     links = link(longer)
+    if longer.graph.open_ended:  # whoever has it, it ends the last block
+        last = len(made_on) - 1
+        made = [[index for index in one if index != last] for one in made]
     cut = divide(longer, links, follow(links, made, made_on), made_on, residency, costs)
-    return Arranged(_fit(within, cut.blocks), longer, made_on, _told(within, cut.blocks))
+    spaces = tuple([space for space, _ in within])
+    return Arranged(_fit(within, cut.blocks), longer, made_on, _told(within, cut.blocks), spaces)
 
 
 def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:

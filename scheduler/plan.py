@@ -205,6 +205,9 @@ class Plan:
     peaks: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Per memory that is limited anywhere ("cpu", "cuda:0"), the most bytes that values are predicted to hold on each
     worker."""
+    beside: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Per such memory and segment, how many bytes of values that it does not read may be there while it runs, of
+    earlier runs; -1 where there is no limit."""
 
     def rows(self) -> list[PlanRow]:
         """Return the plan as a table: one row per segment, in plan order. Sums count as vjp nodes: they belong to

@@ -19,6 +19,7 @@ from raygrad.errors import PlanError
 from raygrad.proto.graph import Graph
 from raygrad.proto.program import Program
 
+from .beside import rooms_beside
 from .costs import Costs
 from .crossing import cross
 from .large import LARGE, Large, LargePlanner, make_large
@@ -206,10 +207,11 @@ def make_plan(
         return Planned(plan, Programs(graph, plan), graph)
     priced = price(graph, costs)
     placement = place(priced, residency, costs, cluster, seed)
-    blocks, priced, node_worker, peaks = arrange(
+    blocks, priced, node_worker, peaks, spaces = arrange(
         priced, placement.blocks, placement.node_worker, residency, costs, cluster
     )
-    crossing = cross(priced, blocks, residency, saved_stays=cluster.saved_stays)
+    limited = frozenset([index for index, worker in enumerate(cluster.workers) if worker.memory is not None])
+    crossing = cross(priced, blocks, residency, saved_stays=cluster.saved_stays, limited=limited)
     segments = hold(crossing.segments, cluster)
     plan = Plan(
         hash=blake2b(repr((key, residency, cluster, costs, seed)).encode(), digest_size=16).digest(),
@@ -221,6 +223,7 @@ def make_plan(
         crossing_bytes=crossing.crossing_bytes,
         predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
         peaks=peaks,
+        beside=rooms_beside(segments, priced, node_worker, residency, spaces, peaks) if peaks else (),
     )
     return Planned(plan, lower(priced.graph, plan), priced.graph)
 

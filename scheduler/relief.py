@@ -3,18 +3,22 @@
 Rules of this file: from an order of one worker's nodes to another with more nodes in it: `spill` and `load` of a value,
 and second runs of nodes. They are nodes like others of a longer graph: its first nodes are those of the graph that was
 asked for, under their numbers, and read what was loaded or made again in the place of what was given up; only the order
-in which nodes run, no longer their numbers, tells what comes before what. Nothing here moves a node to another worker.
+in which nodes run, no longer their numbers, tells what comes before what. An open-ended graph's last node stays last.
+Nothing here moves a node to another worker.
 
 One walk through the order, holding what is alive. Where the next node does not fit, what costs least to have back for
 its bytes and the time for which it is not needed goes first: a spill and a load at the measured bandwidth, or its node
 and what else that reads and is not there, at their measured times. What is made again is what has the same bits for
 certain: built-in ops, sums of gradients, and forwards of Functions that say they are pure (H2).
+
+What outlives the run can only wait on disk: what it makes and the client keeps, from when it is spilled; what earlier
+runs left there, from the start, but for as much of what is read first as leaves room for the rest.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from raygrad.proto.graph import (
@@ -44,6 +48,8 @@ DEEPEST = 32
 NEVER = float("inf")
 MOST_NODES = 20_000
 """Graphs with more nodes are not rewritten: one walk takes about 0.1 ms per node."""
+STAYING = (1.0, 0.5, 0.25, 0.0)
+"""Shares of the limit that values of earlier runs may take from start to end, tried one after the other."""
 TRIES = 24
 """Walks to find the smallest limit that would do."""
 
@@ -69,7 +75,6 @@ def make_room(given: Relieved, space: Space, residency: Sequence[int], costs: Co
     whole, node_worker, sequences = given
     priced, limits = space.within(whole), space.limits
     room = Room(priced, node_worker, residency, len(limits))
-    before = room.before
     longer = _Longer(priced, node_worker, costs)
     made: list[list[int]] = []
     for worker, sequence in enumerate(sequences):
@@ -77,14 +82,58 @@ def make_room(given: Relieved, space: Space, residency: Sequence[int], costs: Co
         if limit is None:
             made.append(list(sequence))
             continue
-        try:
-            made.append(_Walk(longer, worker, sequence, residency, limit - before[worker]).run())
-        except TooSmall:
+        found = _within(longer, room, worker, sequence, residency, limit)
+        if found is None:
             return [
                 _smallest(priced, room, one, sequences[one], node_worker, residency, limit, costs)
                 for one, limit in enumerate(limits)
             ]
+        made.append(found)
     return longer.relieved(made)
+
+
+def _within(
+    longer: _Longer, room: Room, worker: int, sequence: Sequence[int], residency: Sequence[int], limit: int
+) -> list[int] | None:
+    """Return the nodes of one worker in order, with those that keep it within its limit; None if there is no way."""
+    leaving = _leaving(longer, worker, sequence, residency)
+    size = longer.priced.size
+    there = sum([size[value] for value in leaving])
+    mark = longer.mark()
+    tried = -1
+    for share in STAYING:
+        stay = there if share == 1.0 else int(share * limit)
+        count, left = 0, there
+        while count < len(leaving) and left > stay:
+            left -= size[leaving[count]]
+            count += 1
+        if count == tried:
+            continue
+        tried = count
+        try:
+            return _Walk(longer, worker, sequence, residency, leaving[:count], limit - room.before[worker]).run()
+        except TooSmall:
+            longer.back_to(mark)
+    return None
+
+
+def _leaving(longer: _Longer, worker: int, sequence: Sequence[int], residency: Sequence[int]) -> list[int]:
+    """Return the values of earlier runs on a worker that can be spilled: what is read last, or never, comes first."""
+    nodes, size = longer.priced.graph.nodes, longer.priced.size
+    first: dict[int, int] = {}
+    gone: set[int] = set()
+    for place, index in enumerate(sequence):
+        node = nodes[index]
+        if node.role == ROLE_MEMORY and node.fn == "spill":
+            gone.update(node.inputs)
+        for value in node.inputs:
+            first.setdefault(value, place)
+    some = [
+        value
+        for value, home in enumerate(residency)
+        if home == worker and size[value] and value not in gone and longer.spills(value)
+    ]
+    return sorted(some, key=lambda value: (-first.get(value, len(sequence)), value))
 
 
 def _smallest(
@@ -101,17 +150,19 @@ def _smallest(
     if limit is None:
         return None
     before = room.before[worker]
+    leaving = _leaving(_Longer(priced, node_worker, costs), worker, sequence, residency)
+    left = before - sum([priced.size[value] for value in leaving])
 
     def peak(tried: int) -> int | None:
         longer = _Longer(priced, node_worker, costs)
-        walk = _Walk(longer, worker, sequence, residency, tried - before)
+        walk = _Walk(longer, worker, sequence, residency, leaving, tried - before)
         try:
             walk.run()
         except TooSmall:
             return None
-        return walk.peak + before
+        return walk.peak + left
 
-    if peak(limit) is not None:
+    if _within(_Longer(priced, node_worker, costs), room, worker, sequence, residency, limit) is not None:
         return None
     low = limit
     high = room.peak(worker, sequence)
@@ -149,6 +200,19 @@ class _Longer:
         self.node_worker = list(node_worker)
         self._memory: dict[tuple[str, int], float] = {}
 
+    def mark(self) -> tuple[int, int]:
+        """Return what `back_to` takes."""
+        return len(self.nodes), self.values
+
+    def back_to(self, mark: tuple[int, int]) -> None:
+        """Drop the nodes that were added since; what nodes of the graph read is changed again by the next walk."""
+        count, self.values = mark
+        del self.nodes[count:], self.node_worker[count:]
+
+    def spill(self, worker: int, value: int) -> tuple[int, int]:
+        """Add a node that spills a value; return its number and the id of what stands for it."""
+        return self.add(worker, Node(ROLE_MEMORY, "spill", (), (value,), (self.handle,), ()))
+
     def add(self, worker: int, node: Node) -> tuple[int, int]:
         """Add a node; return its number and the id of its first output."""
         self.nodes.append(node)
@@ -185,23 +249,46 @@ class _Longer:
     def relieved(self, sequences: list[list[int]]) -> Relieved:
         """Return what was made."""
         before = self.priced.graph
-        graph = Graph(
-            tuple(self.specs), before.externals, tuple(self.nodes), before.keep, before.open_ended, before.demands
-        )
-        return Relieved(price(graph, self.costs), tuple(self.node_worker), sequences)
+        nodes, node_worker, keep, demands = self.nodes, self.node_worker, before.keep, before.demands
+        if before.open_ended and len(nodes) > len(before.nodes):
+            old, number, value = len(before.nodes) - 1, len(nodes) - 1, self.priced.first[-1]
+            nodes = [*nodes[:old], *nodes[old + 1 :], nodes[old]]
+            node_worker = [*node_worker[:old], *node_worker[old + 1 :], node_worker[old]]
+            values = _moved_last(value, self.values - 1)
+            nodes = [node._replace(inputs=tuple(map(values, node.inputs))) for node in nodes]
+            keep = tuple([(values(one), where) for one, where in keep])
+            demands = tuple([one._replace(node=number if one.node == old else one.node) for one in demands])
+            places = _moved_last(old, number)
+            sequences = [[places(index) for index in one] for one in sequences]
+        graph = Graph(tuple(self.specs), before.externals, tuple(nodes), keep, before.open_ended, demands)
+        return Relieved(price(graph, self.costs), tuple(node_worker), sequences)
+
+
+def _moved_last(number: int, last: int) -> Callable[[int], int]:
+    """Return what numbers are, when one of them has become the last."""
+    return lambda one: one if one < number else last if one == number else one - 1
 
 
 class _Walk:
     """One walk through the nodes of one worker. See the head of this file."""
 
     def __init__(
-        self, longer: _Longer, worker: int, sequence: Sequence[int], residency: Sequence[int], limit: int
+        self,
+        longer: _Longer,
+        worker: int,
+        sequence: Sequence[int],
+        residency: Sequence[int],
+        leaving: Sequence[int],
+        limit: int,
     ) -> None:
+        """`leaving` are values of earlier runs that wait on disk from the start; the limit is for all but what stays of
+        those."""
         self.longer = longer
         self.priced = priced = longer.priced
         self.worker = worker
         self.sequence = sequence
-        self.limit = limit
+        self.leaving = leaving
+        self.limit = limit + sum([priced.size[value] for value in leaving])
         self.peak = 0
         """The most bytes that were there at once."""
         self.order: list[int] = []
@@ -214,13 +301,13 @@ class _Walk:
         self.locked: dict[int, int] = {}
         """Values that a node which is to run now reads, and how often."""
         self.used = 0
-        self.resident = {value for value, home in enumerate(residency) if home == worker}
+        self.resident = {value for value, home in enumerate(residency) if home == worker}.difference(leaving)
         kept = {value for value, _ in priced.graph.keep}
         self.uses: dict[int, list[int]] = {}
         """By value, the places at which it is read, or what was made of it may have to be made again; ascending."""
         self.mine = set(sequence)
         self.stays: set[int] = set()
-        """What is made here and kept to the end: never given up."""
+        """What is made here and kept to the end, and not on disk."""
         for place, index in enumerate(sequence):
             node = priced.graph.nodes[index]
             for value in {*node.inputs}:
@@ -228,6 +315,7 @@ class _Walk:
                     self.uses.setdefault(value, []).append(place)
             first = priced.first[index]
             self.stays.update(value for value in range(first, first + len(node.outputs)) if value in kept)
+        self.stays -= {node.inputs[0] for node in map(priced.graph.nodes.__getitem__, sequence) if node.fn == "spill"}
 
     def run(self) -> list[int]:
         """Return the worker's nodes in order, those that were added among them.
@@ -236,6 +324,9 @@ class _Walk:
             TooSmall: there is no way.
         """
         priced, here = self.priced, self.here
+        for value in self.leaving:
+            index, self.handles[value] = self.longer.spill(self.worker, value)
+            self.order.append(index)
         for place, index in enumerate(self.sequence):
             self.place = place
             node = priced.graph.nodes[index]
@@ -371,7 +462,7 @@ class _Walk:
         free = [
             value
             for value in self.here
-            if size[value] and value not in self.locked and value not in self.stays and self.priced.maker[value] >= 0
+            if size[value] and value not in self.locked and (self.priced.maker[value] >= 0 or value in self.handles)
         ]
         large = [value for value in free if size[value] * SMALL >= self.limit]
         for some in (large, free):
@@ -392,9 +483,9 @@ class _Walk:
         if redo:
             self._hold_for(value, int(self._next_use(value)))
         elif value not in self.handles:
-            node = Node(ROLE_MEMORY, "spill", (), (self.here[value],), (self.longer.handle,), ())
-            index, self.handles[value] = self.longer.add(self.worker, node)
+            index, self.handles[value] = self.longer.spill(self.worker, self.here[value])
             self.order.append(index)
+            self.stays.discard(value)
         del self.here[value]
         self.used -= self.priced.size[value]
 
@@ -425,7 +516,8 @@ class _Walk:
             load = longer.seconds("load", spec)
         elif longer.spills(value):
             load = longer.seconds("spill", spec) + longer.seconds("load", spec)
-        redo = self._seconds_again(value, {}, 0) if self._repeats(value) else NEVER
+        again = self._repeats(value) and value not in self.stays  # who keeps it looks for it under its own name
+        redo = self._seconds_again(value, {}, 0) if again else NEVER
         return load, redo
 
     def _seconds_again(self, value: int, known: dict[int, float], depth: int) -> float:

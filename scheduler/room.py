@@ -2,8 +2,9 @@
 
 Rules of this file: counts only; which order is taken is decided in `order`. A value takes room on each worker that
 makes or reads it: from the first node there that makes or reads it to the end of the last, and to the end of the run
-where it is kept or was there before. So what a worker needs follows from the order of its own nodes alone, whatever
-the others do and however long anything takes. Saved values (contexts, residuals) are the ones that last.
+where it is kept or was there before, unless a node of the run spills it (`relief`). So what a worker needs follows from
+the order of its own nodes alone, whatever the others do and however long anything takes. Saved values (contexts,
+residuals) are the ones that last.
 
 `Ledger` is how a limit is kept without a deadlock: it knows one complete order that fits (the `base`), and admits a
 node out of that order only if the rest of the base order, from there on, still fits. So whatever has been admitted,
@@ -17,6 +18,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from raygrad.proto.graph import ROLE_MEMORY
 
 from .priced import Priced
 
@@ -33,12 +36,13 @@ class Room:
         """Per node, the holdings that it makes or reads."""
         self.before = [0] * workers
         """Per worker, bytes that are there from the start to the end."""
+        away = parted(priced, node_worker, residency)
         self._local: list[bool] = []
         made = [value for value, _ in priced.graph.keep if priced.maker[value] >= 0]
-        kept = {(value, node_worker[priced.maker[value]]) for value in made}
+        kept = {(value, node_worker[priced.maker[value]]) for value in made if value not in away}
         number: dict[tuple[int, int], int] = {}
         for value, home in enumerate(residency):
-            if home >= 0:
+            if home >= 0 and value not in away:
                 self.before[home] += priced.size[value]
         for index, node in enumerate(priced.graph.nodes):
             worker = node_worker[index]
@@ -141,6 +145,20 @@ class Room:
             cut.append(current)
             used -= sum([self.size[holding] for holding in over])
         return cut
+
+
+def parted(priced: Priced, node_worker: Sequence[int], residency: Sequence[int]) -> set[int]:
+    """Return the values that outlive the run, and which it leaves on disk where they are: those that were there before
+    do not take room in it, those that it makes do so until they are spilled."""
+    kept = {value for value, _ in priced.graph.keep}
+    found: set[int] = set()
+    for index, node in enumerate(priced.graph.nodes):
+        if node.role == ROLE_MEMORY and node.fn == "spill":
+            value = node.inputs[0]
+            home = residency[value] if value < len(residency) else -1
+            if value in kept or home == node_worker[index]:
+                found.add(value)
+    return found
 
 
 class Ledger:

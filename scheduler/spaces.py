@@ -16,6 +16,8 @@ from .plan import Cluster
 from .priced import Priced
 
 HOST = "cpu"
+GUESS = 2.0
+"""What a Function makes and saves that was never run, and so nobody knows: this many times the bytes that it reads."""
 
 
 class Space(NamedTuple):
@@ -25,13 +27,21 @@ class Space(NamedTuple):
     """What is in it: values of this device; on the host all that are of none, too."""
     limits: list[int | None]
     """Per worker, its bytes; None for no limit."""
+    guess: float = GUESS
+    """See there."""
 
     def within(self, priced: Priced) -> Priced:
-        """Return a graph with the bytes of values in this memory alone."""
-        counts = [_device(spec) == self.device for spec in priced.graph.specs]
-        if all(counts):
+        """Return a graph with the bytes of values in this memory alone. What the last node of an open-ended graph will
+        make counts as its context."""
+        graph = priced.graph
+        counts = [_device(spec) == self.device for spec in graph.specs]
+        unknown = graph.open_ended and self.guess
+        if all(counts) and not unknown:
             return priced
         sizes = [size if counts[spec] else 0 for size, spec in zip(priced.size, priced.spec, strict=True)]
+        if unknown:
+            read = {value for value in graph.nodes[-1].inputs if value >= 0}
+            sizes[priced.first[-1]] += int(self.guess * sum([sizes[value] for value in read]))
         return replace(priced, size=sizes)
 
     def named(self, size: int) -> str:

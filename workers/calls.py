@@ -70,8 +70,6 @@ def work_of(
     planned: Planned,
     externals: Sequence[Given | Located],
     unpinned: tuple[Pinned, ...],
-    *,
-    limited: bool,
 ) -> Work:
     """Return what is to be done for a segment of a plan.
 
@@ -80,9 +78,9 @@ def work_of(
         planned: its plan.
         externals: what each external of the graph is.
         unpinned: what the worker is to let go of.
-        limited: memory is, on some worker.
     """
     segment = planned.plan.segments[command.segment]
+    beside = tuple([(memory, rooms[command.segment]) for memory, rooms in planned.plan.beside])
     arguments = [ObjectId(command.run, source, export) for source, export in segment.imports]
     after = [SegmentId(command.run, source) for source in segment.after]
     values: list[Any] = []
@@ -95,7 +93,7 @@ def work_of(
     key = key_of(planned.plan, command.segment)
     return Work(
         worker=command.worker,
-        call=Call(command.run, command.segment, command.attempt, key, tuple(values), unpinned, limited),
+        call=Call(command.run, command.segment, command.attempt, key, tuple(values), unpinned, beside),
         program=planned.programs[command.segment],
         arguments=tuple(arguments),
         after=tuple(dict.fromkeys(after)),

@@ -495,7 +495,7 @@ class Driver:
         began = time.thread_time()
         run = self._runs[command.run]
         unpinned = tuple(self._unpins.pop(command.worker, ()))
-        work = work_of(command, run.planned, run.externals, unpinned, limited=self.planner.cluster.has_limits)
+        work = work_of(command, run.planned, run.externals, unpinned)
         self._running[command.worker] = self._running.get(command.worker, 0) + 1
         sent = self._clock()
         run.sent[command.segment] = (sent, 0.0)

@@ -57,8 +57,8 @@ class Host(Protocol):
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""
 
-    def spilled(self, value: Any) -> Any:
-        """Return what stands for a value on disk."""
+    def spill(self, slots: Slots, slot: int) -> Any:
+        """Write the value in a slot to disk; return what stands for it there."""
 
     def loaded(self, spilled: Any) -> Any:
         """Return the value that it stands for."""

@@ -19,6 +19,7 @@ from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
 from raygrad.autograd.modes import Modes, state
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ExecutionError, NotShippable
+from raygrad.proto.graph import ROLE_MEMORY
 from raygrad.proto.program import (
     INLINE_RESULT_BYTES,
     LONG_NODE_SECONDS,
@@ -36,10 +37,11 @@ from raygrad.proto.values import Packed, pack_values, unpack_values
 from .collector import collecting_rarely
 from .contexts import LARGE, Alike, Context
 from .emit import emitting_to
+from .parking import in_the_way
 from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
 from .shipping import Shipment, open_shipment, pack_exception, pickle_value
-from .spilling import SpillFile
+from .spilling import Parked, Spilled, SpillFile
 from .staged import pack_object, staged, unpack_object, unstaged
 from .waits import SUSPECT_SECONDS, Waits
 from .warned import WarningCollector
@@ -96,6 +98,9 @@ class WorkerHost:
         self.spills = SpillFile()
         self._spares = False
         """Memory is limited in the run that is under way."""
+        self._came: dict[int, tuple[int, int]] = {}
+        """By slot, under which name what came in it is pinned."""
+        self._scales: Scales | None = None
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
 
@@ -144,18 +149,35 @@ class WorkerHost:
         Raises:
             KeyError: it is not here.
         """
-        return self._pins[run, value]
+        found = self._pins[run, value]
+        return self.loaded(found.spilled) if type(found) is Parked else found
 
-    def spilled(self, value: Any) -> Any:
-        """Return what stands for a value while it is on disk.
+    def spill(self, slots: list[Any], slot: int) -> Spilled | None:
+        """Write the value in a slot to disk, and return what stands for it there. Where the value is kept beyond the
+        step that asks for this, it is kept there.
 
         Raises:
             ExecutionError: it cannot be written there.
             NotShippable: a context that cannot be pickled.
         """
-        return None if value is None else self.spills.write(pack_values([portable(value)]))
+        value = slots[slot]
+        if value is None or type(value) is Parked:
+            return None if value is None else value.spilled  # it waits there already
+        spilled = self._written(value)
+        parked = slots[slot] = Parked(spilled)
+        name = self._came.get(slot)
+        pinned = name in self._pins
+        if name is not None and pinned:
+            self._pins[name] = parked
+        if self._scales is not None:
+            for _ in range(1 + pinned):
+                self._scales.take(value)
+        return spilled
 
-    def loaded(self, spilled: Any) -> Any:
+    def _written(self, value: Any) -> Spilled:
+        return self.spills.write(pack_values([portable(value)]))
+
+    def loaded(self, spilled: Spilled | None) -> Any:
         """Return the value that was spilled, with the same bits."""
         return None if spilled is None else restored(unpack_values(spilled.read())[0])
 
@@ -164,9 +186,16 @@ class WorkerHost:
         its graph (CX-02): on disk, where memory is limited and it holds much."""
         if self._spares and context.nbytes >= LARGE and not any(context.bound()):
             with contextlib.suppress(NotShippable):
-                spilled = self.spilled(context)
+                spilled = self._written(context)
                 context.put_away(lambda: self.loaded(spilled).packed())
         return context
+
+    def _make_way(self, call: Call) -> None:
+        """Have values of other runs wait on disk, where the call needs their room."""
+        reads = {source for source in call.externals if isinstance(source, Pinned)}
+        for name in in_the_way(dict(self._pins), call.run, reads, call.beside):
+            with contextlib.suppress(NotShippable):  # it stays, as the plan knows of what cannot be taken apart
+                self._pins[name] = Parked(self._written(self._pins[name]))
 
     @property
     def pinned(self) -> int:
@@ -217,7 +246,9 @@ class WorkerHost:
         program, steps = self._compiled(call.program)
         report = self.report = RunReport()
         self._opened.clear()
-        self._spares = call.weighed
+        self._spares = bool(call.beside)
+        if call.beside:
+            self._make_way(call)
         started = time.perf_counter()
         report.began = time.monotonic() - unpacking
         position = 0
@@ -244,7 +275,9 @@ class WorkerHost:
             with emitting_to(sink), np.errstate(all="ignore"), collecting_rarely() as collector:
                 clock, after_a_step = time.perf_counter, collector.after_a_step
                 waits = Waits()
-                scales = Scales(self._pins.values(), slots) if call.weighed else None
+                scales = self._scales = Scales(list(self._pins.values()), slots) if call.beside else None
+                if scales is not None:
+                    steps = self._bringing(program, steps, slots)
                 since = clock()
                 for position, (execute, frees) in enumerate(steps):
                     execute(slots)
@@ -283,6 +316,7 @@ class WorkerHost:
 
     def _fill(self, program: Program, call: Call, objects: Sequence[Any], slots: list[Any]) -> bool:
         """Put what the call brings into slots; False if some of it is poisoned."""
+        came = self._came = {}
         if any(values is POISON for values in objects):
             return False
         for targets, values in zip(program.imports, objects, strict=False):
@@ -294,6 +328,7 @@ class WorkerHost:
                 slots[slot] = objects[source.argument][source.index]
             elif isinstance(source, Pinned):
                 slots[slot] = self._pins[source]
+                came[slot] = source
                 if slots[slot] is POISON:
                     return False
             else:
@@ -301,9 +336,41 @@ class WorkerHost:
         for value, slot, last in program.unpins:
             key = (call.run, value)
             slots[slot] = self._pins.pop(key) if last else self._pins[key]
+            came[slot] = key
             if slots[slot] is POISON:
                 return False
         return True
+
+    def _bringing(
+        self, program: Program, steps: list[tuple[Execute, tuple[int, ...]]], filled: Sequence[Any]
+    ) -> list[tuple[Execute, tuple[int, ...]]]:
+        """Return the steps of a program, of which the first that does not spill brings what came in a slot and waits on
+        disk: those before it make room, and some of these values may stay there."""
+        waiting = [slot for slot in self._came if type(filled[slot]) is Parked]
+        if not waiting:
+            return steps
+        spills = [step.node.role == ROLE_MEMORY and step.node.fn == "spill" for step in program.steps]
+        if all(spills):
+            return steps
+        position = spills.index(False)
+        execute, frees = steps[position]
+
+        def bring(slots: list[Any]) -> None:
+            for slot in waiting:
+                parked = slots[slot]
+                if type(parked) is not Parked:
+                    continue
+                slots[slot] = value = self.loaded(parked.spilled)
+                name = self._came[slot]
+                pinned = self._pins.get(name) is parked
+                if pinned:
+                    self._pins[name] = value
+                if self._scales is not None:
+                    for _ in range(1 + pinned):
+                        self._scales.put(value)
+            execute(slots)
+
+        return [*steps[:position], (bring, frees), *steps[position + 1 :]]
 
     def _done(
         self, call: Call, program: Program, report: RunReport, started: float, slots: list[Any]
@@ -319,6 +386,8 @@ class WorkerHost:
             self._pins[call.run, value] = slots[slot]
         small = [(value, slots[slot]) for slot, value in results if _rides(slots[slot])]
         exports = [[slots[slot] for slot in group] for group in program.exports]
+        if call.beside:
+            exports = [[self.loaded(v.spilled) if type(v) is Parked else v for v in values] for values in exports]
         record = self._record(call, report, started, "done", None)._replace(
             exports=tuple(
                 [(sum(max(_size(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]
@@ -414,8 +483,8 @@ def _saved_size(value: Any) -> int:
 
 def _rides(value: Any) -> bool:
     """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do. Arrays of
-    a device never do: they stay there until somebody asks."""
-    if isinstance(value, Context) or is_elsewhere(value):
+    a device never do, nor what waits on disk: they stay there until somebody asks."""
+    if isinstance(value, Context | Parked) or is_elsewhere(value):
         return False
     return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES
 

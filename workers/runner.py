@@ -292,7 +292,7 @@ def _compile_memory(step: Step, host: Host) -> Execute:
     (target,) = step.outputs
 
     def spill(slots: Slots) -> None:
-        slots[target] = host.spilled(slots[source])
+        slots[target] = host.spill(slots, source)
 
     def load(slots: Slots) -> None:
         slots[target] = host.loaded(slots[source])

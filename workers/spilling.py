@@ -106,6 +106,15 @@ class SpillFile:
             self._free = merged
 
 
+class Parked:
+    """Stands for a value, under the value's own name, while that is on disk."""
+
+    __slots__ = ("spilled",)
+
+    def __init__(self, spilled: Spilled) -> None:
+        self.spilled = spilled
+
+
 class Spilled:
     """A value in the file; its part is taken back when this dies."""
 

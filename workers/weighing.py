@@ -46,7 +46,7 @@ class Scales:
 
     def put(self, value: Any) -> None:
         """A value is held once more."""
-        key, device, size = _owner(value)
+        key, device, size = owner_of(value)
         if not size:
             return
         count = self._counts[key] = self._counts.get(key, 0) + 1
@@ -57,7 +57,7 @@ class Scales:
 
     def take(self, value: Any) -> None:
         """A value that was put is held once less."""
-        key = _owner(value)[0]
+        key = owner_of(value)[0]
         count = self._counts.get(key, 0)
         if count > 1:
             self._counts[key] = count - 1
@@ -79,7 +79,7 @@ class Scales:
             self.take(slots[-1])
 
 
-def _owner(value: Any) -> tuple[int, str, int]:
+def owner_of(value: Any) -> tuple[int, str, int]:
     """Return the identity of what owns a value's memory, which memory that is, and its bytes."""
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)

@@ -69,6 +69,7 @@ MESSAGES: dict[str, Message] = {
             Blob(b"opaque"),
         ),
         unpin=(Pinned(5, 1), Pinned(5, 2)),
+        beside=(("cpu", 1000), ("cuda:0", -1)),
     ),
     "record": Record(
         run=7,
@@ -405,6 +406,7 @@ _calls = st.builds(
     st.binary(max_size=16),
     st.lists(_values, max_size=3).map(tuple),
     st.lists(st.builds(Pinned, _ids, _ids), max_size=2).map(tuple),
+    st.lists(st.tuples(st.text(max_size=5), st.integers(-1, 2**40)), max_size=2).map(tuple),
 )
 
 

@@ -6,10 +6,10 @@ from raygrad.scheduler.priced import price
 from raygrad.scheduler.segment import Block
 
 
-def crossing(graph, blocks, residency=None, *, saved_stays=False):
+def crossing(graph, blocks, residency=None, *, saved_stays=False, limited=()):
     residency = [-1] * len(graph.externals) if residency is None else residency
     made = [Block(worker, nodes) for worker, nodes in blocks]
-    return cross(price(graph, Costs()), made, residency, saved_stays=saved_stays)
+    return cross(price(graph, Costs()), made, residency, saved_stays=saved_stays, limited=frozenset(limited))
 
 
 def test_what_another_worker_reads_is_exported_and_imported(builder):
@@ -160,3 +160,22 @@ def test_h7_the_cotangents_of_a_vjp_of_any_level_are_found():
     assert cotangents(vjp(4, arguments, outputs)) == (1, 1 + second)
     op = Node("op", "mul", ("vjp",), (5, 6, 7), (1, 1), ((), (1, 1), (0, 0), (0,)))
     assert cotangents(op) == (2, 3)
+
+
+def test_what_is_saved_or_kept_in_the_store_stays_on_a_worker_with_a_limit(builder):
+    build = builder()
+    context, out = build.function("f", 0)
+    gradient = build.function_vjp("f", context, out, 0)
+    build.keep_in_store(out)
+    build.keep_on_worker(gradient)
+    blocks = [(0, [0]), (0, [1])]
+    first, _ = crossing(build.graph(), blocks).segments
+    assert {value for export in first.exports for value in export.values} == {context, out}
+    made = crossing(build.graph(), blocks, limited=[0])
+    first, second = made.segments
+    assert first.exports == ()
+    assert first.pins == (context, out)
+    assert second.unpins == ((context, True), (out, False))
+    assert made.kept[out] == OnWorker(0, 0)
+    other = crossing(build.graph(), [(1, [0]), (0, [1])], limited=[0])
+    assert other.kept[out] == InStore(0, 0, 0) or isinstance(other.kept[out], InStore), "not on one without"

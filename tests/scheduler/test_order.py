@@ -251,7 +251,8 @@ def test_any_graph_within_any_limits_is_ordered_or_refused_with_limits_that_do(g
     before = link(longer).before
     assert all(ran.index(source) < ran.index(index) for index in ran for source in before[index])
     if graph.open_ended:
-        assert ran[-1] == len(graph.nodes) - 1
+        assert ran[-1] == len(made.graph.nodes) - 1
+        assert made.graph.nodes[-1].fn == graph.nodes[-1].fn
     assert simulate(made, cluster_of(*limits), costs, in_order=False, watch=check).finished
 
 

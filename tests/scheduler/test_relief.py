@@ -180,9 +180,14 @@ def test_whatever_is_added_every_node_reads_what_it_would_and_limits_hold(graphs
         limit = limits[worker]
         assert limit is None or not sequence or room.peak(worker, sequence) <= limit
     before, after = terms(graph, sequences), terms(made.priced.graph, made.sequences)
+    longer = made.priced.graph
+    if graph.open_ended:  # its last node stays the last: how many outputs it has, nobody knows
+        assert longer.nodes[-1].fn == graph.nodes[-1].fn
+        before[longer.values - 1] = before.pop(graph.values - 1)
+        before = {value: before[value] for value in sorted(before)}
     assert {value: after[value] for value in before} == before
-    assert sorted(index for one in made.sequences for index in one) == list(range(len(made.priced.graph.nodes)))
-    for node in made.priced.graph.nodes[count:]:
+    assert sorted(index for one in made.sequences for index in one) == list(range(len(longer.nodes)))
+    for node in longer.nodes[count - graph.open_ended : len(longer.nodes) - graph.open_ended]:
         assert node.role in ("memory", "op", "sum") or (node.role == "function" and told(node) & PURE)
 
 
@@ -190,3 +195,72 @@ def _said_pure(node: Node) -> Node:
     if node.role != "function" or node.transforms:
         return node
     return node._replace(params=(*node.params[:2], RECORDED | PURE, ()))
+
+
+def test_an_open_ended_graph_is_rewritten_and_ends_as_it_did(builder: Any) -> None:
+    build = builder(size=ITEMS)
+    made = [build.op("sin", 0) for _ in range(8)]
+    total = made[0]
+    for one in made[1:]:
+        total = build.op("add", total, one)
+    build.keep_on_worker(*made)
+    (context,) = build.add(Node("function", "@new", (), (total,), (0,), (1, (1,), RECORDED, None)))
+    build.keep_in_store(context)
+    graph = build.graph(open_ended=True)
+    made_of = planned(graph, 5 * ARRAY)
+    longer = made_of.graph
+    assert len(longer.nodes) > len(graph.nodes)
+    assert longer.nodes[-1].fn == "@new"
+    assert made_of.plan.segments[-1].nodes[-1] == len(longer.nodes) - 1
+    assert made_of.programs[-1].open_base == longer.values
+    assert {value for value, _ in longer.keep} == {*made, longer.values - 1}
+    assert set(made_of.plan.kept) == {value for value, _ in longer.keep}
+    assert peak(made_of) <= 5 * ARRAY
+
+
+def test_an_open_ended_graph_is_not_refused_for_what_is_only_guessed(builder: Any) -> None:
+    build = builder(size=ITEMS)
+    build.add(Node("function", "@new", (), (0,), (0,), (1, (1,), RECORDED, None)))
+    graph = build.graph(open_ended=True)
+    assert planned(graph, 10 * ARRAY).plan.peaks == (("cpu", (4 * ARRAY,)),), "its argument, a context, and a guess"
+    assert planned(graph, 2 * ARRAY).plan.peaks == (("cpu", (2 * ARRAY,)),)
+
+
+@pytest.mark.parametrize("limit", [4, 6, 20])
+def test_what_earlier_runs_left_waits_on_disk_until_it_is_read(builder: Any, limit: int) -> None:
+    build = builder(externals=12, size=ITEMS)
+    value = build.op("add", 0, 1)
+    for external in range(2, 12):
+        value = build.op("add", value, external)
+    build.keep_on_worker(value)
+    graph = build.graph()
+    made = make_plan(graph, (0,) * 12, COSTS, Cluster.of(1).limited(limit * ARRAY), 0, b"")
+    assert made.plan.peaks[0][1][0] <= limit * ARRAY
+    spilled = [node.inputs[0] for node in made.graph.nodes if node.fn == "spill"]
+    assert (len(spilled) == 0) is (limit == 20)
+    assert spilled == sorted(spilled, reverse=True), "what is read last goes first"
+    assert counts(made)["load"] == len(spilled)
+
+
+def test_what_earlier_runs_left_and_cannot_be_taken_apart_stays(builder: Any) -> None:
+    build = builder(externals=4, size=ITEMS)
+    living = build.spec(build.specs[0]._replace(shape=(ARRAY, LIVE)))
+    build.externals = [living] * 4
+    for external in range(4):
+        build.keep_on_worker(build.function_vjp("f", external, -1, -1))
+    with pytest.raises(PlanError, match="needs memory="):
+        make_plan(build.graph(), (0,) * 4, COSTS, Cluster.of(1).limited(4 * ARRAY), 0, b"")
+
+
+def test_what_is_kept_and_does_not_fit_is_kept_on_disk(builder: Any) -> None:
+    build = builder(size=ITEMS)
+    value, kept = 0, []
+    for _ in range(10):
+        value = build.op("sin", value)
+        kept.append(value)
+    build.keep_on_worker(*kept)
+    made = planned(build.graph(), 4 * ARRAY)
+    assert counts(made)["load"] == 0
+    assert 6 <= counts(made)["spill"] <= 9
+    assert peak(made) <= 4 * ARRAY
+    assert set(made.plan.kept) == set(kept)

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.proto.graph import first_outputs
+from raygrad.proto.graph import Node, Spec, first_outputs
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.priced import link, price
-from raygrad.scheduler.room import Ledger, Ledgers, Room
+from raygrad.scheduler.room import Ledger, Ledgers, Room, parted
 
 COSTS = Costs()
 
@@ -143,3 +143,19 @@ def test_a_node_is_admitted_where_it_fits_in_each_memory(builder):
     accounts = Ledgers([Ledger(room, 0, base, most), refusing])
     assert not accounts.admit(1)
     assert accounts._ledgers[0].fits(1)
+
+
+def test_what_a_run_leaves_on_disk_takes_no_room_from_then_on(builder):
+    build = builder(externals=2, size=1000)
+    made = build.op("sin", 1)
+    handle = build.spec(Spec("array", (0,), "uint8"))
+    for value in (0, made):
+        build.add(Node("memory", "spill", (), (value,), (handle,), ()))
+    build.op("cos", 1)
+    build.keep_on_worker(made)
+    priced = price(build.graph(), COSTS)
+    room = Room(priced, [0] * 4, [0, 0], 1)
+    assert parted(priced, [0] * 4, [0, 0]) == {0, made}
+    assert room.before == [8000]
+    assert room.needs([1, 0, 2, 3]) == [0, 8000, 8000, 8000]
+    assert parted(priced, [0, 1, 0, 0], [0, 0]) == {made}, "elsewhere it stays where it is"

@@ -52,3 +52,12 @@ def test_of_a_graph_of_one_memory_nothing_is_copied() -> None:
 def test_an_amount_is_named_as_it_is_given() -> None:
     assert Space("cpu", []).named(5) == "memory=5"
     assert Space("cuda:1", []).named(5) == "gpu_memory=5"
+
+
+def test_what_an_open_ended_node_will_make_is_guessed_by_what_it_reads() -> None:
+    node = Node("function", "@new", (), (0, 0, 1), (3,), (3, (1, 1, 1), 1, None))
+    graph = Graph(SPECS, (0, 1), (node,), (), open_ended=True)
+    priced = price(graph, Costs(context_bytes=1))
+    assert Space("cpu", []).within(priced).size == [80, 0, 41 + 2 * 80]
+    assert Space("cuda:0", []).within(priced).size == [0, 160, 2 * 160]
+    assert Space("cpu", [], guess=0.0).within(priced).size == [80, 0, 41]

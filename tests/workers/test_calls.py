@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,20 @@ def planned(graph: Any, *residency: int) -> Planned:
     return Planner(Cluster.of(2)).plan(graph, residency, b"key")
 
 
-def work(plan: Planned, segment: int, *externals: Given | Located, limited: bool = False) -> Work:
+def work(plan: Planned, segment: int, *externals: Given | Located) -> Work:
     worker = plan.plan.segments[segment].worker
-    return work_of(
-        RunSegment(run=3, segment=segment, attempt=1, worker=worker), plan, externals, (Pinned(1, 2),), limited=limited
-    )
+    return work_of(RunSegment(run=3, segment=segment, attempt=1, worker=worker), plan, externals, (Pinned(1, 2),))
 
 
 def test_a_call_names_its_program_its_attempt_and_what_is_to_be_let_go(graphs: Any):
     g = graphs()
     g.keep(g.mul(0, 0))
     plan = planned(g.graph(), -1)
+    plan = plan._replace(plan=replace(plan.plan, beside=(("cpu", (70,)),)))
     array = np.ones(4)
-    made = work(plan, 0, Given(array), limited=True)
-    run, segment, attempt, program, values, unpin, weighed = made.call
-    assert (run, segment, attempt, unpin, weighed) == (3, 0, 1, (Pinned(1, 2),), True)
+    made = work(plan, 0, Given(array))
+    run, segment, attempt, program, values, unpin, beside = made.call
+    assert (run, segment, attempt, unpin, beside) == (3, 0, 1, (Pinned(1, 2),), (("cpu", 70),))
     assert program == key_of(plan.plan, 0)
     assert values[0] is array
     assert (made.arguments, made.after, made.program) == ((), (), plan.programs[0])

@@ -17,6 +17,7 @@ from raygrad.workers import host as module
 from raygrad.workers.contexts import WANTED, Context
 from raygrad.workers.host import POISON, WorkerHost, packed_since
 from raygrad.workers.shipping import ship, unpack_exception
+from raygrad.workers.spilling import Parked
 from raygrad.workers.waits import Waits
 
 VECTOR = Spec("array", (2,), "float64")
@@ -192,10 +193,16 @@ def context_of(shape: tuple[int, ...], own: float = 0.0) -> Context:
     return Context(run_forward(Keeps, (x, own), True, (WANTED, None))[0])
 
 
+ANY = (("cpu", -1),)
+
+
 def test_a_record_says_what_values_held_if_its_call_asks(host: WorkerHost) -> None:
     program = doubling(pins=((1, 9),))
     host.load(b"key", program)
-    peaks = [host.run(Call(run, 0, 0, b"key", (np.ones(100),), weighed=run != 2), [])[0].peaks for run in (1, 2, 3)]
+    peaks = [
+        host.run(Call(run, 0, 0, b"key", (np.ones(100),), beside=ANY if run != 2 else ()), [])[0].peaks
+        for run in (1, 2, 3)
+    ]
     assert peaks == [(("cpu", 1600),), (), (("cpu", 3200),)], "what other runs pinned counts, too"
 
 
@@ -223,3 +230,74 @@ def test_contexts_with_data_are_packed_each(host: WorkerHost) -> None:
     nodes = [context.live(Keeps) for context in opened]
     assert [node._saved[1].value.numpy().tolist() for node in nodes] == [[own] * 2 for own in (1.0, 1.5, 2.0, 3.0)]
     assert [node.__dict__.get("own") for node in nodes] == [None, 1.5, 2.0, 3.0]
+
+
+def spilling(first: str, *more: Step, **fields: Any) -> Program:
+    """A program over one value of an earlier run, which a first step spills or negates."""
+    role = "memory" if first == "spill" else "op"
+    steps = (Step(4, Node(role, first, (), (0,), (0,), ()), (1,), (0,)), *more)
+    return doubling(steps=steps, **{"slots": 3, **fields})
+
+
+LOAD = Step(5, Node("memory", "load", (), (1,), (0,), ()), (2,), ())
+"""Loads what the first step spilled."""
+
+
+def test_what_a_program_spills_of_an_earlier_run_is_on_disk_under_its_name(host: WorkerHost) -> None:
+    host._pins[1, 7] = array = np.arange(100.0)
+    host.load(b"key", spilling("spill", LOAD, pins=((2, 9),)))
+    for run in (2, 3):
+        record, _ = host.run(Call(run, 0, 0, b"key", (Pinned(1, 7),), beside=ANY), [])
+        assert record.status == "done"
+        assert isinstance(host._pins[1, 7], Parked)
+        assert host.spills.used == 800, "it is written once"
+        assert record.peaks == (("cpu", 800 * (run - 1)),), "what was loaded, and what the run before has left"
+    assert np.array_equal(host.fetch(1, 7), array)
+    assert np.array_equal(host.fetch(3, 9), array)
+    assert isinstance(host._pins[1, 7], Parked), "reading it does not bring it back for good"
+    host.unpin([Pinned(1, 7)])
+    assert host.spills.used == 0
+
+
+def test_what_a_program_reads_and_waits_on_disk_is_brought_once_others_have_made_room(host: WorkerHost) -> None:
+    for value in (7, 8):
+        host._pins[1, value] = np.full(100, float(value))
+    negate = Step(5, Node("op", "neg", (), (3,), (0,), ()), (2,), ())
+    program = spilling("spill", negate, slots=4, externals=((0, 0), (1, 3)), results=((2, 9),))
+    host.load(b"key", program)
+    host._pins[1, 8] = Parked(host._written(host._pins[1, 8]))
+    record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 7), Pinned(1, 8)), beside=ANY), [])
+    assert record.results[0][1].tolist() == [-8.0] * 100
+    assert isinstance(host._pins[1, 7], Parked)
+    assert host._pins[1, 8].tolist() == [8.0] * 100
+    assert record.peaks == (("cpu", 1600),)
+
+
+def test_values_of_other_runs_make_way_for_a_call_as_far_as_it_says(host: WorkerHost) -> None:
+    for value in range(4):
+        host._pins[1, value] = np.full(100, float(value))
+    host.load(b"key", doubling(results=((1, 9),)))
+    record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 0),), beside=(("cpu", 1000),)), [])
+    assert record.results[0][1].tolist() == [0.0] * 100
+    assert [isinstance(host._pins[1, value], Parked) for value in range(4)] == [False, True, True, False]
+    assert [host.fetch(1, value)[0] for value in range(4)] == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_what_cannot_be_written_makes_no_way(host: WorkerHost) -> None:
+    made = context_of((200_000,))
+    made.live(Keeps).__dict__["held"] = lambda: made
+    host._pins[1, 0] = made
+    host.load(b"key", doubling())
+    host.run(Call(2, 0, 0, b"key", (np.ones(3),), beside=(("cpu", 0),)), [])
+    assert host._pins[1, 0] is made
+
+
+def test_what_a_program_keeps_and_spills_is_kept_on_disk_and_leaves_as_it_was(host: WorkerHost) -> None:
+    program = spilling("neg", Step(5, Node("memory", "spill", (), (1,), (0,), ()), (2,), ()))
+    program = program._replace(pins=((1, 9),), results=((1, 9),), exports=((1,),))
+    host.load(b"key", program)
+    record, exports = host.run(Call(1, 0, 0, b"key", (np.ones(100),), beside=ANY), [])
+    assert record.results == ()
+    assert isinstance(host._pins[1, 9], Parked)
+    assert exports[0][0].tolist() == [-1.0] * 100
+    assert host.fetch(1, 9).tolist() == [-1.0] * 100

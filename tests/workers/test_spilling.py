@@ -64,5 +64,5 @@ def test_a_disk_that_cannot_be_written_to_is_named(monkeypatch: pytest.MonkeyPat
 
 def test_a_host_spills_what_is_undefined_as_such() -> None:
     host = WorkerHost("worker 0")
-    assert host.loaded(host.spilled(None)) is None
-    assert host.loaded(host.spilled(np.arange(3))).tolist() == [0, 1, 2]
+    assert host.loaded(host.spill([None], 0)) is None
+    assert host.loaded(host.spill([np.arange(3)], 0)).tolist() == [0, 1, 2]

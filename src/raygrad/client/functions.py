@@ -48,6 +48,7 @@ class Application:
         "effects",
         "key",
         "known",
+        "living",
         "members",
         "meta",
         "name",
@@ -81,7 +82,8 @@ class Application:
         self.meta = (*meta, known.expected, *given, casting)
         self.placed = any(entry.device is not CPU for entry in known.outputs) or _are_placed(inputs)
         """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
-        living = self.placed or not known.pickles or bool(getattr(cls, "pinned", False))
+        self.living = living = self.placed or not known.pickles or bool(getattr(cls, "pinned", False))
+        """Its context cannot be taken apart."""
         self.pinned = living or policy == WORKER
         self.outputs = (_context_of(known, LIVE if living else STAYS if self.pinned else 0), *known.outputs)
         self.pure = bool(meta[2] & PURE) or self.placed
@@ -308,6 +310,7 @@ def _resolve(
         values.append(context)
     application = Application(cls, known, meta, given, casting, where, policy, inputs)
     application.pinned = True
+    record.outputs = (_context_of(known, LIVE if application.living else STAYS), *known.outputs)
     return application, record, values
 
 

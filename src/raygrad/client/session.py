@@ -440,6 +440,14 @@ class Session:
             call_nodes(error, submission.graph, sites, self._driver.executor.name_of)
             self._failures.fail(number, error)
             raise
+        added = len(planned.graph.nodes) - len(submission.graph.nodes)
+        if added and submission.graph.open_ended:  # the node that is to be learned of has remained the last
+            last = len(submission.graph.nodes) - 1
+            learns[last + added] = record = learns.pop(last)
+            record.base = planned.graph.values - 1
+            sites[-1:] = [*[None] * added, sites[-1]]
+            if last in stories:
+                stories[last + added] = stories.pop(last)
         if self.last_run is not None:
             self.last_run.alone &= self.last_run.finished
         self.last_run = self._runs[number] = Run(self, number, planned.plan, planned.graph, sites, started)
