@@ -3,6 +3,8 @@
 - *Device*: a value that names a place: a kind ("cpu", "cuda") and, for some, a number.
 - *Backend*: what serves a kind: its arrays, how they are made and moved, its memory.
 - *Stand-in*: a backend for "cuda" without a GPU: NumPy behind CuPy's restrictions, which counts what is moved.
+- *Staging*: copies through pinned memory, on streams of their own; one code for CuPy and for the stand-in.
+- *Late*: of streams, as those of a GPU are: what they are told is done when it must be. The stand-in's are if asked to.
 - *Beside*: the namespace in which an array of an operand's device is made; kernels name no library.
 """
 

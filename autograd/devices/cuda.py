@@ -3,26 +3,36 @@
 Rules of this file: what CuPy calls things. CuPy computes on the thread's current device whatever device its operands
 are on, so whoever runs kernels makes that of the operands current first (`Backend.on`). Its allocator keeps what was
 freed in a pool: memory that arrays hold is what the pool has handed out, and the peak is what it took from the device,
-which is no less. Work is queued on the current stream, and
-copies to the host wait for it.
+which is no less. Work is queued on the current stream; how copies keep to its order is said in `staging`.
 """
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, cast
+
+from raygrad.errors import DeviceError
 
 from ..layout import overlaps_itself
 from .backend import Backend, Memory, in_own_order
 from .device import Device
+from .staging import Staging
+
+PER_THREAD = "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM"
+"""The environment variable by which CuPy gives each thread a default stream of its own."""
 
 
 class Cuda(Backend):
     """CuPy's arrays.
 
+    Attributes:
+        staging: the copies.
+
     Raises:
         ImportError: CuPy is not installed.
         RuntimeError: there is no GPU, or no driver for it.
+        DeviceError: each thread is to have a default stream of its own.
     """
 
     kind: ClassVar[str] = "cuda"
@@ -30,6 +40,11 @@ class Cuda(Backend):
     def __init__(self) -> None:
         import cupy  # pyright: ignore[reportMissingImports]
 
+        if int(os.environ.get(PER_THREAD) or 0):
+            raise DeviceError(
+                f"{PER_THREAD} is set: each thread would have a stream of its own, and arrays go from thread to thread "
+                "(workers in this process, backward), where nobody would wait for what is still being written; unset it"
+            )
         self._cupy = cast("Any", cupy)
         self._count = int(self._cupy.cuda.runtime.getDeviceCount())
         if not self._count:
@@ -37,6 +52,7 @@ class Cuda(Backend):
         self.array = self._cupy.ndarray
         self.xp = self._cupy
         self.exhausted = self._cupy.cuda.memory.OutOfMemoryError
+        self.staging = Staging(self._cupy)
         self._devices: list[Device] = [Device("cuda", index) for index in range(self._count)]
 
     def count(self) -> int:
@@ -61,25 +77,15 @@ class Cuda(Backend):
         return self._devices[self.index_of(array)]
 
     def from_host(self, array: Any, index: int) -> Any:
-        with self.on(index):
-            return in_own_order(array, lambda dense: self._cupy.array(dense, order="C"))
+        return in_own_order(array, lambda dense: self.staging.to_device(dense, index))
 
     def to_host(self, array: Any) -> Any:
         with array.device:
-            return in_own_order(array, lambda dense: dense.get(order="C"))
+            return in_own_order(array, self.staging.to_host)
 
     def copy_to(self, array: Any, index: int) -> Any:
-        def copied(dense: Any) -> Any:
-            with self.on(index):
-                there = self._cupy.empty(dense.shape, dense.dtype)
-            # peers copy without the host where they can; the streams of both devices are waited for
-            array.device.synchronize()
-            there.data.copy_from_device(dense.data, dense.nbytes)
-            array.device.synchronize()
-            return there
-
         with array.device:
-            return in_own_order(array, copied)
+            return in_own_order(array, lambda dense: self.staging.between(dense, index))
 
     def memory(self, index: int) -> Memory:
         with self.on(index) as device:
@@ -103,6 +109,7 @@ class Cuda(Backend):
         self._cupy.cuda.Device(index).synchronize()
 
     def empty_cache(self) -> None:
+        self.staging.clear()
         self._cupy.get_default_memory_pool().free_all_blocks()
         self._cupy.get_default_pinned_memory_pool().free_all_blocks()
 

@@ -125,6 +125,8 @@ def _found(device: Device) -> Backend:
             "by the version of CUDA that nvidia-smi shows; without a GPU, "
             "raygrad.autograd.devices.use_stand_in() simulates one"
         ) from error
+    except DeviceError:
+        raise
     except RuntimeError as error:
         raise DeviceError(
             f"device '{device}' is not available: CuPy found no usable GPU ({error}); check that nvidia-smi shows one "

@@ -2,7 +2,9 @@
 
 Rules of this file: it is switched on explicitly, by `use_stand_in` or by the environment variable RAYGRAD_STAND_IN
 (which worker processes inherit), never because no GPU was found. Its memory is the host's; how much arrays hold of it
-is counted per device, and may be limited, so that running out can be tested.
+is counted per device, and may be limited, so that running out can be tested. Its streams do at once what they are told,
+or late, as a GPU does, so that a missing wait can be tested: then each array has a block of the device's memory beside
+that of NumPy's, which tells shapes and nothing else.
 """
 
 from __future__ import annotations
@@ -12,19 +14,22 @@ import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from raygrad.errors import DeviceError
 
-from ..layout import overlaps_itself, strided_over
+from ..layout import overlaps_itself
 from .backend import Backend, Memory, in_own_order
 from .device import Device
-from .stand_in_array import StandInArray, bare, check_options
-from .stand_in_names import FFT, FUNCTIONS, LINALG, MAKERS, REDUCING, SCATTERING, UFUNCS
+from .staging import Staging
+from .stand_in_array import StandInArray, bare
+from .stand_in_late import LateMemory, root_of
+from .stand_in_namespace import Namespace
+from .stand_in_queues import Place, Queues
+from .stand_in_streams import SimulatedCuda
 
 TOTAL = 16 * 1024**3
 """What a simulated device is said to have where no limit is given."""
@@ -50,13 +55,22 @@ class Transfers:
 
 class _Current(threading.local):
     index = 0
+    counted = False
+    """The transfer that is under way has been counted."""
 
 
 class StandIn(Backend):
     """The simulated devices.
 
+    Args:
+        count: how many devices there are.
+        memory: how many bytes the arrays of each may hold, None for no limit.
+        late: the seed by which streams do late what they are told; None has them do it at once.
+
     Attributes:
         transfers: what was moved since the start, or since `forget_transfers`.
+        streams: what stands in for `cupy.cuda`.
+        staging: the copies.
 
     Raises:
         RuntimeError: fewer than one device.
@@ -66,17 +80,21 @@ class StandIn(Backend):
     array = StandInArray
     exhausted = StandInMemoryError
 
-    def __init__(self, count: int = 1, *, memory: int | None = None) -> None:
+    def __init__(self, count: int = 1, *, memory: int | None = None, late: int | None = None) -> None:
         if count < 1:
             raise DeviceError(f"a stand-in has at least one device, got {count}")
-        self.xp = _Namespace(self, "")
+        self._queues = Queues(late)
+        self._late = LateMemory(self._queues) if self._queues.late else None
+        self.streams = SimulatedCuda(self, self._queues)
+        self.xp = Namespace(self, "")
+        self.staging = Staging(self.xp)
         self.transfers = Transfers()
         self._devices = [Device("cuda", index) for index in range(count)]
         self._allocated = [0] * count
         self._peak = [0] * count
         self._limits: list[int | None] = [memory] * count
         self._current = _Current()
-        self._lock = threading.RLock()
+        self._lock = self._queues.lock
         self._live: dict[int, int] = {}
         """By identity of memory that is counted, its bytes."""
         self._before: Backend | None = None
@@ -111,27 +129,22 @@ class StandIn(Backend):
         return array._owner._devices[array._index]
 
     def from_host(self, array: Any, index: int) -> Any:
-        def copied(dense: Any) -> Any:
-            self.count_to_device(dense.nbytes)
-            return self._owned(np.array(dense, order="C", copy=True, subok=False), index)
-
-        with self.on(index):
-            return in_own_order(array, copied)
+        self.count_to_device(array.nbytes)
+        with self._counted():
+            return in_own_order(array, lambda dense: self.staging.to_device(dense, index))
 
     def to_host(self, array: Any) -> Any:
-        with self.on(array._index):
-            return in_own_order(array, lambda dense: dense.get(order="C"))
+        self.count_to_host(array.nbytes)
+        with self._counted(), self.on(array._index):
+            return in_own_order(array, self.staging.to_host)
 
     def copy_to(self, array: Any, index: int) -> Any:
-        def copied(dense: Any) -> Any:
-            with self._lock:
-                self.transfers.between += 1
-                self.transfers.between_bytes += dense.nbytes
-            return self._owned(dense._host.copy(), index)
-
+        with self._lock:
+            self.transfers.between += 1
+            self.transfers.between_bytes += array.nbytes
         with self.on(array._index):
             self.check((array,))
-            return in_own_order(array, copied)
+            return in_own_order(array, lambda dense: self.staging.between(dense, index))
 
     def memory(self, index: int) -> Memory:
         total = self._limits[index] or TOTAL
@@ -145,10 +158,10 @@ class StandIn(Backend):
         self._limits[index] = size
 
     def synchronize(self, index: int) -> None:
-        """NumPy does what it is told at once."""
+        self._queues.finish_all(index)
 
     def empty_cache(self) -> None:
-        """Nothing is kept that no array holds."""
+        self.staging.clear()
 
     def start_of(self, array: Any) -> int:
         return array._host.__array_interface__["data"][0]
@@ -171,6 +184,19 @@ class StandIn(Backend):
         serve(self._before)
 
     # ---- what its arrays ask for ------------------------------------------------------------------------------------
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether a copy is part of a transfer that has been counted."""
+        return self._current.counted
+
+    @contextmanager
+    def _counted(self) -> Generator[None]:
+        self._current.counted = True
+        try:
+            yield
+        finally:
+            self._current.counted = False
 
     def count_to_device(self, size: int) -> None:
         """Count a copy from the host."""
@@ -218,9 +244,53 @@ class StandIn(Backend):
         given = bare(tuple(args))
         result = function(*given, **{name: bare(value) for name, value in options.items()})
         if out is not None:
+            self.follow(function, args, options, None)
             return cast("Any", out[0] if type(out) is tuple else out)
         arrays = [value for value in _flat([*args, *options.values()]) if type(value) is StandInArray]
-        return self.wrapped(result, arrays, self._current.index)
+        made = self.wrapped(result, arrays, self._current.index)
+        self.follow(function, args, options, made)
+        return made
+
+    def follow(self, function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], made: Any) -> None:
+        """Tell the current stream, if it is late, to do what NumPy has done: with what the device's memory holds then.
+        What was made anew, and not as a view, it writes to the memory of that."""
+        if self._late is None:
+            return
+        given = bare(tuple(args), self.memory_of)
+        chosen = {name: bare(value, self.memory_of) for name, value in options.items()}
+        known = {id(one) for one in _flat([*args, *options.values()])}
+        targets = [
+            self.memory_of(one) if type(one) is StandInArray and one._base is None and id(one) not in known else None
+            for one in _flat([made])
+        ]
+
+        def work() -> None:
+            with np.errstate(all="ignore"):
+                for target, value in zip(targets, _flat([function(*given, **chosen)]), strict=True):
+                    if target is not None:
+                        np.copyto(target, value)
+
+        self._queues.put(self._place(), work)
+
+    def fill(self, array: StandInArray) -> StandInArray:
+        """Tell the current stream, if it is late, to write what an array begins with; return the array."""
+        if self._late is not None:
+            target, values = self.memory_of(array), array._host.copy()
+            self._queues.put(self._place(), lambda: np.copyto(target, values))
+        return array
+
+    def memory_of(self, array: StandInArray) -> np.ndarray[Any, Any]:
+        """Return the memory of the device that an array is."""
+        return array._host if self._late is None else self._late.beside(array._host)
+
+    def read(self, array: StandInArray) -> np.ndarray[Any, Any]:
+        """Return the values of an array, when the current stream has done what it was told."""
+        if self._late is not None:
+            self._queues.finish(self._queues.put(self.streams.place_of(array)))
+        return self.memory_of(array)
+
+    def _place(self) -> Place:
+        return self.streams.get_current_stream().place()
 
     def wrapped(self, result: Any, operands: Sequence[StandInArray], index: int) -> Any:
         """Return a result with its arrays, and NumPy's scalars, as arrays of a device; views know their bases."""
@@ -228,11 +298,11 @@ class StandIn(Backend):
             return self._owned(np.asarray(cast("Any", result)), index)
         if isinstance(result, np.ndarray):
             array = cast("np.ndarray[Any, Any]", result)
-            root = _root(array)
+            root = root_of(array)
             for operand in operands:
                 if array is operand._host:
                     return operand
-                if root is _root(operand._host):
+                if root is root_of(operand._host):
                     base = operand if operand._base is None else operand._base
                     if operand._host.flags.writeable and 0 not in array.strides:
                         array.flags.writeable = True  # diagonals: CuPy has no arrays that are read-only
@@ -249,7 +319,7 @@ class StandIn(Backend):
         Raises:
             StandInMemoryError: it is more than the device has left.
         """
-        root: Any = _root(host)
+        root: Any = root_of(host)
         with self._lock:
             if id(root) not in self._live:
                 size = int(root.nbytes)
@@ -262,144 +332,36 @@ class StandIn(Backend):
                 self._live[id(root)] = size
                 self._allocated[index] += size
                 self._peak[index] = max(self._peak[index], self._allocated[index])
+                if self._late is not None:
+                    self._late.allocate(root, self._place())
                 weakref.finalize(root, self._released, id(root), index).atexit = False
         return StandInArray.around(host, index, self)
 
     def _released(self, memory: int, index: int) -> None:
         with self._lock:
             self._allocated[index] -= self._live.pop(memory)
+            if self._late is not None:
+                self._late.release(memory)
 
 
-def use_stand_in(count: int = 1, *, memory: int | None = None) -> StandIn:
+def use_stand_in(count: int = 1, *, memory: int | None = None, late: int | None = None) -> StandIn:
     """Let simulated devices serve "cuda" until the `close` of what is returned, or the end of its `with` block.
 
     Args:
         count: how many devices there are.
         memory: how many bytes the arrays of each may hold, None for no limit.
+        late: the seed by which streams do late what they are told, as those of a GPU; None has them do it at once.
     """
     from .serving import serve
 
-    stand_in = StandIn(count, memory=memory)
+    stand_in = StandIn(count, memory=memory, late=late)
     stand_in._before = serve(stand_in)
     return stand_in
 
 
-def _root(array: Any) -> Any:
-    while isinstance(array.base, np.ndarray):
-        array = cast("Any", array.base)
-    return array
-
-
 def _flat(values: Sequence[Any]) -> Generator[Any]:
     for value in values:
-        if type(value) is tuple or type(value) is list:
+        if isinstance(value, tuple | list):
             yield from _flat(cast("list[Any]", value))
         else:
             yield value
-
-
-class _Namespace:
-    """NumPy's namespace as CuPy has it: what makes arrays makes them on the current device."""
-
-    def __init__(self, owner: StandIn, part: str) -> None:
-        self._owner = owner
-        self._part = part
-
-    def __getattr__(self, name: str) -> Any:
-        found = self._found(name)
-        self.__dict__[name] = found
-        return found
-
-    def _found(self, name: str) -> Any:
-        owner = self._owner
-        if self._part:
-            if name not in (LINALG if self._part == "linalg" else FFT):
-                raise AttributeError(f"module 'cupy.{self._part}' has no attribute '{name}'")
-            function = getattr(getattr(np, self._part), name)
-            return (
-                _maker(owner, function, name)
-                if name.endswith("freq")
-                else _runner(owner, function, f"{self._part}.{name}")
-            )
-        if name in ("linalg", "fft"):
-            return _Namespace(owner, name)
-        if name == "lib":
-            return SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=partial(_strided, owner)))
-        if name in UFUNCS:
-            return _Ufunc(owner, getattr(np, name))
-        if name in MAKERS:
-            return _maker(owner, getattr(np, name), name)
-        if name in FUNCTIONS:
-            return _runner(owner, getattr(np, name), name)
-        value: Any = getattr(np, name, None)
-        if name == "newaxis" or isinstance(value, float) or name in _DTYPES:
-            return value
-        raise AttributeError(f"module 'cupy' has no attribute '{name}'")
-
-
-_DTYPES = frozenset(name for name in dir(np) if isinstance(getattr(np, name), type) and name in np.sctypeDict)
-
-
-class _Ufunc:
-    """A ufunc of CuPy's: few have methods."""
-
-    def __init__(self, owner: StandIn, ufunc: np.ufunc) -> None:
-        self._owner = owner
-        self._ufunc = ufunc
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._owner.run(self._ufunc, args, options)
-
-    def at(self, array: Any, indices: Any, values: Any = None) -> None:
-        self._only("at", SCATTERING)
-        self._owner.check((array, indices, values))
-        self._ufunc.at(array._host, bare(indices), bare(values))
-
-    def reduce(self, array: Any, axis: Any = 0, **options: Any) -> Any:
-        self._only("reduce", REDUCING)
-        return self._owner.run(self._ufunc.reduce, (array, axis), options)
-
-    def accumulate(self, array: Any, axis: int = 0, **options: Any) -> Any:
-        self._only("accumulate", REDUCING)
-        return self._owner.run(self._ufunc.accumulate, (array, axis), options)
-
-    def _only(self, method: str, having: frozenset[str]) -> None:
-        if self._ufunc.__name__ not in having:
-            raise NotImplementedError(f"`cupy_{self._ufunc.__name__}.{method}` is not supported yet")
-
-
-def _strided(owner: StandIn, array: StandInArray, shape: Any, strides: Any) -> Any:
-    made = strided_over(array._host, tuple(shape), tuple(strides))
-    return owner.wrapped(made, (array,), array._index)
-
-
-def _runner(owner: StandIn, function: Any, name: str) -> Any:
-    def run(*args: Any, **options: Any) -> Any:
-        check_options(name, options)
-        return owner.run(function, args, options)
-
-    return run
-
-
-def _maker(owner: StandIn, function: Any, name: str) -> Any:
-    def make(*args: Any, **options: Any) -> Any:
-        check_options(name, options)
-        if name in ("array", "asarray", "asanyarray"):
-            return _converted(owner, function, args, options)
-        made = function(*args, **options)
-        if isinstance(made, tuple):
-            return tuple([owner._owned(one, owner.current()) for one in cast("tuple[Any, ...]", made)])
-        return owner._owned(made, owner.current())
-
-    return make
-
-
-def _converted(owner: StandIn, function: Any, args: Any, options: dict[str, Any]) -> Any:
-    """Return what CuPy's `array` and `asarray` make: of what the host holds a copy, which is a transfer."""
-    value = args[0]
-    if type(value) is StandInArray:
-        return owner.run(function, args, options)
-    made = np.array(function(*args, **options))
-    if made.ndim or isinstance(value, np.ndarray):
-        owner.count_to_device(made.nbytes)
-    return owner._owned(made, owner.current())

@@ -7,12 +7,14 @@ such is what must not happen unseen. What an operation gives is computed by NumP
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import setitem
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from .stand_in_names import FFT, FUNCTIONS, LACKING, LINALG, MAKERS, UFUNCS
+from .stand_in_streams import SimulatedPointer, SimulatedStream
 
 if TYPE_CHECKING:
     from .stand_in import StandIn
@@ -86,6 +88,11 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
         self.imag[...] = value
 
     @property
+    def data(self) -> SimulatedPointer:
+        """The memory of the device."""
+        return SimulatedPointer(self)
+
+    @property
     def flags(self) -> Flags:
         """The layout."""
         flags = self._host.flags
@@ -93,36 +100,48 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     # ---- ways to the host ---------------------------------------------------------------------------------------
 
-    def get(self, order: str = "C") -> np.ndarray[Any, Any]:
+    def get(
+        self, stream: SimulatedStream | None = None, order: str = "C", out: Any = None, blocking: bool = True
+    ) -> np.ndarray[Any, Any]:
         """Return a copy on the host: a transfer."""
-        self._owner.count_to_host(self._host.nbytes)
-        return np.array(self._host, order="C" if order == "C" else "K", copy=True)
+        if not self._owner.is_counted:
+            self._owner.count_to_host(self._host.nbytes)
+        if out is None:
+            out, blocking = np.empty_like(self._host, order="C" if order == "C" else "K"), True
+        self._owner.streams.to_host(self, stream, out, blocking)
+        return out
+
+    def set(self, arr: np.ndarray[Any, Any], stream: SimulatedStream | None = None) -> None:
+        """Copy an array of the host here: a transfer."""
+        if not self._owner.is_counted:
+            self._owner.count_to_device(self._host.nbytes)
+        self._owner.streams.from_host(self, arr, stream)
 
     def item(self, *index: int) -> Any:
         """Return an element as a Python number: a transfer."""
         self._owner.count_to_host(self._host.itemsize)
-        return self._host.item(*index)
+        return self._owner.read(self).item(*index)
 
     def tolist(self) -> Any:
         """Return nested lists of Python numbers: a transfer."""
         self._owner.count_to_host(self._host.nbytes)
-        return self._host.tolist()
+        return self._owner.read(self).tolist()
 
     def __bool__(self) -> bool:
         self._owner.count_question()
-        return bool(self._host)
+        return bool(self._owner.read(self))
 
     def __float__(self) -> float:
         self._owner.count_question()
-        return float(self._host)
+        return float(self._owner.read(self))
 
     def __int__(self) -> int:
         self._owner.count_question()
-        return int(self._host)
+        return int(self._owner.read(self))
 
     def __complex__(self) -> complex:
         self._owner.count_question()
-        return complex(self._host)
+        return complex(self._owner.read(self))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise TypeError(
@@ -150,14 +169,15 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> StandInArray:
         where = _index(index, self)
-        found: Any = self._host[where]
-        if not isinstance(found, np.ndarray):  # of one element NumPy gives a copy, CuPy a view
-            found = self._host[(*(where if type(where) is tuple else (where,)), ...)]
-        return self._owner.wrapped(found, (self,), self._index)
+        made = self._owner.wrapped(_part(self._host, where), (self,), self._index)
+        if made._base is None:  # no view: copied by a list of indices or a mask
+            self._owner.follow(_part, (self, index), {}, made)
+        return made
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._owner.check((self, value))
         self._host[_index(index, self)] = bare(value)
+        self._owner.follow(setitem, (self, index, value), {}, None)
 
     # ---- operations -------------------------------------------------------------------------------------------------
 
@@ -235,16 +255,24 @@ def check_options(name: str, options: Any) -> None:
             raise TypeError(f"{name}() got an unexpected keyword argument '{option}'")
 
 
-def bare(value: Any) -> Any:
+def bare(value: Any, memory: Callable[[StandInArray], Any] = lambda array: array._host) -> Any:
     """Return arguments with the arrays in them as NumPy's."""
     if type(value) is StandInArray:
-        return value._host
+        return memory(value)
     given = value
     if type(value) is tuple:
-        return tuple([bare(item) for item in given])
+        return tuple([bare(item, memory) for item in given])
     if type(value) is list:
-        return [bare(item) for item in given]
+        return [bare(item, memory) for item in given]
     return value
+
+
+def _part(host: Any, where: Any) -> Any:
+    """Return a part of an array: of one element NumPy gives a copy, CuPy a view."""
+    found: Any = host[where]
+    if isinstance(found, np.ndarray):
+        return cast("Any", found)
+    return host[(*(where if type(where) is tuple else (where,)), ...)]
 
 
 def _index(index: Any, array: StandInArray) -> Any:

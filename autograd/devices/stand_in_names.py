@@ -1,4 +1,4 @@
-"""What CuPy 14 has of NumPy's namespace: the stand-in offers the same, and refuses the rest.
+"""What CuPy 14 has of NumPy's namespace, and for copies: the stand-in offers the same, and refuses the rest.
 
 Rules of this file: names alone, as `dir(cupy)` has them beside `dir(numpy)` (CuPy 14.2, NumPy 2.4), and of functions
 the options that CuPy's lack.
@@ -113,3 +113,22 @@ LACKING = {
     "linalg.svd": ("hermitian",),
 }
 """By function, the options of NumPy's that CuPy's lacks; `fft`'s lack `out`."""
+
+COPYING = {
+    "cuda.Device": ("device",),
+    "cuda.Event": ("block", "disable_timing"),
+    "cuda.Event.done": (),
+    "cuda.Event.synchronize": (),
+    "cuda.Stream": ("non_blocking",),
+    "cuda.Stream.record": ("event",),
+    "cuda.Stream.synchronize": (),
+    "cuda.Stream.wait_event": ("event",),
+    "cuda.alloc_pinned_memory": ("size",),
+    "cuda.get_current_stream": (),
+    "cuda.runtime.CUDARuntimeError": (),
+    "cuda.MemoryPointer.copy_from_device_async": ("src", "size", "stream"),
+    "ndarray.data": (),
+    "ndarray.get": ("stream", "order", "out", "blocking"),
+    "ndarray.set": ("arr", "stream"),
+}
+"""What copies are made with: by name, the parameters. The stand-in has these and no others."""

@@ -4,7 +4,8 @@ make tensors; in this process, and on Ray.
 Rules of this file: what PyTorch keeps on the host goes there and comes from there by the copies that a program for a
 GPU has in these places, as in "standin". Each transfer that the simulated GPU sees is told apart by who asked for it: a
 node that the plan lists, the program's own code where it runs, a value on its way to another process, or anybody else,
-which is a failure. On Ray the GPU is in a worker's process: a Function that runs there brings home what it saw.
+which is a failure. On Ray the GPU is in a worker's process: a Function that runs there brings home what it saw. In this
+process its streams are late, so that a value that is not waited for is a wrong one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
+from zlib import crc32
 
 from .harness import Outcome, Watched, run_in
 from .programs import PROGRAMS, Program
@@ -98,12 +100,14 @@ def check_transfers(program: Program, asked: Counter[str], listed: int) -> None:
         assert asked[LISTED] == listed, f"{asked[LISTED]} of the {listed} transfers that plans list"
 
 
-def watching() -> tuple[Any, Counter[str]]:
-    """Return simulated GPUs, and who asked for the transfers that they have seen."""
+def watching(seed: int) -> tuple[Any, Counter[str]]:
+    """Return simulated GPUs, whose streams are late by a seed, and who asked for the transfers that they have seen."""
     devices = importlib.import_module("raygrad.autograd.devices")
+    staging = importlib.import_module("raygrad.autograd.devices.staging")
     seen: Counter[str] = Counter()
 
-    backend = devices.StandIn(GPUS)
+    backend = devices.StandIn(GPUS, late=seed)
+    backend.staging = staging.Staging(backend.xp, size=64, count=2, direct=0)
     watch(backend, seen)
     return backend, seen
 
@@ -142,7 +146,7 @@ def _asker() -> str:
 
 def run_mixed(program: Program) -> tuple[Outcome, Counter[str], int]:
     """Run a program; return also who asked for transfers, and how many the plans of its runs list."""
-    with _served() as seen:
+    with _served(crc32(program.name.encode())) as seen:
         rg = importlib.import_module("raygrad")
         watched = Watched(workers=WORKERS, gpus=GPUS)
         try:
@@ -156,9 +160,9 @@ def run_mixed(program: Program) -> tuple[Outcome, Counter[str], int]:
 
 
 @contextmanager
-def _served() -> Generator[Counter[str]]:
+def _served(seed: int) -> Generator[Counter[str]]:
     serving = importlib.import_module("raygrad.autograd.devices.serving")
-    devices, seen = watching()
+    devices, seen = watching(seed)
     before = serving.serve(devices)
     try:
         yield seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.devices.cuda import Cuda
 from raygrad.autograd.devices.serving import serve
+from raygrad.errors import DeviceError
 
 
 @pytest.fixture
@@ -28,6 +30,18 @@ def test_without_cupy_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError):
         Cuda()
+
+
+def test_streams_of_threads_are_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "cupy", ModuleType("cupy"))
+    monkeypatch.setenv("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "1")
+    monkeypatch.delenv("RAYGRAD_STAND_IN", raising=False)
+    before = serve(None)
+    try:
+        with pytest.raises(DeviceError, match=r"PER_THREAD_DEFAULT_STREAM is set.*; unset it"):
+            rg.zeros(2, device="cuda")
+    finally:
+        serve(before)
 
 
 @pytest.mark.gpu

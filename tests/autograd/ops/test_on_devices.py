@@ -10,6 +10,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import StandIn, use_stand_in
+from raygrad.autograd.devices.staging import Staging
 from raygrad.errors import MissingKernel
 
 from .cases import FAMILIES
@@ -110,6 +111,19 @@ def test_same_bits_as_on_the_host_and_nothing_moved(name: str):
             except Exception as error:
                 wrong.append(f"{case}: {type(error).__name__}: {error}")
                 continue
+            if there is not None:
+                wrong.extend(compared(case, outcome(case, "cpu", devices), there))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_streams_that_are_late_give_the_bits_of_the_host(name: str):
+    """Each copy is on a stream of its own, in parts: what a kernel reads is there, and what it wrote is what comes."""
+    wrong: list[str] = []
+    with use_stand_in(1, late=len(name)) as devices:
+        devices.staging = Staging(devices.xp, size=64, count=2, direct=0)
+        for case in FAMILIES[name]:
+            there = outcome_there(case, devices)
             if there is not None:
                 wrong.extend(compared(case, outcome(case, "cpu", devices), there))
     assert not wrong, "\n".join(wrong)
