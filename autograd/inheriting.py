@@ -97,7 +97,7 @@ def _inherits(view: Tensor) -> bool:
 
 
 def _track(view: Tensor) -> None:
-    from .inplace import rebase
+    from .renewed import renew
 
     recipe, parent = view._recipe, parent_of(view)
     if recipe is None or parent is None or recipe[0] is UNKNOWN or not recipe[5]:
@@ -110,4 +110,4 @@ def _track(view: Tensor) -> None:
         here.grad = before
     _become(view, Tensor)
     if renewed.grad_fn is not None:
-        rebase(view, renewed)
+        renew(view, renewed)

@@ -37,6 +37,7 @@ from .views import (
     again,
     check_rebase,
     check_sure,
+    has_views,
     is_lost,
     is_sure,
     made_by,
@@ -389,7 +390,7 @@ def rebase(tensor: Tensor, result: Tensor) -> None:
     tensor._requires_grad = True
     tensor.grad_fn = node
     tensor.output_nr = result.output_nr
-    if tensor._base is None and tensor._views is not None:
+    if tensor._base is None and has_views(tensor):
         from .inheriting import pass_on
 
         pass_on(tensor)
@@ -423,7 +424,7 @@ def _renew_places(changed: Tensor) -> None:
     """Give the living views of changed memory new places in the graph where no gradient flows by the change: hooks that
     they get from now on are not called for what was made of them before (HK-11)."""
     root = changed if changed._base is None else changed._base
-    if root._requires_grad and root._views is not None:
+    if root._requires_grad and has_views(root):
         renew_views(changed, None, False)
 
 
@@ -435,7 +436,7 @@ def _apart(parent: Tensor) -> Tensor:
 
 def renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
-    from .renewed import mark_renewed
+    from .renewed import renew
 
     root = changed if changed._base is None else changed._base
     before = state.here.grad
@@ -465,5 +466,4 @@ def renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None
             _warn_of_hooks(view)
             if type(renewed.grad_fn) is OpNode and 0 in renewed.shape:
                 renewed.grad_fn.__class__ = EmptyView
-            rebase(view, renewed)
-            mark_renewed(view)
+            renew(view, renewed)

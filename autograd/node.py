@@ -166,8 +166,8 @@ class Node:
         return None
 
     def _input_metas(self) -> Sequence[Meta | None]:
-        """Return (shape, dtype) per input, None for what is no tensor."""
-        return ()
+        """Return (shape, dtype) per input, None for what is no tensor or not known."""
+        return (None,) * len(self._edges)
 
     def __reduce__(self) -> Any:
         raise TypeError(f"cannot pickle '{self._title()}' object: a node is a place in this process's graph")
@@ -539,7 +539,7 @@ def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Rec
             _set_grad(variable, variable.made(recorder.add(old._data, laid)), recorder)
         else:
             recorder.write(old, "_data", recorder.add(old._data, laid))
-            if old._views is not None:
+            if old._recipe is not None or old._views is not None:
                 from .inplace import renew_views
 
                 renew_views(old, recorder, False)

@@ -38,14 +38,16 @@ class CutOff(Node):
 def orphan_views(base: Tensor) -> None:
     """Let the next change of its memory cut off the views of a tensor that is about to require no grad any more; those
     that the last change gave a place for which nobody has asked are cut off at once."""
-    from .renewed import RenewedView
+    from .renewed import RenewedView, take_back
 
     for view in views_of(owner_of(base)):
         if view._base is base and view._requires_grad:
-            if type(view) is RenewedView:
+            if type(view) is not RenewedView:
+                watch(base.counter(), view)
+            elif view.had_node:
                 _cut(view)
             else:
-                watch(base.counter(), view)
+                take_back(view)
 
 
 def cut_off(orphans: Sequence[Tensor]) -> None:

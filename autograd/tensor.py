@@ -30,7 +30,7 @@ from .node import AccumulateGrad, Edge, hook_for
 from .orphans import orphan_views
 from .recording import Data, Pending, Recorder
 from .versions import bump, new_counter, note_detached
-from .views import check_fresh, memory, node_of, remember_alias
+from .views import check_fresh, has_views, memory, node_of, remember_alias
 
 if TYPE_CHECKING:
     from .levels import Tangents
@@ -205,10 +205,10 @@ class Tensor(Exports, TensorMethods):
             raise AutogradError(
                 "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
             )
-        if self._views is not None and self._requires_grad and not value:
+        if self._requires_grad and not value and has_views(self):
             orphan_views(self)
         self._requires_grad = bool(value)
-        if value and self._views is not None:
+        if value and has_views(self):
             from .inheriting import pass_on
 
             pass_on(self)
@@ -468,7 +468,7 @@ class Tensor(Exports, TensorMethods):
             raise AutogradError("Can't detach views in-place. Use detach() instead")
         if self.grad_fn is not None and self._counter is not None:
             note_detached(self._counter, self.grad_fn, self.output_nr)
-        if self._views is not None:
+        if has_views(self):
             orphan_views(self)
         self.grad_fn = None
         self.output_nr = 0

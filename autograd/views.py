@@ -341,6 +341,11 @@ def owner_of(tensor: Tensor) -> Tensor:
     return tensor if owner is None else owner
 
 
+def has_views(tensor: Tensor) -> bool:
+    """Tell whether anything was ever made to look at a tensor's memory."""
+    return (tensor if tensor._recipe is None else owner_of(tensor))._views is not None
+
+
 def views_of(owner: Tensor) -> Iterator[Tensor]:
     """Yield the living views of an owner, each after the one it was made from."""
     for entry in list(owner._views or ()):

@@ -81,3 +81,44 @@ def test_a_view_of_what_was_detached_in_place_is_cut_off_too(T: Any):
     base.zero_()
     view.sum().backward()
     assert x.grad is None
+
+
+@pytest.mark.parametrize("kind", ["pre", "post", "tensor"])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_hooks_of_its_node_are_called_in_a_session_too(T: Any, kind: str, recorded: bool):
+    if recorded and T is not rg:
+        pytest.skip("sessions are raygrad's")
+    log: list[str] = []
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+
+    def tell(*gradients: Any) -> None:
+        rg.emit("hook", 1)
+
+    def note(*gradients: Any) -> None:
+        log.append("hook")
+
+    hook = tell if recorded else note
+
+    def program() -> None:
+        base = x * 2
+        view = base[0:1]
+        base.detach_()
+        base.zero_()
+        node = view.grad_fn
+        if kind == "pre":
+            node.register_prehook(hook)
+        elif kind == "post":
+            node.register_hook(hook)
+        else:
+            view.register_hook(hook)
+        view.sum().backward()
+
+    if recorded:
+        with rg.Session() as session:
+            session.on("hook", lambda value: log.append("hook"))
+            program()
+            session.run().wait()
+    else:
+        program()
+    assert log == ["hook"]
+    assert x.grad is None

@@ -87,6 +87,29 @@ def test_the_next_change_begins_anew(T: Any):
     assert x.grad is None
 
 
+def test_a_view_without_a_node_of_its_own_requires_no_grad_where_its_base_does_not(T: Any):
+    x = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    base = (x * 2).detach()
+    view = base[:2]
+    base.mul_(x)
+    assert view.requires_grad
+    base.detach_()
+    assert not view.requires_grad
+    assert view.grad_fn is None
+
+
+def test_nor_does_it_in_a_session_where_its_base_is_an_alias():
+    with rg.Session():
+        x = rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        base = (x * 2).detach()
+        view = base[:2]
+        base.mul_(x)
+        assert view.requires_grad
+        base.detach_()
+        assert not view.requires_grad
+        assert view.tolist() == [2.0, 8.0]
+
+
 def test_it_is_a_tensor_as_any_other():
     _, _, view = changed(rg, True)
     assert type(view).__name__ == "Tensor"

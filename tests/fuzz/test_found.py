@@ -792,6 +792,14 @@ FOUND: dict[str, Program] = {
             ("setitem", 1, (("list", (0, 1)),), 2),
         ),
     ),
+    "a_view_without_recording_of_what_a_function_changed_without_it_is_stale_after_a_change": Program(
+        (Leaf((3,), "float64", True, 0),),
+        (
+            ("no_grad", (("apply", "double_", (0,)), ("getitem", 1, (0,)))),
+            ("setitem", 1, (("slice", None, None, None),), 0),
+            ("binary", "mul", 2, ("number", 2.0)),
+        ),
+    ),
     "a_view_that_nobody_asked_for_its_node_is_cut_off_with_its_base": Program(
         (TWO, Leaf((), "float64", False, 19)),
         (
