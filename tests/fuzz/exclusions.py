@@ -78,7 +78,7 @@ EXCLUSIONS = (
     ),
     Exclusion(
         id="BW-15",
-        why="an expanded tensor is read-only; torch lets it be filled",
+        why="an expanded tensor is read-only, and so is a part of it; torch lets it be filled",
         applies=_fact("an expanded tensor changed"),
     ),
     Exclusion(

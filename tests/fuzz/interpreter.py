@@ -84,6 +84,13 @@ def _memory(tensor: Any) -> int:
     return tensor.untyped_storage().data_ptr() if _is_torch(tensor) else id(tensor)
 
 
+def _is_expanded(tensor: Any) -> bool:
+    """Tell whether several elements of one of torch's tensors share a place."""
+    return _is_torch(tensor) and 0 in [
+        step for step, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1
+    ]
+
+
 def plain(value: Any) -> Any:
     """Return a logged value as plain data of its own."""
     if isinstance(value, list | tuple):
@@ -188,6 +195,8 @@ class Machine:
         """The memory that several gradients of one call have."""
         self.changed: set[int] = set()
         """The memory of what was changed in place."""
+        self.expanded: set[int] = set()
+        """The views of expanded tensors, by identity."""
         self.aliased: set[int] = set()
         """The memory of which there are detached aliases."""
         self.behind: set[int] = set()
@@ -319,7 +328,9 @@ class Machine:
             self.facts.add("reshaped as it lies")
 
     def do_getitem(self, t: int, index: Any) -> Any:
-        return self[t][self.index(index, self[t])]
+        made = self[t][self.index(index, self[t])]
+        self._note_expanded(self[t], made)
+        return made
 
     def index(self, spec: Any, tensor: Any) -> Any:
         """Return an index as the library takes it."""
@@ -350,6 +361,7 @@ class Machine:
             self._note_reshaping(tensor)
         member = getattr(tensor, name)
         made = member(*args) if callable(member) else member
+        self._note_expanded(tensor, *(made if isinstance(made, list | tuple) else [made]))
         if name in ("reshape", "flatten") and (_memory(made) != _memory(tensor) or _memory(tensor) in self.changed):
             self.unsure.update((_memory(made), _memory(tensor)))
         return made
@@ -408,9 +420,13 @@ class Machine:
             self.facts.add("the memory of several gradients changed")
         if _memory(tensor) in self.lent:
             self.facts.add("the memory of a gradient that is a view changed")
-        if self.T.__name__ == "torch" and tensor.numel():
-            if 0 in [step for step, extent in zip(tensor.stride(), tensor.shape, strict=True) if extent > 1]:
-                self.facts.add("an expanded tensor changed")
+        if tensor.numel() and (_is_expanded(tensor) or id(tensor) in self.expanded):
+            self.facts.add("an expanded tensor changed")
+
+    def _note_expanded(self, tensor: Any, *views: Any) -> None:
+        """Note views that look at an expanded tensor, or at what looks at one."""
+        if _is_expanded(tensor) or id(tensor) in self.expanded:
+            self.expanded.update(id(view) for view in views if _memory(view) == _memory(tensor))
 
     def _note_overlap(self, tensor: Any, operands: list[Any]) -> None:
         """Note an operand that shares elements with a tensor, not each with its own, one of which has gaps."""
