@@ -84,6 +84,11 @@ def _memory(tensor: Any) -> int:
     return tensor.untyped_storage().data_ptr() if _is_torch(tensor) else id(tensor)
 
 
+def _is_users(node: Any) -> bool:
+    """Tell whether a node of torch's is that of a custom Function."""
+    return any(kind.__name__ == "BackwardCFunction" for kind in type(node).__mro__)
+
+
 def _is_expanded(tensor: Any) -> bool:
     """Tell whether several elements of one of torch's tensors share a place."""
     return _is_torch(tensor) and 0 in [
@@ -550,11 +555,11 @@ class Machine:
         roots, named = [self[t] for t in ts], dict(options)
         if "inputs" in named:
             named["inputs"] = [self[u] for u in named["inputs"]]
+            kept = named.get("retain_graph") or named.get("create_graph")
             for u in named["inputs"]:
-                kept = named.get("retain_graph") or named.get("create_graph")
-                if not u.is_leaf and (
-                    not kept or self._is_hooked(u) or isinstance(u.grad_fn, self.T.autograd.Function)
-                ):
+                if not u.is_leaf and (self._is_hooked(u) or _is_users(u.grad_fn)):
+                    self.facts.add("backward to a non-leaf whose producer shows that it runs")
+                elif not u.is_leaf and not kept:
                     self.facts.add("backward to a non-leaf")
         self._note_graph(named)
         self.T.autograd.backward(roots, [self.seed_of(root) for root in roots], **named)
