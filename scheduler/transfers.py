@@ -28,6 +28,29 @@ class Transfer(NamedTuple):
     bytes: int
 
 
+class Brought(NamedTuple):
+    """One array that left its device because the client read what a run kept there, or held it at the end."""
+
+    node: int
+    """The node that made it, or what held it; -1: one that no plan has, of user code that records on its worker."""
+    worker: int
+    """Where it was."""
+    device: str
+    bytes: int
+
+
+def brought(graph: Graph, told: Sequence[tuple[int, int, Sequence[tuple[str, int]]]]) -> tuple[Brought, ...]:
+    """Return what of a run was brought to the client. `told` has, per value that was asked for, its id, its worker, and
+    the device and bytes of each array that left its device for it."""
+    maker: dict[int, int] = {}
+    value = len(graph.externals)
+    asked = {value for value, _, _ in told}
+    for number, node in enumerate(graph.nodes if asked else ()):
+        maker.update((one, number) for one in range(value, value + len(node.outputs)) if one in asked)
+        value += len(node.outputs)
+    return tuple([Brought(maker.get(one, -1), worker, *left) for one, worker, lefts in told for left in lefts])
+
+
 def transfers(
     graph: Graph, sizes: Sequence[int], residency: Sequence[int], plan: Plan, *, staged: bool = False
 ) -> tuple[Transfer, ...]:

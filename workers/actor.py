@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -29,12 +29,16 @@ from .host import POISON, WorkerHost, packed_since
 from .numerics import numerics
 from .one_thread import OneThread
 from .shipping import Shipment
+from .staged import Left, noting
 from .threads import limit_blas
 from .turns import ASIDE, Turns
 from .warned import WarningCollector
 from .wire import Frame, Order, compact, decode_call, decode_order, decode_program, encode_answer, encode_record, pieces
 
 T = TypeVar("T")
+
+Fetched: TypeAlias = tuple[bool, int, tuple[Left, ...]]
+"""What is told of a value that was asked for."""
 
 CALLS_AT_ONCE: Final = 2 * DEFAULT_WINDOW
 """Threads on which calls wait for their turn: one for each segment that a worker may be sent ahead, and as many again,
@@ -125,19 +129,20 @@ class WorkerActor:
         self._host.poison(values)
         self._turns.end(number)
 
-    def fetch(self, run: int, value: int, asked: bool, *_waited_for: Any) -> tuple[tuple[bool, int], Any]:
-        """Return (whether it is there, its bytes) and, as an object, a pinned value; if the client `asked` for it, with
-        what it holds on devices."""
+    def fetch(self, run: int, value: int, asked: bool, *_waited_for: Any) -> tuple[Fetched, Any]:
+        """Return (whether it is there, its bytes, what left its device for it) and, as an object, a pinned value; if
+        the client `asked` for it, with what it holds on devices."""
 
-        def fetched() -> tuple[tuple[bool, int], Any]:
+        def fetched() -> tuple[Fetched, Any]:
             try:
                 found = self._host.fetch(run, value)
             except KeyError:  # the segment that was to pin it failed
                 found = POISON
             if found is POISON:
-                return (False, 0), POISON
-            packed = self._host.pack([found], asked)
-            return (True, packed.nbytes if isinstance(packed, Packed) else 0), packed
+                return (False, 0, ()), POISON
+            with noting() as left:
+                packed = self._host.pack([found], asked)
+            return (True, packed.nbytes if isinstance(packed, Packed) else 0, tuple(left)), packed
 
         return self._in_turn(fetched)
 

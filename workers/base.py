@@ -73,13 +73,14 @@ class SegmentReturned:
 @dataclass(frozen=True, slots=True)
 class ValueReady:
     """A `fetch` ended: the object exists and has `size` bytes or, with `ok` False, cannot be made, and `reason` says
-    why."""
+    why. `left` has the device and the bytes of each array that left its device for it."""
 
     run: int
     value: int
     ok: bool
     size: int
     reason: str = ""
+    left: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, cast
@@ -79,6 +79,9 @@ class Listener(Protocol):
     def record(self, called: Called) -> None:
         """A segment's record has arrived and counts; values of it are readable from here on. Times are those of the
         driver's clock."""
+
+    def brought(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
+        """A kept value has been asked for, and for it arrays left their devices on its worker: (device, bytes) each."""
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""
@@ -324,9 +327,11 @@ class Driver:
             match report:
                 case SegmentReturned(record, seconds):
                     self._returned(record, seconds, awaited=awaited)
-                case ValueReady(run, value, ok, size, reason):
+                case ValueReady(run, value, ok, size, reason, left):
                     if ok:
                         self._ready.add(value_object(run, value))
+                        if left:
+                            self._brought(run, value, left)
                     elif run in self._runs:
                         self._runs[run].unreadable[value] = reason
                     self._tell(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
@@ -366,6 +371,13 @@ class Driver:
                 opened=opened,
             )
         )
+
+    def _brought(self, number: int, value: int, left: Sequence[tuple[str, int]]) -> None:
+        run = self._runs.get(number)
+        place = None if run is None else run.places.get(value)
+        if run is not None and place is not None and value in run.requested:
+            worker = run.planned.plan.segments[place.segment].worker
+            self._reports.append(partial(self._listener.brought, number, value, worker, left))
 
     def _tell(self, *events: Event) -> None:
         """Tell the machine what has happened, and do what it commands."""

@@ -36,6 +36,7 @@ from .base import (
 from .gpus import asked_of
 from .host import POISON, WorkerHost, packed_since
 from .shipping import Shipment, opening_as_worker
+from .staged import Left, noting
 from .threads import limit_blas, release_blas
 from .wire import decode_call, decode_program, decode_record, encode_call, encode_program, encode_record
 
@@ -303,17 +304,20 @@ class InProcessExecutor(Executor):
         """Make an object of a pinned value."""
         values: Any = POISON
         size, reason = 0, ""
+        left: tuple[Left, ...] = ()
         try:
             value = worker.host.fetch(fetch.run, fetch.value)
             if value is not POISON:
                 size = int(getattr(value, "nbytes", 0))
-                values = worker.host.pack([value], fetch.asked) if self._strict else [value]
+                with noting() as noted:
+                    values = worker.host.pack([value], fetch.asked) if self._strict else [value]
+                left = tuple(noted)
         except KeyError:  # the segment that was to pin it failed
             reason = "it was never made"
         except NotShippable as error:
             reason = str(error)
         self._made(value_object(fetch.run, fetch.value), values, size)
-        self._reports.append(ValueReady(fetch.run, fetch.value, values is not POISON, size, reason))
+        self._reports.append(ValueReady(fetch.run, fetch.value, values is not POISON, size, reason, left))
 
     def _made(self, name: ObjectId, values: Any, size: int) -> None:
         self._expected.discard(name)

@@ -286,9 +286,9 @@ class RayExecutor(Executor):
                         channel.took(work, record.seconds)
                     self._reports.append(SegmentReturned(record, spent))
             elif isinstance(what, tuple):
-                ok, size = answer
+                ok, size, left = answer
                 self._sizes[value_object(*what)] = size
-                self._reports.append(ValueReady(*what, ok, size))
+                self._reports.append(ValueReady(*what, ok, size, left=left))
 
     def _went_wrong(self, asked: _Asked, error: Exception) -> None:
         """Enter an answer that Ray could not give: the worker died, or what the call reads was lost."""

@@ -7,7 +7,9 @@ stays in host memory, for the node that moves it on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from raygrad.autograd.devices.absent import AbsentArray
@@ -20,9 +22,33 @@ StagedArray: TypeAlias = tuple[str, Any]
 """(device, array of the host)."""
 
 
+Left: TypeAlias = tuple[str, int]
+"""(device, bytes) of an array that has left its device."""
+
+
+class _Noted(threading.local):
+    left: list[Left] | None = None
+
+
+_noted = _Noted()
+
+
+@contextmanager
+def noting() -> Generator[list[Left]]:
+    """Enter into the list that is given what leaves its device on this thread, within the block."""
+    before, _noted.left = _noted.left, []
+    try:
+        yield _noted.left
+    finally:
+        _noted.left = before
+
+
 def staged(array: Any) -> StagedArray:
     """Return an array of a device as it travels; `unstaged` is the inverse."""
-    return str(device_of(array)), to_host(array)
+    place = str(device_of(array))
+    if _noted.left is not None and type(array) is not AbsentArray:
+        _noted.left.append((place, array.nbytes))
+    return place, to_host(array)
 
 
 def unstaged(device: str, host: Any) -> Any:

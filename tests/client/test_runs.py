@@ -7,6 +7,7 @@ import os
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 from raygrad.errors import SessionError
 
 
@@ -34,3 +35,38 @@ def test_hooks_are_counted_by_process() -> None:
 def test_a_session_that_recorded_nothing_has_no_run() -> None:
     with rg.Session(workers=1) as session, pytest.raises(SessionError, match="nothing has been recorded"):
         session.run()
+
+
+def test_what_was_read_of_a_device_or_held_at_the_end_is_listed() -> None:
+    with use_stand_in(2) as devices:
+        with rg.Session(workers=3, gpus=2, strict=True) as session:
+            x = rg.tensor([1.0, 2.0])
+            y = x.to("cuda:0") * 3.0
+            held = (y * y).to("cuda:1")
+            run = session.run(held).wait(10)
+            assert run.report().brought == ()
+            devices.forget_transfers()
+            y.read()
+            y.read()
+            assert [(one.worker, one.device, one.bytes) for one in run.report().brought] == [(0, "cuda:0", 8)]
+        report = run.report()
+        assert devices.transfers.to_host == len(report.brought) == 2
+        assert [(report.graph.label(one.node), one.device) for one in report.brought] == [
+            ("mul", "cuda:0"),
+            ("to_device", "cuda:1"),
+        ]
+        table = next(one for one in report.tables() if one.title.startswith("Brought to you"))
+        assert [row[:4] for row in table.rows] == [
+            ("mul", "worker 0", "cuda:0", "8 B"),
+            ("to_device", "worker 1", "cuda:1", "8 B"),
+        ]
+        assert all("test_runs.py" in row[4] for row in table.rows)
+        assert report.as_dict()["brought"][0]["device"] == "cuda:0"
+
+
+def test_what_stays_in_this_process_leaves_no_device() -> None:
+    with use_stand_in(1), rg.Session(workers=2, gpus=1) as session:
+        y = rg.tensor([1.0, 2.0]).to("cuda") * 3.0
+        run = session.run(y)
+        y.read()
+        assert run.report().brought == ()

@@ -144,6 +144,10 @@ class Watched:
             for graph, plan in graphs
         )
 
+    def brought(self) -> int:
+        """Return how many values that left devices the reports of the runs since `forget` list."""
+        return sum(len(run.report().brought) for run in self._runs[self._skip :])
+
     def close(self, discard: bool = False) -> None:
         """Close the session."""
         self._session.close(discard=discard)

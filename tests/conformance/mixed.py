@@ -89,11 +89,12 @@ ON_RAY = [
 """Names of programs that run with GPUs of Ray's workers."""
 
 
-def check_transfers(program: Program, asked: Counter[str], listed: int) -> None:
-    """Assert that a run made the transfers that its plans list, and no others; one that ends early may lack some."""
+def check_transfers(program: Program, asked: Counter[str], listed: int, brought: int = 0) -> None:
+    """Assert that a run made the transfers that its plans list, and no others; one that ends early may lack some. What
+    went to other processes are those values that reports say were `brought` to the client."""
     assert not asked[HIDDEN], f"{asked[HIDDEN]} transfers that no plan lists"
-    if program.name not in READING:
-        assert not asked[CROSSING], f"{asked[CROSSING]} values of the one GPU went to other processes"
+    assert asked[CROSSING] == brought, f"{asked[CROSSING]} values went to other processes; reports list {brought}"
+    assert not brought or program.name in READING
     if program.name in FAILING or program.errors is not None:
         assert asked[LISTED] <= listed
     else:
@@ -179,8 +180,9 @@ class MixedOnRay:
         self.watched: Watched | None = None
         self._told = told_by(self.rg)
 
-    def run(self, program: Program) -> tuple[Outcome, Counter[str], int]:
-        """Run a program; return also who asked for transfers, and how many the plans of its runs list."""
+    def run(self, program: Program) -> tuple[Outcome, Counter[str], int, int]:
+        """Run a program; return also who asked for transfers, how many the plans of its runs list, and how many values
+        the reports of its runs say were brought here."""
         if self.watched is None:
             self.watched = Watched(address="ray", workers=2, gpus=1)
             self.seen()
@@ -188,8 +190,8 @@ class MixedOnRay:
             with self.rg.device("cuda:0"), through_copies(self.rg):
                 outcome = run_in(program, self.watched)
             self.watched.wait()
-            listed = self.watched.listed()
-            return outcome, self.seen(), listed
+            listed, brought = self.watched.listed(), self.watched.brought()
+            return outcome, self.seen(), listed, brought
         except BaseException:
             self.close(discard=True)
             raise

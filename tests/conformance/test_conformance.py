@@ -145,9 +145,9 @@ def test_program_with_a_gpu_on_ray(
     expected = references[name]
     if isinstance(expected, Exception):
         raise AssertionError(f"eagerly: {type(expected).__name__}: {expected}") from expected
-    outcome, asked, listed = mixed_on_ray.run(PROGRAMS[name])
+    outcome, asked, listed, brought = mixed_on_ray.run(PROGRAMS[name])
     assert_same(outcome, expected)
-    check_transfers(PROGRAMS[name], asked, listed)
+    check_transfers(PROGRAMS[name], asked, listed, brought)
 
 
 def test_what_is_said_of_devices_is_said_of_programs() -> None:

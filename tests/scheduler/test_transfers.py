@@ -8,7 +8,7 @@ from raygrad.proto.graph import Spec
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planner import make_plan
-from raygrad.scheduler.transfers import Transfer, transfers
+from raygrad.scheduler.transfers import Brought, Transfer, brought, transfers
 
 ONE, OTHER = (Spec("array", (4,), "float64", f"cuda:{index}") for index in range(2))
 CARDS = Cluster((WorkerSpec("host"), WorkerSpec("one", ("cpu", "cuda:0")), WorkerSpec("other", ("cpu", "cuda:1"))))
@@ -44,3 +44,17 @@ def test_what_crosses_between_processes_goes_through_host_memory(builder: Any) -
     build.op("to_device", build.op("to_device", 0, spec=one), spec=other)
     assert Transfer(-1, 2, "cuda:0", "cuda:0", 32) in listed(build.graph(), staged=True)
     assert len(listed(build.graph())) == 2
+
+
+def test_what_was_read_is_named_by_the_node_that_made_it(builder: Any) -> None:
+    build = builder()
+    one = build.spec(ONE)
+    there = build.op("to_device", 0, spec=one)
+    made = build.op("sin", there, spec=one)
+    graph = build.graph()
+    assert brought(graph, []) == ()
+    assert brought(graph, [(made, 1, [("cuda:0", 32), ("cuda:1", 8)]), (99, 2, [("cuda:0", 4)])]) == (
+        Brought(1, 1, "cuda:0", 32),
+        Brought(1, 1, "cuda:1", 8),
+        Brought(-1, 2, "cuda:0", 4),
+    )

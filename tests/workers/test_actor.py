@@ -172,12 +172,12 @@ def test_a_pinned_value_is_fetched_until_it_is_unpinned(actor: Any, graphs: Any)
     g.keep(out)
     actor.load(0, {b"key": encode_program(program_of(g))}, {})
     actor.run(order(call(np.ones(4))))
-    (ok, size), packed = actor.fetch(1, out, False)
-    assert ok
+    (ok, size, left), packed = actor.fetch(1, out, False)
+    assert (ok, left) == (True, ())
     assert size >= 32
     assert unpack_values(packed)[0].tolist() == [1.0] * 4
     actor.unpin((Pinned(1, out),))
-    assert actor.fetch(1, out, False) == ((False, 0), POISON)
+    assert actor.fetch(1, out, False) == ((False, 0, ()), POISON)
 
 
 def test_a_worker_says_who_and_where_it_is_and_limits_its_blas(actor: Any):

@@ -18,7 +18,7 @@ from raygrad.proto.values import Blob, Packed
 from raygrad.workers.host import WorkerHost
 from raygrad.workers.pickling import HoldsDeviceArray, pickle_value
 from raygrad.workers.shipping import ship
-from raygrad.workers.staged import pack_object, unpack_object, unstaged
+from raygrad.workers.staged import noting, pack_object, staged, unpack_object, unstaged
 
 
 def test_a_value_goes_to_its_device_where_that_is_served() -> None:
@@ -117,3 +117,17 @@ def test_what_is_not_served_crosses_on_as_it_came() -> None:
     with use_stand_in(2):
         (back,) = host.unpack(again)  # type: ignore[misc]
         assert str(device_of(back)) == "cuda:1"
+
+
+def test_what_leaves_a_device_is_noted_by_who_asks() -> None:
+    host = WorkerHost("worker 0")
+    with use_stand_in(2):
+        array = rg.ones(3, device="cuda:1").read()
+        away = AbsentArray(rg.device("cuda:7"), np.ones(3))
+        with noting() as left:
+            host.pack([array, np.ones(2), Mesh(rg.tensor([1.0, 2.0], device="cuda"), away)], True)
+            with noting() as inner:
+                staged(array)
+        staged(array)
+    assert left == [("cuda:1", 12), ("cuda:0", 8)], "what is not there leaves nothing"
+    assert inner == [("cuda:1", 12)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.scheduler.actual import run_facts
 from raygrad.scheduler.clocks import ClockOffset
 from raygrad.scheduler.measured import Called, MeasuredCosts
+from raygrad.scheduler.transfers import brought
 
 from .options import path as path_of
 from .options import seconds
@@ -51,6 +52,7 @@ class Run:
         self.alone = False
         """No other run of the session was under way meanwhile."""
         self._emits: list[tuple[int, int, str, Any]] = []
+        self._brought: list[tuple[int, int, Sequence[tuple[str, int]]]] = []
 
     def take(self, called: Called) -> None:
         """Enter what a segment has told."""
@@ -105,6 +107,7 @@ class Run:
             plan=self.plan,
             run=run_facts(self.plan, self._answers, session.clocks, self._submitted),
             graph=shown(self._graph, session._driver.executor.name_of, self._sites),
+            brought=brought(self._graph, self._brought),
         )
 
     def trace(self, path: str | Path) -> Path:

@@ -11,7 +11,7 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Generator, Set
+from collections.abc import Callable, Generator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -177,6 +177,8 @@ class Session:
         self._graphs = Graphs()
         self._numbers = itertools.count(1)
         self._runs: dict[int, Run] = {}
+        self._shown: weakref.WeakValueDictionary[int, Run] = weakref.WeakValueDictionary()
+        """All that somebody may still look at."""
         self._history: list[Submitted] = []
         self._failures = Failures(self._recorder, self._history, self._runs, executor.name_of)
         self._warnings = Reissue()
@@ -451,6 +453,7 @@ class Session:
         if self.last_run is not None:
             self.last_run.alone &= self.last_run.finished
         self.last_run = self._runs[number] = Run(self, number, planned.plan, planned.graph, sites, started)
+        self._shown[number] = self.last_run
         self.last_run.alone = alone
 
     def settle(self) -> int:
@@ -621,6 +624,12 @@ class Session:
         if self.conduct.get(fn) != conduct | self.conduct.get(fn, 0):
             self.conduct[fn] = conduct | self.conduct.get(fn, 0)
             self._recorder.lessons += 1
+
+    def brought(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
+        """A value was asked for here, and arrays left their devices for it."""
+        found = self._shown.get(run)
+        if found is not None:
+            found._brought.append((value, worker, left))
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""

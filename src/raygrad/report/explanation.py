@@ -208,7 +208,8 @@ class Explanation:
             for one in self.plan.transfers
         )
         columns = ("what", "on", "from", "to", "bytes>", "recorded at")
-        return Table("Transfers between devices: there are no others", columns, rows)
+        title = "Transfers between devices: no others, but of what you read (the report of the run lists that)"
+        return Table(title, columns, rows)
 
     def _worker_of(self, segment: int) -> str:
         return self.plan.workers[self.plan.segments[segment].worker].name

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.scheduler.actual import RunFacts, SegmentRun
 from raygrad.scheduler.plan import Plan
+from raygrad.scheduler.transfers import Brought
 
 from . import figures
 from .explanation import moved_table
@@ -36,6 +37,8 @@ class RunReport:
     plan: Plan
     run: RunFacts
     graph: GraphShown
+    brought: tuple[Brought, ...] = ()
+    """What left a device because you read it, or held it at the end of the session."""
 
     # ---- forms ------------------------------------------------------------------------------------------------------
 
@@ -101,9 +104,25 @@ class RunReport:
         if self.run.moved:
             names = [one.name for one in self.run.workers]
             made.append(moved_table(self.run.moved, names, lambda i: names[self.plan.segments[i].worker]))
+        if self.brought:
+            made.append(self._brought())
         if any(one.nodes for one in self.run.segments):
             made.append(self._longest())
         return made
+
+    def _brought(self) -> Table:
+        rows = tuple(
+            (
+                self.graph.label(one.node) if one.node >= 0 else "recorded on its worker",
+                self.run.workers[one.worker].name,
+                one.device,
+                figures.size(one.bytes),
+                self.graph.places[one.node] if one.node >= 0 else "",
+            )
+            for one in self.brought
+        )
+        columns = ("what", "on", "from", "bytes>", "recorded at")
+        return Table("Brought to you from devices: what you read, or held at the end", columns, rows)
 
     def _segments(self) -> Table:
         run = self.run
