@@ -66,7 +66,9 @@ def _array_of(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         array = data.read()
     elif type(data) is _ARRAY or is_elsewhere(data):
         array = data
-    elif hasattr(data, "__cuda_array_interface__") or _on_a_device(data):
+    elif _on_a_device(data):
+        array = serving("cuda").xp.from_dlpack(data)
+    elif hasattr(data, "__cuda_array_interface__"):
         array = serving("cuda").xp.asarray(data)
     elif hasattr(data, "__array__"):
         array = np.asarray(data)
@@ -87,8 +89,9 @@ def _array_of(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def _on_a_device(data: Any) -> bool:
-    """Tell whether an object of another library says that its memory is CUDA's (DLPack's device type 2)."""
-    return hasattr(data, "__dlpack_device__") and int(data.__dlpack_device__()[0]) == 2
+    """Tell whether an object of another library says that its memory is CUDA's (DLPack's device types 2 and 13). It is
+    taken over by DLPack where it has that, since then its library has our stream wait for what it still writes."""
+    return hasattr(data, "__dlpack_device__") and int(data.__dlpack_device__()[0]) in (2, 13)
 
 
 def _plain(data: Any) -> Any:

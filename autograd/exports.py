@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError
 
 from . import dtypes
 from .batched import Batched, bottom, living, refused
-from .devices.serving import CPU, device_of, is_placed, ordinal_of, to_host, writable
+from .devices.serving import CPU, device_of, guard, is_placed, ordinal_of, to_host, writable
 from .modes import state
 from .recording import Pending
 from .views import Stale
@@ -108,7 +108,8 @@ class Exports:
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         array = self.read()
-        return (array if writable(array) else array.copy()).__dlpack__(**options)
+        with guard(array):  # who takes it waits for the stream that is current there
+            return (array if writable(array) else array.copy()).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
         device = device_of(bottom(self._data))
@@ -131,7 +132,8 @@ class Exports:
                 "var.detach() to get Variable that doesn't require grad."
             )
         array = self.read() if type(array) is Pending else array
-        return cast("Any", array).__cuda_array_interface__
+        with guard(array):
+            return cast("Any", array).__cuda_array_interface__
 
     def item(self) -> Any:
         """Return the one element as a Python number.

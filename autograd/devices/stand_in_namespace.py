@@ -47,6 +47,8 @@ class Namespace:
             return Namespace(owner, name)
         if name == "cuda":
             return owner.streams
+        if name == "from_dlpack":
+            return _no_gpu
         if name == "lib":
             return SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=partial(_strided, owner)))
         if name in UFUNCS:
@@ -59,6 +61,10 @@ class Namespace:
         if name == "newaxis" or isinstance(value, float) or name in _DTYPES:
             return value
         raise AttributeError(f"module 'cupy' has no attribute '{name}'")
+
+
+def _no_gpu(array: Any) -> Any:
+    raise BufferError(f"a simulated device cannot reach the memory of a GPU, where this {type(array).__name__} is")
 
 
 _DTYPES = frozenset(name for name in dir(np) if isinstance(getattr(np, name), type) and name in np.sctypeDict)

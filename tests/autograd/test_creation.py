@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import raygrad as rg
 from raygrad.autograd import creation
+from raygrad.autograd.devices import use_stand_in
+from raygrad.autograd.devices.stand_in_array import StandInArray
 from raygrad.errors import DtypeError
 
 
@@ -185,9 +187,48 @@ def test_a_device_that_is_not_here_is_refused():
         rg.zeros(1, device="cuda:7")
 
 
-def test_dlpack_from_a_neighbour():
+def test_neighbours_on_the_host_share_memory():
     torch = pytest.importorskip("torch")
-    assert rg.as_tensor(torch.ones(2)).tolist() == [1.0, 1.0]
+    theirs = torch.ones(2)
+    ours = rg.as_tensor(theirs)
+    theirs[0] = 5
+    assert ours.tolist() == [5.0, 1.0]
+    back = torch.from_dlpack(ours)
+    back[1] = 7
+    assert theirs.tolist() == [5.0, 7.0]
+
+
+class OnAGpu:
+    """What another library has on a GPU."""
+
+    __cuda_array_interface__: ClassVar[dict[str, Any]] = {}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+def test_what_is_on_a_gpu_is_taken_by_dlpack_where_it_has_that():
+    """By its other interface nobody would wait for the stream that still writes to it."""
+    theirs = OnAGpu()
+    with use_stand_in(1) as devices:
+        with pytest.raises(BufferError, match="cannot reach the memory of a GPU, where this OnAGpu is"):
+            rg.as_tensor(theirs)
+        there = devices.xp.ones(2)
+        devices.xp.__dict__["from_dlpack"] = lambda data: there if data is theirs else None
+        assert rg.as_tensor(theirs).read() is there
+
+
+def test_a_tensor_is_given_by_dlpack_with_its_device_as_the_current_one(monkeypatch: pytest.MonkeyPatch):
+    """The library tells the stream of the current device what the taker is to wait for."""
+    with use_stand_in(2) as devices:
+        monkeypatch.setattr(StandInArray, "__dlpack__", lambda array, **options: (devices.current(), options))
+        monkeypatch.setattr(
+            StandInArray, "__cuda_array_interface__", property(lambda array: devices.current()), raising=False
+        )
+        x = rg.ones(2, device="cuda:1")
+        assert x.__dlpack__(stream=5) == (1, {"stream": 5})
+        assert x.__cuda_array_interface__ == 1
+        assert devices.current() == 0
 
 
 def test_asarray_shares_memory_where_it_can():

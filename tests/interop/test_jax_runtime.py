@@ -32,6 +32,15 @@ def test_an_array_that_is_read_only_is_given_without_a_copy() -> None:
     assert not array.flags.writeable
 
 
+def test_tensors_and_arrays_on_the_host_share_memory() -> None:
+    theirs = jax.numpy.arange(5.0)
+    ours = rg.as_tensor(theirs)
+    assert ours.read().ctypes.data == theirs.unsafe_buffer_pointer()
+    with jax.enable_x64(True):
+        tensor = rg.from_numpy(aligned(64))
+        assert jax.dlpack.from_dlpack(tensor).unsafe_buffer_pointer() == tensor.read().ctypes.data
+
+
 def test_what_is_given_keeps_the_array_alive() -> None:
     given = np.asarray(Given(np.full(1000, 3.0)))
     assert given.sum() == 3000.0

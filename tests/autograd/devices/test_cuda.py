@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,3 +87,43 @@ def test_a_program_runs_there(cuda: Cuda):
     (host[0] @ host[1]).softmax(-1).log().mean().backward()
     assert host[0].grad is not None
     np.testing.assert_allclose(x.grad.cpu().numpy(), host[0].grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.gpu
+def test_arrays_are_exchanged_without_a_copy(cuda: Cuda):
+    cupy = cuda.xp
+    for index in cuda.numbers():
+        with cuda.on(index):
+            theirs = cupy.arange(6.0).reshape(2, 3)
+        ours = rg.as_tensor(theirs)
+        assert ours.read() is theirs
+        back = cupy.from_dlpack(rg.as_tensor(OnlyDlpack(theirs)))
+        assert (back.data.ptr, back.device.id) == (theirs.data.ptr, index)
+
+
+@pytest.mark.gpu
+def test_arrays_are_exchanged_with_torch_without_a_copy(cuda: Cuda):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch without CUDA")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        slow = torch.ones(1 << 24, device="cuda")
+        for _ in range(50):
+            slow = slow + 1
+        ours = rg.as_tensor(slow)
+    assert cuda.start_of(ours.read()) == slow.data_ptr()
+    assert ours[-1].item() == 51
+    assert torch.from_dlpack(ours).data_ptr() == slow.data_ptr()
+
+
+class OnlyDlpack:
+    """An array of a library that has no other interface."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
