@@ -23,11 +23,11 @@ from raygrad.errors import PlanError
 from raygrad.proto.graph import Node
 
 from .costs import Costs
+from .longer import Relieved
 from .plan import Cluster, Segment
 from .priced import Links, Priced, link
 from .refusals import refused
-from .relief import MOST_NODES as MOST_RELIEVED
-from .relief import Relieved, make_room
+from .relief import make_room
 from .room import Ledger, Ledgers, Room
 from .segment import Block, Cut, divide
 from .spaces import HOST, Space, limited_spaces
@@ -164,13 +164,10 @@ def _relieved(
 ) -> Arranged:
     """Return the nodes, with more that spill and make again what does not fit.
 
-    Raises PlanError if that does not do either, or is not known to: of graphs that are large.
+    Raises PlanError if that does not do either.
     """
     workers = len(cluster.workers)
     sequences = _by_worker(base, node_worker, workers)
-    if len(node_worker) > MOST_RELIEVED:
-        needed = [one.peaks(sequences) for one in rooms]
-        raise _refused(priced, rooms, base, node_worker, cluster, needed)
     relieved, within = Relieved(priced, tuple(node_worker), sequences), list(rooms)
     for _ in range(ROUNDS):
         for number in range(len(within)):

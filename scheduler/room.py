@@ -14,14 +14,27 @@ the run can always be ended.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raygrad.proto.graph import ROLE_MEMORY
 
+from .arrays import offsets
 from .priced import Priced
+
+
+class _Arrays(NamedTuple):
+    """What a `Room` knows, in arrays."""
+
+    begins: NDArray[np.int64]
+    """Per node, where what it touches begins in `touched`."""
+    touched: NDArray[np.int64]
+    size: NDArray[np.int64]
+    stays: NDArray[np.bool_]
 
 
 class Room:
@@ -38,6 +51,7 @@ class Room:
         """Per worker, bytes that are there from the start to the end."""
         away = parted(priced, node_worker, residency)
         self._local: list[bool] = []
+        self._arrays: _Arrays | None = None
         made = [value for value, _ in priced.graph.keep if priced.maker[value] >= 0]
         kept = {(value, node_worker[priced.maker[value]]) for value in made if value not in away}
         number: dict[tuple[int, int], int] = {}
@@ -62,36 +76,37 @@ class Room:
 
     def needs(self, order: Sequence[int]) -> list[int]:
         """Return how many bytes an order of some nodes of one worker needs, after each of them begins."""
-        return [needed for needed, _ in self._walk(order)]
+        return self._needs(order)[0].tolist()
 
     def gives(self, order: Sequence[int]) -> list[bool]:
         """Return, per node of the order, whether it leaves no more bytes behind than it found."""
-        before = 0
-        given: list[bool] = []
-        for _, left in self._walk(order):
-            given.append(left <= before)
-            before = left
-        return given
+        _, left = self._needs(order)
+        return (np.diff(left, prepend=0) <= 0).tolist()
 
-    def _walk(self, order: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield, per node of an order, the bytes in use while it runs and after it."""
-        last: dict[int, int] = {}
-        for place, index in enumerate(order):
-            for holding in self.touched[index]:
-                last[holding] = place
-        here: set[int] = set()
-        used = 0
-        for place, index in enumerate(order):
-            mine = self.touched[index]
-            for holding in mine:
-                if holding not in here:
-                    here.add(holding)
-                    used += self.size[holding]
-            needed = used
-            for holding in mine:
-                if last[holding] == place and not self.stays[holding]:
-                    used -= self.size[holding]
-            yield needed, used
+    def _needs(self, order: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return, per node of an order, the bytes in use while it runs and after it."""
+        if self._arrays is None:
+            counts = np.fromiter(map(len, self.touched), np.int64, len(self.touched))
+            flat = np.fromiter(chain.from_iterable(self.touched), np.int64, int(counts.sum()))
+            self._arrays = _Arrays(offsets(counts), flat, np.array(self.size, np.int64), np.array(self.stays, np.bool_))
+        known = self._arrays
+        nodes = np.array(order, np.int64)
+        begin = known.begins[nodes]
+        counts = known.begins[nodes + 1] - begin
+        ends = np.cumsum(counts)
+        place = np.repeat(np.arange(len(nodes)), counts)
+        mine = known.touched[np.arange(len(place)) - np.repeat(ends - counts - begin, counts)]
+        first, last = np.full(len(known.size), -1), np.full(len(known.size), -1)
+        last[mine] = place  # of several assignments the last one stays
+        first[mine[::-1]] = place[::-1]
+        here = np.flatnonzero(first >= 0)
+        comes = np.zeros(len(nodes), np.int64)
+        goes = np.zeros(len(nodes), np.int64)
+        np.add.at(comes, first[here], known.size[here])
+        gone = here[~known.stays[here]]
+        np.add.at(goes, last[gone], known.size[gone])
+        left = np.cumsum(comes - goes)
+        return left + goes, left
 
     def peak(self, worker: int, order: Sequence[int]) -> int:
         """Return the most bytes that a worker needs if it runs its nodes in this order."""

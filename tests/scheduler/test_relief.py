@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
 from raygrad.proto.graph import AGAIN, LIVE, PURE, RECORDED, Graph, Node
+from raygrad.scheduler import relief
 from raygrad.scheduler.costs import Costs
+from raygrad.scheduler.longer import Relieved
 from raygrad.scheduler.plan import Cluster
 from raygrad.scheduler.planner import Planned, make_plan
 from raygrad.scheduler.priced import price
-from raygrad.scheduler.relief import Relieved, make_room
+from raygrad.scheduler.relief import make_room
 from raygrad.scheduler.room import Room
 from raygrad.scheduler.spaces import Space
 
@@ -264,3 +266,15 @@ def test_what_is_kept_and_does_not_fit_is_kept_on_disk(builder: Any) -> None:
     assert 6 <= counts(made)["spill"] <= 9
     assert peak(made) <= 4 * ARRAY
     assert set(made.plan.kept) == set(kept)
+
+
+def test_a_large_graph_is_refused_after_fewer_walks_by_a_limit_that_does(
+    builder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = chain(builder, 100)
+    monkeypatch.setattr(relief, "WALKED", 0)
+    with pytest.raises(PlanError, match=r"needs memory=(\d+)") as caught:
+        planned(graph, ARRAY)
+    enough = int(str(caught.value).split("needs memory=")[1].split(",")[0])
+    assert 4 * ARRAY <= enough < 100 * ARRAY
+    assert peak(planned(graph, enough)) <= enough
