@@ -45,7 +45,7 @@ _new: Any = object.__new__
 _PLAIN = (float, int, type(None))
 """What meets floating tensors without changing their dtype."""
 
-MISUSE = (ValueError, IndexError, TypeError)
+MISUSE = (ValueError, IndexError, TypeError, AttributeError)
 """What NumPy raises on operands that do not fit; the shape rule then says it better."""
 
 _NO_OPERANDS = (str, bytes, list, tuple, dict, set)
@@ -308,7 +308,7 @@ def _misfit(op: Op, operands: Sequence[Any]) -> DtypeError | None:
     if op.promotes is None and len(op.operands) > 1:
         return None
     for position, operand in enumerate(operands):
-        if isinstance(operand, _NO_OPERANDS) or (operand is None and len(op.operands) <= 2):
+        if isinstance(operand, _NO_OPERANDS) or (len(op.operands) <= 2 and not is_operand(operand)):
             name = op.operands[min(position, len(op.operands) - 1)].removeprefix("*")
             kind: type[Any] = type(operand)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
             return DtypeError(
@@ -336,6 +336,22 @@ def explained(op: Op, params: tuple[Any, ...], datas: Sequence[Any], error: Exce
         names = ", ".join(sorted({str(data.dtype) for data in datas if hasattr(data, "dtype")}))
         return MissingKernel(f'"{op.name}" not implemented for {names}')
     return error
+
+
+def is_operand(value: Any) -> bool:
+    """Tell whether a value is a tensor, an array or a number."""
+    return hasattr(value, "dtype") or isinstance(value, int | float | complex)
+
+
+def check_operand(name: str, value: Any, argument: str = "input", position: int = 1) -> None:
+    """Check that an argument of a function that would take anything is a tensor, an array or a number.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not is_operand(value):
+        kind = type(value).__name__
+        raise DtypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {kind}")
 
 
 def kind_of(datas: Sequence[Any]) -> str:

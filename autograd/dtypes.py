@@ -63,6 +63,8 @@ def set_default_dtype(dtype: Any) -> None:
     Raises:
         TypeError: `dtype` is not a floating dtype.
     """
+    if dtype is None:
+        raise TypeError("the default dtype must be a floating-point dtype, got None")
     wanted = as_dtype(dtype)
     if wanted.kind != "f":
         raise TypeError(f"the default dtype must be a floating dtype, got {wanted}")

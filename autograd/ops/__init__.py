@@ -63,6 +63,7 @@ from .casting import governed
 from .compare import keep as keep
 from .define import check_order as check_order
 from .diagonals import put_diagonal as put_diagonal
+from .doors import door
 from .gathering import scatter_zeros as scatter_zeros
 from .indexing import is_whole as is_whole
 from .indexing import put_region as put_region
@@ -180,12 +181,18 @@ LINALG = {
 """Those of `raygrad.linalg`."""
 
 
+def offered(table: dict[str, Any], module: str) -> dict[str, Any]:
+    """Return what a table of functions offers to users as names of a module: see `door`."""
+    return {name: door(function, *_names.get(function, (module, name))) for name, function in table.items()}
+
+
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 
 
 globals().update(gathered(TOP))
+_names = {function: ("raygrad", name) for name, function in reversed(gathered(TOP).items())}
 __all__ = sorted(gathered(TOP))  # pyright: ignore[reportUnsupportedDunderAll]
 
 _methods.ops = _shape_methods.ops = _operators.ops = sys.modules[__name__]

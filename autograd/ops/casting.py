@@ -9,12 +9,12 @@ governed ones where PyTorch's does.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..autocast import REGIONS, Casting, converted, lowered, raised, widest
 from ..modes import state
+from .made import made_around
 
 Function = Callable[..., Any]
 Policy = Callable[[Casting, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
@@ -110,50 +110,15 @@ def __getattr__(name: str) -> Any:
 
 
 def _asking(function: Function, policy: Policy) -> Function:
-    """Return a function with the signature of another that calls it, with operands cast if a region is open.
-
-    It is made as text, as the standard library makes those of a dataclass: one that takes `*args, **kwargs` costs four
-    times as much, at each call of `matmul`.
-    """
-    taken: list[str] = []
-    positional: list[str] = []
-    named: list[str] = []
-    variadic = False
-    for parameter in inspect.signature(function).parameters.values():
-        name = parameter.name
-        default = "" if parameter.default is parameter.empty else "=None"
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            variadic = True
-            taken.append("*" + name)
-            positional.append("*" + name)
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            if not variadic:
-                variadic = True
-                taken.append("*")
-            taken.append(name + default)
-            named.append(name)
-        else:
-            taken.append(name + default)
-            positional.append(name)
-    plain = ", ".join([*positional, *(f"{name}={name}" for name in named)])
-    args = "".join(f"{name}, " for name in positional)
-    kwargs = ", ".join(f"'{name}': {name}" for name in named)
-    source = (
-        f"def asking({', '.join(taken)}):\n"
-        f"    if _regions:\n"
-        f"        return _cast_and_call(_function, _policy, ({args}), {{{kwargs}}})\n"
-        f"    return _function({plain})\n"
+    """Return a function with the signature of another that calls it, with operands cast if a region is open."""
+    return made_around(
+        function,
+        "    if _regions:\n"
+        "        return _cast_and_call(_function, _policy, ({args}), {{{kwargs}}})\n"
+        "    return _function({plain})\n",
+        {"_regions": REGIONS, "_cast_and_call": _cast_and_call, "_policy": policy},
+        __name__,
     )
-    names: dict[str, Any] = {"_regions": REGIONS, "_cast_and_call": _cast_and_call}
-    names |= {"_function": function, "_policy": policy}
-    names["__name__"] = __name__  # by which whoever looks for the user's line knows that this is none
-    exec(source, names)
-    made: Any = names["asking"]
-    given: Any = function
-    made.__defaults__, made.__kwdefaults__ = given.__defaults__, given.__kwdefaults__
-    functools.update_wrapper(made, function)
-    made.__module__ = __name__
-    return made
 
 
 def _cast_and_call(function: Function, policy: Policy, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

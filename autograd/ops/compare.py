@@ -9,7 +9,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .. import dtypes
-from ..dispatch import call, call_few, call_met
+from ..dispatch import call, call_few, call_met, check_operand
 from ..promotion import promoted
 from ..registry import Op
 from ..tensor import Tensor
@@ -94,6 +94,7 @@ def logical_xor(input: Any, other: Any) -> Any:
 
 def logical_not(input: Any) -> Any:
     """Return where `input` is zero."""
+    check_operand("logical_not", input)
     return call_few(_LOGICAL_NOT, input)
 
 

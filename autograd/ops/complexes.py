@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..dispatch import call_few
+from ..dispatch import call_few, check_operand
 from .define import broadcast_shape, define, infer_same, real_of, space_of
 from .define import conj as conjugated
 
@@ -138,11 +138,13 @@ def view_as_complex(input: Any) -> Any:
 
 def resolve_conj(input: Any) -> Any:
     """Return `input`: no tensor here waits for its conjugation."""
+    check_operand("resolve_conj", input)
     return input
 
 
 def resolve_neg(input: Any) -> Any:
     """Return `input`: no tensor here waits for its negation."""
+    check_operand("resolve_neg", input)
     return input
 
 

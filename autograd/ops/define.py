@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import MissingKernel, ShapeError
+from raygrad.errors import DtypeError, MissingKernel, ShapeError
 
 from .. import dtypes
 from ..derive import quiet as quiet
@@ -311,7 +311,10 @@ def sizes_of(sizes: Sequence[Any]) -> Shape:
     """Return a shape given as separate integers or as one sequence."""
     if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer) and not hasattr(sizes[0], "_data"):
         sizes = sizes[0]
-    return tuple([int(size) for size in sizes])
+    try:
+        return tuple([int(size) for size in sizes])
+    except (TypeError, ValueError):
+        raise DtypeError(f"sizes must be ints, or one tuple of ints, not {sizes!r}") from None
 
 
 def like_operand(array: Any, operand: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .. import dtypes
-from ..dispatch import call
+from ..dispatch import call, check_operand
 from .compare import keep
 from .define import Shape, axis_of, check_order, define, no_bools, reduction, row_by_row, space_of
 from .gathering import gather, scatter_zeros
@@ -229,11 +229,13 @@ _ANY = define("any", ("a",), _any, _truth_infer)
 
 def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Return whether all elements over `dim` are nonzero."""
+    check_operand("all", input)
     return call(_ALL, (input,), static_of(input, dim, keepdim))
 
 
 def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Return whether any element over `dim` is nonzero."""
+    check_operand("any", input)
     return call(_ANY, (input,), static_of(input, dim, keepdim))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from ..dispatch import check_operand
 from .activations import dropout, softmax
 from .along import beside
 from .arithmetic import add
@@ -148,11 +149,13 @@ def _alpha(input: Any, kept: Any, p: float) -> Any:
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
     """Return `input` with elements left out at random so that means of 0 and variances of 1 are kept."""
+    check_operand("alpha_dropout", input)
     return _alpha(input, _kept(input.shape, p), p) if training and p else input
 
 
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
     """Return `alpha_dropout` of whole channels."""
+    check_operand("feature_alpha_dropout", input)
     if not training or p == 0:
         return input
     lead = input.shape[:2]

@@ -8,6 +8,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ..dispatch import check_operand
 from ..tensor import Tensor
 from .arithmetic import add, mul, sub
 from .casting import governed
@@ -86,6 +87,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 def chain_matmul(*matrices: Any) -> Any:
     """Return the product of matrices, in the order that takes the fewest multiplications."""
     given: Any = matrices[0] if len(matrices) == 1 and type(matrices[0]) in (list, tuple) else matrices
+    for position, matrix in enumerate(given):
+        check_operand("chain_matmul", matrix, "matrices", position + 1)
     if len(given) == 1:
         return given[0]
     extents = [m.shape[0] for m in given] + [given[-1].shape[1]]

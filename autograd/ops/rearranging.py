@@ -12,6 +12,7 @@ from raygrad.errors import AutogradError
 
 from .. import dtypes
 from ..devices.serving import make, target
+from ..dispatch import check_operand
 from ..tensor import Tensor
 from .define import axis_of, conj, sizes_of, space_of
 from .diagonals import diag, on_diagonal
@@ -204,6 +205,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
 
 def cartesian_prod(*tensors: Any) -> Any:
     """Return all combinations of one element of each vector, one a row."""
+    for position, tensor in enumerate(tensors):
+        check_operand("cartesian_prod", tensor, "tensors", position + 1)
     if len(tensors) == 1:
         return tensors[0]
     return stack([reshape(grid, (-1,)) for grid in meshgrid(*tensors)], -1)

@@ -65,6 +65,9 @@ _INSTEAD = {
 }
 """Names of PyTorch that are missing here: what there is for them."""
 
+_SAID = frozenset("zeros_like ones_like full_like empty_like rand_like randn_like randperm".split())
+"""Functions, of those that are no ops, whose errors name the argument of a wrong type."""
+
 _OPS = "raygrad.autograd.ops"
 """Every public function of the op catalogue is a name of the package too."""
 
@@ -131,8 +134,10 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is not None:
         value = getattr(importlib.import_module(home), name)
+        if name in _SAID:
+            value = importlib.import_module(f"{_OPS}.doors").door(value, __name__, name)
     elif not name.startswith("_") and name in (ops := importlib.import_module(_OPS)).__all__:
-        value = getattr(ops, name)
+        value = ops.offered({name: getattr(ops, name)}, __name__)[name]
     else:
         hint = _INSTEAD.get(name)
         raise AttributeError(f"module 'raygrad' has no attribute '{name}'{': ' if hint else ''}{hint or ''}")

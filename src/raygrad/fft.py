@@ -12,5 +12,5 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
-globals().update(_ops.FFT)
+globals().update(_ops.offered(_ops.FFT, __name__))
 __all__ = sorted(_ops.FFT)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -13,5 +13,5 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
-globals().update(_ops.LINALG)
+globals().update(_ops.offered(_ops.LINALG, __name__))
 __all__ = sorted(_ops.LINALG)  # pyright: ignore[reportUnsupportedDunderAll]

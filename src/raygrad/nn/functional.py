@@ -12,5 +12,5 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any: ...
 
 
-globals().update(_ops.FUNCTIONAL)
+globals().update(_ops.offered(_ops.FUNCTIONAL, __name__))
 __all__ = sorted(_ops.FUNCTIONAL)  # pyright: ignore[reportUnsupportedDunderAll]
