@@ -9,7 +9,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
-from .define import Shape, axis_of, define, infer_same, space_of
+from .define import Shape, axis_of, define, infer_same, row_by_row, space_of
 
 PUBLIC = "diag diagonal tril triu".split()
 
@@ -100,8 +100,8 @@ def _triu(a: Any, offset: int) -> Any:
     return np.triu(a, offset)
 
 
-_TRIL = define("tril", ("a",), _tril, infer_same, lambda ctx, g: tril(g, *ctx.params), saves="none")
-_TRIU = define("triu", ("a",), _triu, infer_same, lambda ctx, g: triu(g, *ctx.params), saves="none")
+_TRIL = define("tril", ("a",), row_by_row(_tril), infer_same, lambda ctx, g: tril(g, *ctx.params), saves="none")
+_TRIU = define("triu", ("a",), row_by_row(_triu), infer_same, lambda ctx, g: triu(g, *ctx.params), saves="none")
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:

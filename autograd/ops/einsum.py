@@ -13,7 +13,7 @@ from ..dispatch import call
 from ..layout import dense
 from .arithmetic import mul
 from .casting import governed
-from .define import Shape, broadcast_shape, conj, define, no_bools, quiet
+from .define import Shape, broadcast_shape, conj, contiguous, define, no_bools, quiet
 from .diagonals import diagonal
 from .reduce import sum
 from .shape import movedim, permute
@@ -77,7 +77,8 @@ def _summed(tensor: Any, labels: str, kept: str) -> tuple[Any, str]:
 
 
 def _contract(a: Any, b: Any, left: str, right: str, out: str) -> Any:
-    return np.einsum(f"{left},{right}->{out}", dense(a), dense(b), optimize="greedy")
+    made = np.einsum(f"{left},{right}->{out}", dense(a), dense(b), optimize="greedy")
+    return contiguous(made) if out else made  # else in the order of the product that it was computed as (H1)
 
 
 def _contract_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:

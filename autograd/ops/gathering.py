@@ -127,7 +127,7 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 def _scatter(a: Any, index: Any, source: Any, axis: int, accumulate: bool) -> Any:
     checked_gathered(index, a.shape, axis)
-    out = a.copy(order="K")
+    out = a.copy()
     if hasattr(source, "shape"):
         source = source[tuple([slice(0, extent) for extent in index.shape])]
     if accumulate:

@@ -21,7 +21,7 @@ from ..devices.serving import send, settled
 from ..dispatch import call
 from ..tensor import Tensor
 from .compare import where
-from .define import Shape, broadcast_shape, define, space_of
+from .define import Shape, broadcast_shape, contiguous, define, space_of
 from .joining import stack
 from .layouts import to_dtype
 from .shape import expand, reshape, unsqueeze
@@ -287,7 +287,7 @@ def _index(a: Any, rows: Any, axes: Shape) -> Any:
     except IndexError:
         _check_bounds(rows, [a.shape[axis] for axis in axes], axes)
         raise
-    return out.copy() if rows.ndim == 1 else out  # by integers NumPy gives a view
+    return out.copy() if rows.ndim == 1 else contiguous(out)  # by integers NumPy gives a view, else any order (H1)
 
 
 def _check_bounds(rows: Any, extents: Sequence[int], axes: Sequence[int]) -> None:

@@ -800,6 +800,9 @@ FOUND: dict[str, Program] = {
             ("binary", "mul", 2, ("number", 2.0)),
         ),
     ),
+    "what_is_taken_along_a_later_dimension_lies_row_by_row": Program(
+        (TWO,), (("getitem", 0, (("slice", None, None, None), ("list", (0, 0)))), ("view", "view", 1, (1, -1)))
+    ),
     "a_view_that_nobody_asked_for_its_node_is_cut_off_with_its_base": Program(
         (TWO, Leaf((), "float64", False, 19)),
         (
