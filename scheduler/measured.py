@@ -264,9 +264,9 @@ class MeasuredCosts:
                 self._news += 1
                 more = (seconds - plan.predicted_seconds) / len(plan.segments)
                 self.news_seconds = max(self.news_seconds + max(NEWEST, 1.0 / self._news) * more, 0.0)
-        if not new:  # the first run of a plan waits for its programs, too
-            if here_all:
-                self._links(plan, calls, here, quiet=quiet)
+        if here_all:
+            self._links(plan, calls, here, quiet=quiet, new=new)
+        if not new:
             self._client(calls)
         self.runs += 1
         self._changed = True
@@ -299,9 +299,10 @@ class MeasuredCosts:
         estimate = self.kinds.get(kinds.names[one])
         return kinds.prior[one] * (1.0 if estimate is None else estimate.factor)
 
-    def _links(self, plan: Plan, calls: Sequence[Called], here: str, *, quiet: bool) -> None:
+    def _links(self, plan: Plan, calls: Sequence[Called], here: str, *, quiet: bool, new: bool) -> None:
         """Enter what passed between segments. Of what a segment may have waited for, what came last is what it did
-        wait for; of a run that others were in the way of, only the calls' own times tell something."""
+        wait for; of a run that others were in the way of, only the calls' own times tell something. In the first run
+        of a plan calls bring programs, too: how long a worker waits for another is seen, but for its first call."""
         costs = self._costs
         began = [call.record.timing.began for call in calls]
         ended = [call.record.timing.ended for call in calls]
@@ -313,15 +314,16 @@ class MeasuredCosts:
             cause, waited, known = self._cause(plan, segment, calls[number].sent, ended, free)
             waited = max(began[number] - waited, 0.0)
             if cause == "call_seconds":  # nothing but the worker was in the way: what is between two calls is all seen
-                self._move("call_seconds", own + waited, costs.call_seconds)
-            elif quiet:
+                if not new:
+                    self._move("call_seconds", own + waited, costs.call_seconds)
+            elif quiet and (not new or segment.worker in free):
                 self._move(cause, waited, known)
                 link = self._costs.links.get((here, here))
                 if link is not None:
                     link = link._replace(hop_seconds=self._costs.hop_seconds)
                     self._costs = replace(self._costs, links={**self._costs.links, (here, here): link})
             free[segment.worker] = ended[number]
-            if number and quiet:
+            if number and quiet and not new:
                 between = calls[number].sent - calls[number - 1].sent
                 if 0.0 <= between < ONE_BURST:
                     self._move("submit_seconds", between, self._costs.submit_seconds)

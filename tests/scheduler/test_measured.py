@@ -137,6 +137,19 @@ def test_costs_have_settled_when_most_of_the_time_is_agreed_upon():
     assert not measured.settled({"a": 1.0, "b": 0.5})
 
 
+def test_the_first_run_of_a_plan_teaches_links_but_for_each_worker_s_first_call(builder):
+    graph = chain(builder, 0, 1, 0)
+    plan = planned(graph)
+    assert [segment.worker for segment in plan.segments] == [0, 1, 0]
+    measured = MeasuredCosts()
+    measured.links_were(send_seconds=0.001, hop_seconds=0.02)
+    first = called(0, began=1.0, steps=0.1, sent=0.99, came=1.4)
+    second = called(1, began=1.2, steps=0.1, sent=0.99, came=1.4)  # 100 ms after what it reads
+    third = called(2, began=1.31, steps=0.1, sent=0.99, came=1.5)  # 10 ms
+    measured.take(graph, plan, [first, second, third], CLUSTER, "")
+    assert measured.costs().hop_seconds == pytest.approx(0.02 + NEWEST * (0.01 - 0.02), rel=1e-4)
+
+
 def test_what_a_segment_waited_for_last_teaches_its_link(builder):
     graph = chain(builder, 0, 1)
     plan = planned(graph)
@@ -150,12 +163,15 @@ def test_what_a_segment_waited_for_last_teaches_its_link(builder):
         measured.take(graph, plan, [second, first], CLUSTER, "", alone=alone)
 
     run(1.0)
-    assert measured.costs().hop_seconds == 0.02, "the first run of a plan waits for its programs"
+    assert measured.costs().hop_seconds == 0.02, "the first call to a worker waits for its programs"
+    assert measured.costs().submit_seconds == 0.0
+    returned = measured.costs().return_seconds
+    assert returned == pytest.approx(0.02 + RISING * (0.039 - 0.02))
     run(2.0)
     costs = measured.costs()
     assert costs.hop_seconds == pytest.approx(0.02 + NEWEST * (0.01 - 0.02), rel=1e-4)
     assert costs.links["", ""].hop_seconds == costs.hop_seconds
-    assert costs.return_seconds == pytest.approx(0.02 + RISING * (0.039 - 0.02))
+    assert costs.return_seconds == pytest.approx(returned + RISING * (0.039 - returned))
     assert costs.submit_seconds == pytest.approx(RISING * 80e-6), "from nothing known, in small steps"
     run(2.1, alone=False)  # who waited for what cannot be told
     after = measured.costs()
