@@ -8,6 +8,7 @@ another, since two who did so would wait for each other: they ask without waitin
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any, Final, final
 
 import numpy as np
@@ -20,12 +21,15 @@ SIZE: Final = 4 << 20
 COUNT: Final = 8
 """Buffers of a process: each thread uses two at a time."""
 
+LOOK: Final = 1.0
+"""Seconds after which who waits for another thread looks whether that has lost its buffer."""
+
 
 @final
 class Buffer:
     """A piece of pinned memory."""
 
-    __slots__ = ("memory",)
+    __slots__ = ("__weakref__", "memory")
 
     def __init__(self, memory: Any) -> None:
         self.memory = memory
@@ -50,7 +54,8 @@ class PinnedBuffers:
         self._count = count
         self._changed = threading.Condition()
         """Over all that follows; notified when a buffer comes back."""
-        self._made = 0
+        self._alive: weakref.WeakSet[Buffer] = weakref.WeakSet()
+        """All of them: one whose holder was interrupted before it could give it back is none any more."""
         self._free: list[Buffer] = []
         self._busy: list[tuple[Any, Buffer, Any]] = []
         """With the event after which each is free, and what must live until then."""
@@ -66,12 +71,12 @@ class PinnedBuffers:
                 self._settle()
                 if self._free:
                     return self._free.pop()
-                if self._made < self._count and (made := self._new()) is not None:
+                if self.made < self._count and (made := self._new()) is not None:
                     return made
                 if not wait:
                     return None
                 if not self._busy:
-                    self._changed.wait()
+                    self._changed.wait(LOOK)
                     continue
                 event = self._busy[0][0]
             event.synchronize()
@@ -89,13 +94,12 @@ class PinnedBuffers:
         """Let go of the buffers that nobody uses."""
         with self._changed:
             self._settle()
-            self._made -= len(self._free)
             self._free.clear()
 
     @property
     def made(self) -> int:
         """How many buffers there are."""
-        return self._made
+        return len(self._alive)
 
     def _settle(self) -> None:
         """Find out which buffers have become free."""
@@ -112,12 +116,13 @@ class PinnedBuffers:
         try:
             memory = self._cuda.alloc_pinned_memory(self.size)
         except self._cuda.runtime.CUDARuntimeError as error:
-            if self._made:
-                self._count = self._made
+            if self.made:
+                self._count = self.made
                 return None
             raise DeviceError(
                 f"the host has no {self.size} bytes of memory left that a GPU may copy from and to ({error}); free "
                 "memory of the host, or raise the limit of locked memory (ulimit -l)"
             ) from error
-        self._made += 1
-        return Buffer(memory)
+        made = Buffer(memory)
+        self._alive.add(made)
+        return made

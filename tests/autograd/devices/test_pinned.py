@@ -64,14 +64,28 @@ def test_who_waits_for_another_thread_gets_the_buffer_that_it_gives_back():
     assert got == [held]
 
 
+def test_a_buffer_whose_holder_was_interrupted_is_replaced():
+    _, pool = buffers(1)
+    held = pool.take()
+    got: list[Any] = []
+    waiting = threading.Thread(target=lambda: got.append(pool.take()), daemon=True)
+    waiting.start()
+    assert (held is None, pool.made) == (False, 1)
+    del held
+    waiting.join(30)
+    assert len(got) == pool.made == 1
+
+
 def test_what_nobody_uses_is_let_go_of():
     cuda, pool = buffers(3, late=2)
     taken = [pool.take() for _ in range(3)]
     never = cuda.Stream(non_blocking=True)
     cuda.queues._haste = 0.0
-    for one, event in zip(taken, (None, never.record()), strict=False):
+    for event in (None, never.record()):
+        one = taken.pop()
         assert one is not None
         pool.give(one, event)
+    del one
     pool.clear()
     assert pool.made == 2, "one is held, of one a copy may be under way"
 
