@@ -10,11 +10,13 @@ import contextlib
 import os
 import time
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
 
+from raygrad.autograd.devices.room import GiveWay, giving_way
 from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
 from raygrad.autograd.modes import Modes, state
 from raygrad.autograd.tensor import Tensor
@@ -30,6 +32,7 @@ from raygrad.proto.program import (
     Pinned,
     Program,
     Record,
+    Step,
     Timing,
 )
 from raygrad.proto.values import Packed, pack_values, unpack_values
@@ -37,7 +40,7 @@ from raygrad.proto.values import Packed, pack_values, unpack_values
 from .collector import collecting_rarely
 from .contexts import LARGE, Alike, Context
 from .emit import emitting_to
-from .parking import in_the_way
+from .parking import in_the_way, to_leave
 from .registrations import use_registrations
 from .runner import Execute, compile_steps, node_name
 from .shipping import Shipment, open_shipment, pack_exception, pickle_value
@@ -100,6 +103,8 @@ class WorkerHost:
         """Memory is limited in the run that is under way."""
         self._came: dict[int, tuple[int, int]] = {}
         """By slot, under which name what came in it is pinned."""
+        self._away: set[int] = set()
+        """Slots of which the value waits on disk, until a step reads it."""
         self._scales: Scales | None = None
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
@@ -150,7 +155,10 @@ class WorkerHost:
             KeyError: it is not here.
         """
         found = self._pins[run, value]
-        return self.loaded(found.spilled) if type(found) is Parked else found
+        if type(found) is not Parked:
+            return found
+        with giving_way(self._gives_way((), [None], lambda: 0)):
+            return self.loaded(found.spilled)
 
     def spill(self, slots: list[Any], slot: int) -> Spilled | None:
         """Write the value in a slot to disk, and return what stands for it there. Where the value is kept beyond the
@@ -259,6 +267,7 @@ class WorkerHost:
         state.local = self._local
         try:
             filled = self._fill(program, call, objects, slots)
+            away = self._away
             begun = time.perf_counter()
             report.inputs = begun - started + unpacking
             if not filled:
@@ -272,14 +281,15 @@ class WorkerHost:
 
             if self._warnings is not None:
                 self._warnings.begin(lambda: program.steps[position].index)
-            with emitting_to(sink), np.errstate(all="ignore"), collecting_rarely() as collector:
+            gives = self._gives_way(program.steps, slots, lambda: position)
+            with emitting_to(sink), np.errstate(all="ignore"), giving_way(gives), collecting_rarely() as collector:
                 clock, after_a_step = time.perf_counter, collector.after_a_step
                 waits = Waits()
                 scales = self._scales = Scales(list(self._pins.values()), slots) if call.beside else None
-                if scales is not None:
-                    steps = self._bringing(program, steps, slots)
                 since = clock()
                 for position, (execute, frees) in enumerate(steps):
+                    if away:
+                        self._bring(program.steps[position], slots)
                     execute(slots)
                     if scales is not None:
                         scales.stepped(program.steps[position], slots)
@@ -317,6 +327,7 @@ class WorkerHost:
     def _fill(self, program: Program, call: Call, objects: Sequence[Any], slots: list[Any]) -> bool:
         """Put what the call brings into slots; False if some of it is poisoned."""
         came = self._came = {}
+        away = self._away = set()
         if any(values is POISON for values in objects):
             return False
         for targets, values in zip(program.imports, objects, strict=False):
@@ -331,6 +342,8 @@ class WorkerHost:
                 came[slot] = source
                 if slots[slot] is POISON:
                     return False
+                if type(slots[slot]) is Parked:
+                    away.add(slot)
             else:
                 slots[slot] = source
         for value, slot, last in program.unpins:
@@ -339,38 +352,58 @@ class WorkerHost:
             came[slot] = key
             if slots[slot] is POISON:
                 return False
+            if type(slots[slot]) is Parked:
+                away.add(slot)
         return True
 
-    def _bringing(
-        self, program: Program, steps: list[tuple[Execute, tuple[int, ...]]], filled: Sequence[Any]
-    ) -> list[tuple[Execute, tuple[int, ...]]]:
-        """Return the steps of a program, of which the first that does not spill brings what came in a slot and waits on
-        disk: those before it make room, and some of these values may stay there."""
-        waiting = [slot for slot in self._came if type(filled[slot]) is Parked]
-        if not waiting:
-            return steps
-        spills = [step.node.role == ROLE_MEMORY and step.node.fn == "spill" for step in program.steps]
-        if all(spills):
-            return steps
-        position = spills.index(False)
-        execute, frees = steps[position]
+    def _bring(self, step: Step, slots: list[Any]) -> None:
+        """Bring what a step reads and waits on disk."""
+        if step.node.role == ROLE_MEMORY and step.node.fn == "spill":
+            return  # it stays there
+        for slot in step.node.inputs:
+            if slot not in self._away:
+                continue
+            self._away.discard(slot)
+            parked = slots[slot]
+            slots[slot] = value = self.loaded(parked.spilled)
+            name = self._came.get(slot)
+            pinned = name is not None and self._pins.get(name) is parked
+            if name is not None and pinned:
+                self._pins[name] = value
+            if self._scales is not None:
+                for _ in range(1 + pinned):
+                    self._scales.put(value)
 
-        def bring(slots: list[Any]) -> None:
-            for slot in waiting:
-                parked = slots[slot]
-                if type(parked) is not Parked:
-                    continue
-                slots[slot] = value = self.loaded(parked.spilled)
-                name = self._came[slot]
-                pinned = self._pins.get(name) is parked
-                if pinned:
-                    self._pins[name] = value
-                if self._scales is not None:
-                    for _ in range(1 + pinned):
-                        self._scales.put(value)
-            execute(slots)
+    def _gives_way(self, steps: Sequence[Step], slots: list[Any], position: Callable[[], int]) -> GiveWay:
+        """Return what has values leave a device while the step at a position runs: they wait on disk."""
+        told = False
 
-        return [*steps[:position], (bring, frees), *steps[position + 1 :]]
+        def gives(device: str, what: str) -> bool:
+            nonlocal told
+            places, names, size = to_leave(device, steps, position(), slots, self._pins)
+            if not size:
+                return False
+            for slot in places:
+                self.spill(slots, slot)
+                self._away.add(slot)
+            for name in names:
+                value = self._pins[name]
+                if type(value) is not Parked:
+                    self._pins[name] = Parked(self._written(value))
+                    if self._scales is not None:
+                        self._scales.take(value)
+            if not told:
+                told = True
+                warnings.warn(
+                    f"{device} ran out of memory {what}: values that are not needed now wait on the disk of "
+                    f"{self.name}, and are read from there. Session(gpu_memory=...) has the plan see to that, which "
+                    "is faster: by what costs least, making again what takes less time",
+                    UserWarning,
+                    stacklevel=1,
+                )
+            return True
+
+        return gives
 
     def _done(
         self, call: Call, program: Program, report: RunReport, started: float, slots: list[Any]
@@ -386,7 +419,7 @@ class WorkerHost:
             self._pins[call.run, value] = slots[slot]
         small = [(value, slots[slot]) for slot, value in results if _rides(slots[slot])]
         exports = [[slots[slot] for slot in group] for group in program.exports]
-        if call.beside:
+        if call.beside or self._away:
             exports = [[self.loaded(v.spilled) if type(v) is Parked else v for v in values] for values in exports]
         record = self._record(call, report, started, "done", None)._replace(
             exports=tuple(

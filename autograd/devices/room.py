@@ -1,19 +1,49 @@
 """Running out of a device's memory.
 
 Rules of this file: what is done when a device has no room left, once for all who make arrays there: what no array holds
-is given back, the work is tried once more, and then the error says what would help. Nothing moves to the host unasked.
+is given back and the work is tried once more; then who runs a graph here, and knows what is not needed now, has that
+give way (`giving_way`), as long as it has something; then the error says what would help. Eagerly nobody knows that,
+and nothing moves to the host unasked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 from raygrad.errors import OutOfDeviceMemory
 
 from .backend import Backend
 
 T = TypeVar("T")
+
+
+class GiveWay(Protocol):
+    """Has some of what is on a device, and is not needed now, leave it; returns whether there was anything.
+
+    `what` says what was being made.
+    """
+
+    def __call__(self, device: str, what: str, /) -> bool: ...
+
+
+class _Here(threading.local):
+    gives: GiveWay | None = None
+
+
+_here = _Here()
+
+
+@contextmanager
+def giving_way(gives: GiveWay) -> Generator[None]:
+    """Have this make room on devices for what this thread does within the block."""
+    before, _here.gives = _here.gives, gives
+    try:
+        yield
+    finally:
+        _here.gives = before
 
 
 def with_room(backend: Backend, index: int, what: Callable[[], str], work: Callable[[], T]) -> T:
@@ -25,19 +55,25 @@ def with_room(backend: Backend, index: int, what: Callable[[], str], work: Calla
         what: says what was being made, as "in sin of [3]".
 
     Raises:
-        OutOfDeviceMemory: there is no room, also after what no array holds was given back.
+        OutOfDeviceMemory: there is no room, also after what no array holds was given back and all gave way that can.
     """
     try:
         return work()
     except backend.exhausted:
         backend.empty_cache()
-    try:
-        return work()
-    except backend.exhausted as error:
-        raise OutOfDeviceMemory(
-            f"{backend.kind}:{index} is out of memory {what()}: {error}; free tensors, work in smaller parts, or keep "
-            "what backward needs on the host (raygrad.autograd.graph.save_on_cpu) or not at all (raygrad.checkpoint)"
-        ) from error
+    gives, device = _here.gives, f"{backend.kind}:{index}"
+    while True:
+        try:
+            return work()
+        except backend.exhausted as error:
+            last = error.with_traceback(None)  # whose frames hold what was made so far
+        if gives is None or not gives(device, what()):
+            break
+        backend.empty_cache()
+    raise OutOfDeviceMemory(
+        f"{device} is out of memory {what()}: {last}; free tensors, work in smaller parts, or keep what backward needs "
+        "on the host (raygrad.autograd.graph.save_on_cpu) or not at all (raygrad.checkpoint)"
+    ) from last
 
 
 def shapes_of(values: Any) -> str:
