@@ -3,12 +3,14 @@
 - *Optimizer*: what all have in common: parameter groups, `zero_grad`, `state_dict`, `step`.
 - *SGD*, *Adam* and its kin (*AdamW*, *Adamax*, *NAdam*, *RAdam*), *RMSprop*, *Adagrad*, *Adadelta*: how a parameter
   moves along its gradient.
+- *lr_scheduler*: schedules of learning rates.
 
 They are written with tensor operations only. So in a session a step records its arithmetic like any other code: the
 parameters and the optimiser's state become pending values, stay on the workers, and fall back to the newest step that
 did not fail (H8).
 """
 
+from . import lr_scheduler as lr_scheduler
 from .adadelta import Adadelta as Adadelta
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam
@@ -20,4 +22,4 @@ from .radam import RAdam as RAdam
 from .rmsprop import RMSprop as RMSprop
 from .sgd import SGD as SGD
 
-__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop"]
+__all__ = "SGD Adadelta Adagrad Adam AdamW Adamax NAdam Optimizer RAdam RMSprop lr_scheduler".split()  # pyright: ignore[reportUnsupportedDunderAll]

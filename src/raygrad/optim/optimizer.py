@@ -71,6 +71,8 @@ class Optimizer(ABC):
         self.defaults = dict(defaults)
         self.state: dict[Tensor, ParameterState] = {}
         self.param_groups: list[Group] = []
+        self._stepped = False
+        """Whether it has made a step: schedules of learning rates come after."""
         given = list(params)
         if not given:
             raise ValueError("optimizer got an empty parameter list")
@@ -124,6 +126,7 @@ class Optimizer(ABC):
             closure: evaluates the model again and returns the loss, which `step` returns.
         """
         loss = None
+        self._stepped = True
         if closure is not None:
             with enable_grad():
                 loss = closure()
