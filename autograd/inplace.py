@@ -379,14 +379,10 @@ def of_part(result: Tensor) -> Tensor:
 
 def rebase(tensor: Tensor, result: Tensor) -> None:
     """Put the tensor in the place of the result in the graph."""
-    before, node = tensor.grad_fn, result.grad_fn
+    node = result.grad_fn
     assert node is not None
-    if tensor._retains_grad and before is not None and before._retained is not None:
-        before._retained.pop(tensor.output_nr, None)
-        if node._retained is None:
-            node._retained = {}
-            node._hooked = True
-        node._retained[result.output_nr] = weakref.ref(tensor)
+    if tensor._retains_grad:
+        move_retained(tensor, tensor.grad_fn, tensor.output_nr, node, result.output_nr)
     tensor._requires_grad = True
     tensor.grad_fn = node
     tensor.output_nr = result.output_nr
@@ -394,6 +390,17 @@ def rebase(tensor: Tensor, result: Tensor) -> None:
         from .inheriting import pass_on
 
         pass_on(tensor)
+
+
+def move_retained(tensor: Tensor, before: Node | None, number: int, node: Node, output_nr: int) -> None:
+    """Let output `output_nr` of a node fill a tensor's `.grad`, and what it was before not any more."""
+    if before is None or before._retained is None:
+        return
+    before._retained.pop(number, None)
+    if node._retained is None:
+        node._retained = {}
+        node._hooked = True
+    node._retained[output_nr] = weakref.ref(tensor)
 
 
 def _warn_of_hooks(view: Tensor) -> None:

@@ -6,7 +6,6 @@ if they were asked where that is.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ def orphan_views(base: Tensor) -> None:
         if view._base is base and view._requires_grad:
             if type(view) is not RenewedView:
                 watch(base.counter(), view)
-            elif view.had_node:
+            elif view.before is not None:
                 _cut(view)
             else:
                 take_back(view)
@@ -63,9 +62,9 @@ def cut_off(orphans: Sequence[Tensor]) -> None:
 
 
 def _cut(view: Tensor) -> None:
-    before, node = view.grad_fn, CutOff(view)
-    if view._retains_grad and before is not None and before._retained is not None:
-        before._retained.pop(view.output_nr, None)
-        node._retained = {0: weakref.ref(view)}
-        node._hooked = True
+    from .inplace import move_retained
+
+    node = CutOff(view)
+    if view._retains_grad:
+        move_retained(view, view.grad_fn, view.output_nr, node, 0)
     view.grad_fn, view.output_nr = node, 0

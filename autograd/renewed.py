@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .inheriting import InheritingView
-from .inplace import rebase
+from .inplace import move_retained, rebase
+from .node import NO_EDGE, Edge
 from .tensor import Tensor
 from .views import node_of
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 class RenewedView(Tensor):
     """A view whose node was made again, until that is asked for."""
 
-    had_node: bool
-    """Whether it had a node before; if not, it requires grad only as long as its base does."""
+    before: Edge | None
+    """The place that it had when it was asked last, which fills its `.grad` until then if that is retained; None if it
+    had none of its own, and requires grad only as long as its base does."""
 
     @property
     def grad_fn(self) -> Node | None:
@@ -43,18 +45,31 @@ RenewedView.__qualname__ = Tensor.__qualname__
 
 def renew(view: Tensor, renewed: Tensor) -> None:
     """Give a view a new place in the graph, for which nobody has asked."""
-    had_node = view.had_node if type(view) is RenewedView else node_of(view) is not None
-    rebase(view, renewed)
-    if type(view) in (Tensor, InheritingView, RenewedView):
-        _become(view, RenewedView)
-        view.__dict__["had_node"] = had_node
+    before: Edge | None
+    if type(view) is RenewedView:
+        before = view.before
+    elif type(view) is Tensor or type(view) is InheritingView:
+        node = node_of(view)
+        # whom nothing is retained at need not live on
+        before = None if node is None else (node, view.output_nr) if view._retains_grad else NO_EDGE
+    else:
+        rebase(view, renewed)
+        return
+    _become(view, RenewedView)
+    view._requires_grad = True
+    view.grad_fn, view.output_nr = renewed.grad_fn, renewed.output_nr
+    view.__dict__["before"] = before
 
 
 def mark_asked(view: Tensor) -> None:
     """Note that somebody has asked for the place of a view."""
     if type(view) is RenewedView:
         _become(view, Tensor)
-        del view.had_node
+        before: Edge | None = view.__dict__.pop("before")
+        if before is not None and view._retains_grad:
+            node = node_of(view)
+            assert node is not None
+            move_retained(view, *before, node, view.output_nr)
 
 
 def take_back(view: Tensor) -> None:

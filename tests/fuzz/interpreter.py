@@ -412,6 +412,7 @@ class Machine:
 
     def _note_change(self, tensor: Any) -> None:
         self.facts.add("changed")
+        (self.facts.add if tensor._base is not None else self.facts.discard)("a view changed last")
         if _memory(tensor) in self.unsure:
             self.facts.add("changed after it was reshaped to a copy, or after a change")
         self.changed.add(_memory(tensor))

@@ -800,6 +800,17 @@ FOUND: dict[str, Program] = {
             ("binary", "mul", 2, ("number", 2.0)),
         ),
     ),
+    "what_a_view_retains_is_of_the_place_that_it_had_when_it_was_asked_last": Program(
+        (Leaf((2, 3), "float64", False, 0), TWO),
+        (
+            ("binary", "mul", 1, ("number", 2.0)),
+            ("view", "expand", 2, (2, 2, 3)),
+            ("retain_grad", 3),
+            ("binary", "mul", 3, 0),
+            ("inplace", "zero_", 2, ()),
+            ("backward", (4,), {}),
+        ),
+    ),
     "what_is_taken_along_a_later_dimension_lies_row_by_row": Program(
         (TWO,), (("getitem", 0, (("slice", None, None, None), ("list", (0, 0)))), ("view", "view", 1, (1, -1)))
     ),
