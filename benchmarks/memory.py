@@ -1,4 +1,5 @@
-"""What a memory budget costs: a chain whose saved tensors total eight times the budget, in process and on Ray.
+"""What a memory budget costs: a chain whose saved tensors total eight times the budget, in process and on Ray; as one
+graph of Functions that ran before, and as the first step of a program, in which each runs by itself to be learned.
 
 Each run has a process of its own. Its peak is the proportional set size of all processes that run nodes, without what
 they share with the object store, plus the store's bytes, over what they were before the chain; asked for every 10 ms.
@@ -10,6 +11,7 @@ Gradients are compared by their digest.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -34,7 +36,7 @@ class Layer(rg.autograd.Function):
     pure = True
 
     @staticmethod
-    def forward(ctx, x, w):
+    def forward(ctx, x, w, number):
         inner = np.sin(x.numpy()) * w.numpy()
         ctx.save_for_backward(x, w, rg.from_numpy(inner))
         return rg.from_numpy(np.exp(inner) * 0.5)
@@ -44,7 +46,7 @@ class Layer(rg.autograd.Function):
         x, w, inner = ctx.saved_tensors
         outer = np.exp(inner.numpy()) * 0.5
         slope = rg.from_numpy(outer * np.cos(x.numpy()) * w.numpy())
-        return grad * slope, grad * rg.from_numpy(outer * np.sin(x.numpy()))
+        return grad * slope, grad * rg.from_numpy(outer * np.sin(x.numpy())), None
 
 
 def own_bytes(pid: int) -> int:
@@ -83,13 +85,13 @@ class Watch(threading.Thread):
         self.join()
 
 
-def child(address: str, size: int, budget: int) -> None:
-    """Run the chain once and write what it took to stdout."""
+def child(address: str, size: int, budget: int, *, first: bool) -> None:
+    """Run the chain once and write what it took to stdout; `first`, with another argument for each node."""
     random = np.random.default_rng(0)
     with rg.Session(address, workers=1, memory=budget or None) as session:
         w = rg.tensor(random.standard_normal(size) * 0.1, requires_grad=True)
         x = rg.tensor(random.standard_normal(size), requires_grad=True)
-        Layer.apply(x, w).sum().backward()  # what is made once, and the leaves, are no part of it
+        Layer.apply(x, w, 0).sum().backward()  # what is made once, and the leaves, are no part of it
         w.grad = x.grad = None
         session.wait_for_everything()
         watch = Watch(session)
@@ -97,8 +99,8 @@ def child(address: str, size: int, budget: int) -> None:
         watch.start()
         start = time.perf_counter()
         y = x
-        for _ in range(LAYERS):
-            y = Layer.apply(y, w)
+        for number in range(LAYERS):
+            y = Layer.apply(y, w, 1 + number if first else 0)
         y.sum().backward()
         digest = hashlib.sha256(w.grad.numpy().tobytes() + x.grad.numpy().tobytes()).hexdigest()
         seconds = time.perf_counter() - start
@@ -113,10 +115,10 @@ def results(quick: bool) -> list[Grid]:
     script = str(Path(__file__).resolve())
     rows: list[tuple[str, ...]] = []
     with elsewhere():
-        for address in ("local", "ray"):
+        for address, step in itertools.product(("local", "ray"), ("known", "first")):
             found = []
             for limit in (0, budget):
-                command = [sys.executable, script, address, str(size), str(limit)]
+                command = [sys.executable, script, address, str(size), str(limit), step]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
                 if done.returncode:
                     raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
@@ -126,6 +128,7 @@ def results(quick: bool) -> list[Grid]:
                 rows.append(
                     (
                         "in process" if address == "local" else "Ray, one worker",
+                        step,
                         name,
                         f"{one['peak'] / 1e6:.0f} MB",
                         f"{one['peak'] / budget:.2f}",
@@ -135,9 +138,9 @@ def results(quick: bool) -> list[Grid]:
                     )
                 )
     title = f"{LAYERS} nodes that save {TIMES} times the budget; aim: peak <= 1.1 x the budget, the same gradients"
-    columns = ("where", "memory", "peak", "x budget", "time", "x unlimited", "gradients")
-    return [Grid(title, columns, tuple(rows), words=2)]
+    columns = ("where", "step", "memory", "peak", "x budget", "time", "x unlimited", "gradients")
+    return [Grid(title, columns, tuple(rows), words=3)]
 
 
 if __name__ == "__main__":
-    child(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    child(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), first=sys.argv[4] == "first")
