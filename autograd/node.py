@@ -461,6 +461,10 @@ class AccumulateGrad(Node):
         self.variable = variable
         self._metas = ((variable.shape, variable.dtype),)
 
+    def name(self) -> str:
+        """Return what PyTorch calls it, with the namespace of a node that is no function's."""
+        return "torch::autograd::AccumulateGrad"
+
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         (grad,) = grads
         variable = self.variable

@@ -73,10 +73,6 @@ def _on_its_device(node: Node, grads: Sequence[Data | None]) -> Any:
 class DeviceAccumulateGrad(AccumulateGrad):
     """The accumulator of a leaf on a device."""
 
-    def name(self) -> str:
-        """Return the name of the accumulator of any leaf."""
-        return AccumulateGrad.__name__
-
     def _device(self, number: int) -> Device:
         return self.variable.device
 
