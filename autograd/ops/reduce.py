@@ -354,10 +354,10 @@ def _norm_infer(params: tuple[Any, ...], a: Any) -> Any:
 
 
 def _norm_backward(ctx: Any, g: Any) -> Any:
-    """The gradient at zero is zero."""
+    """The gradient at zero is zero times what arrives."""
     a, out = ctx.saved_tensors
     out = restored(out, ctx)
-    return keep(restored(g, ctx) * (a / out), out != 0)
+    return restored(g, ctx) * keep(a / out, out != 0)
 
 
 _NORM = define("norm", ("a",), quiet(row_by_row(_norm)), _norm_infer, _norm_backward, saves=("a", "output"))
