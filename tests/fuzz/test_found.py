@@ -812,8 +812,13 @@ FOUND: dict[str, Program] = {
         ),
     ),
     "the_gradient_of_a_norm_of_zeros_is_that_times_what_arrives": Program(
-        (Leaf((), "float64", True, 12),),
-        (("reduce", "norm", 0, None, False), ("binary", "div", 0, 1), ("backward", (2,), {})),
+        (Leaf((2, 3), "float64", False, 0), Leaf((), "float64", True, 12)),
+        (
+            ("reduce", "norm", 1, None, False),
+            ("binary", "mul", 0, 2),
+            ("binary", "div", 0, 3),
+            ("backward", (4,), {}),
+        ),
     ),
     "what_is_taken_along_a_later_dimension_lies_row_by_row": Program(
         (TWO,), (("getitem", 0, (("slice", None, None, None), ("list", (0, 0)))), ("view", "view", 1, (1, -1)))
