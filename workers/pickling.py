@@ -21,6 +21,7 @@ from collections import OrderedDict, deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -143,6 +144,12 @@ class _Pickler(cloudpickle.Pickler):
             raise NotShippable(f"an open file ({type(obj).__name__}) cannot travel to a worker")
         elif isinstance(obj, functools._lru_cache_wrapper) and not imports_alike(obj.__module__):
             return _cached, (obj.__wrapped__, obj.cache_parameters())
+        elif callable(given):
+            offered = _offered_as(given)
+            if offered is not None:
+                return offered
+            if type(given).__name__ == "PjitFunction":  # what JAX has compiled for this process stays here
+                return _jitted, _jit_of(given)
         return super().reducer_override(given)
 
     def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
@@ -293,6 +300,30 @@ def _travels_whole(module: ModuleType) -> bool:
 
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
+
+
+JIT_OPTIONS = ("static_argnums", "static_argnames", "keep_unused", "inline")
+"""Of `jax.jit`: those that say what the function is, not where it runs."""
+
+
+def _jit_of(compiled: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the arguments of `_jitted` that make a compiled function anew."""
+    return compiled.__wrapped__, {name: getattr(compiled._jit_info, name) for name in JIT_OPTIONS}
+
+
+def _jitted(function: Any, options: dict[str, Any]) -> Any:
+    return import_module("jax").jit(function, **options)
+
+
+def _offered_as(obj: Any) -> str | None:
+    """Return the name under which its library, which workers have too, offers a callable object; None for others."""
+    module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or not imports_alike(module):
+        return None
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return name if found is obj else None
 
 
 def digest(data: bytes) -> str:

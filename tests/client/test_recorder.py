@@ -179,3 +179,20 @@ def test_dr_08_a_step_in_a_pass_that_fails_is_undone_with_it(sessions: Any) -> N
         early.tolist()
     assert early.grad is None
     assert early.tolist() == [1.0]
+
+
+def test_a_gradient_that_was_read_in_a_closed_session_is_added_to_in_the_next():
+    w = rg.tensor([1.0, 2.0], requires_grad=True)
+    for factor in (2, 3):
+        with rg.Session():
+            (w * factor).sum().backward()
+            grad: Any = w.grad
+            assert grad.tolist() == ([2.0, 2.0] if factor == 2 else [5.0, 5.0])
+
+
+def test_a_gradient_of_another_open_session_is_not():
+    w = rg.tensor([1.0, 2.0], requires_grad=True)
+    with rg.Session():
+        (w * 2).sum().backward()
+        with rg.Session(), pytest.raises(rg.errors.SessionError, match="another session"):
+            (w * 3).sum().backward()

@@ -245,3 +245,39 @@ def test_a_node_does_not_stand_inside_a_trace() -> None:
     node = rg.interop.jax.function(lambda x: x)
     with pytest.raises(TypeError, match="traced by JAX"):
         jax.jit(node)(np.ones(3))
+
+
+COMPILED = jax.jit(lambda x: jnp.sin(x) * 2.0)
+
+
+def with_jit_inside(x: Any) -> Any:
+    return jax.nn.relu(jax.jit(lambda y, n: y * n, static_argnums=1)(x, 3))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: jax.jit(lambda x: x * 2.0),
+        lambda: jnp.exp,
+        lambda: jax.nn.relu,
+        lambda: with_jit_inside,
+        lambda: lambda x: COMPILED(x),
+    ],
+)
+def test_compiled_functions_travel_as_what_they_compile(made: Any) -> None:
+    function = made()
+    x = data().requires_grad_()
+    with rg.Session():
+        y = rg.interop.jax.function(function)(x)
+        y.sum().backward()
+        got = y.detach().numpy(), x.grad.numpy()
+    expected, pull = jax.vjp(function, x.detach().numpy())
+    np.testing.assert_allclose(got[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(got[1], pull(np.ones_like(expected))[0], rtol=1e-6)
+
+
+def test_a_compiled_function_keeps_what_is_static() -> None:
+    from raygrad.workers.pickling import pickle_value, unpickle_value
+
+    power = unpickle_value(pickle_value(jax.jit(lambda x, n: x if n == 0 else x * n, static_argnames="n")))
+    assert power(np.float32(2.0), n=3) == 6.0

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
@@ -200,7 +200,7 @@ class SessionRecorder(Recorder):
         if type(data) is Pending:
             record: Any = data.record
             if record.recorder is not self:
-                self._refuse_mixing(data)
+                return self.source(self._from_before(data))
             if type(record) is NodeRecord:
                 return record, data.index, data if record.run >= 0 else None
             return record.constant
@@ -214,9 +214,18 @@ class SessionRecorder(Recorder):
             return self.source(self._leaf_on_device(data))
         return Constant(data)
 
-    def _refuse_mixing(self, value: Pending) -> None:
+    def _from_before(self, value: Pending) -> Data | None:
+        """Return what a value of another session is, which was read before that was closed."""
         other = value.record.recorder
-        what = "a session that is closed" if other.closed else "another session"
+        if other.closed:
+            try:
+                return other.read(value)
+            except SessionError:  # it says how to read it there, which is too late now
+                pass
+        self._refuse_mixing(value)
+
+    def _refuse_mixing(self, value: Pending) -> NoReturn:
+        what = "a session that is closed" if value.record.recorder.closed else "another session"
         raise SessionError(
             f"a tensor of {what} (shape {value.shape}) is used in this one; read it there first: "
             "raygrad.tensor(value.detach().numpy())"
