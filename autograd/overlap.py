@@ -131,6 +131,10 @@ def _check_itself(tensor: Tensor, index: Any) -> None:
     from .ops.indexing import is_whole, take_apart
 
     basic, advanced = take_apart(index, tensor.shape)
+    entries = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
+    stops: list[Any] = [getattr(entry, "stop", None) for entry in entries]
+    if any(stop is not None and stop < 0 for stop in stops):
+        return  # counted from the end, it makes PyTorch take a view, also of all there is
     if advanced and is_whole(basic, tensor.shape):
         raise AutogradError(_MESSAGE)
 

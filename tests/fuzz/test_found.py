@@ -820,6 +820,14 @@ FOUND: dict[str, Program] = {
             ("backward", (4,), {}),
         ),
     ),
+    "a_tensor_without_elements_is_put_at_indices_of_a_slice_of_itself": Program(
+        (Leaf((0, 3), "float64", True, 0),),
+        (
+            ("binary", "mul", 0, ("number", 2.0)),
+            ("setitem", 1, (("slice", None, -1, None), ("list", (0, 0, 0))), 1),
+            ("backward", (1,), {}),
+        ),
+    ),
     "what_is_taken_along_a_later_dimension_lies_row_by_row": Program(
         (TWO,), (("getitem", 0, (("slice", None, None, None), ("list", (0, 0)))), ("view", "view", 1, (1, -1)))
     ),
