@@ -145,9 +145,9 @@ class _Pickler(cloudpickle.Pickler):
         elif isinstance(obj, functools._lru_cache_wrapper) and not imports_alike(obj.__module__):
             return _cached, (obj.__wrapped__, obj.cache_parameters())
         elif callable(given):
-            offered = _offered_as(given)
+            offered = import_name(given)
             if offered is not None:
-                return offered
+                return offered[1]
             if type(given).__name__ == "PjitFunction":  # what JAX has compiled for this process stays here
                 return _jitted, _jit_of(given)
         return super().reducer_override(given)
@@ -313,17 +313,6 @@ def _jit_of(compiled: Any) -> tuple[Any, dict[str, Any]]:
 
 def _jitted(function: Any, options: dict[str, Any]) -> Any:
     return import_module("jax").jit(function, **options)
-
-
-def _offered_as(obj: Any) -> str | None:
-    """Return the name under which its library, which workers have too, offers a callable object; None for others."""
-    module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(name, str) or not imports_alike(module):
-        return None
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return name if found is obj else None
 
 
 def digest(data: bytes) -> str:
