@@ -58,7 +58,7 @@ def inherit(view: Tensor) -> None:
     counter = view.counter()
     view._since = counter[0]
     if view._base is not None and view._base._requires_grad:
-        _become(view, InheritingView)
+        become(view, InheritingView)
         watch(counter, view)
 
 
@@ -67,7 +67,7 @@ def pass_on(base: Tensor) -> None:
     late: list[Tensor] = []
     for view in views_of(owner_of(base)):
         if view._base is base and type(view) is Tensor and node_of(view) is None:
-            _become(view, InheritingView)
+            become(view, InheritingView)
             counter = view.counter()
             if view._since is not None and was_changed(counter, view._since):
                 late.append(view)
@@ -85,10 +85,11 @@ def memory_changed(views: Sequence[Tensor]) -> None:
             if _inherits(view):
                 _track(view)
             else:  # until its base requires grad again
-                _become(view, Tensor)
+                become(view, Tensor)
 
 
-def _become(view: Tensor, kind: type[Tensor]) -> None:
+def become(view: Tensor, kind: type[Tensor]) -> None:
+    """Give a view another class."""
     view.__class__ = kind
 
 
@@ -108,6 +109,6 @@ def _track(view: Tensor) -> None:
         renewed = again(view, parent)
     finally:
         here.grad = before
-    _become(view, Tensor)
+    become(view, Tensor)
     if renewed.grad_fn is not None:
         renew(view, renewed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .inheriting import InheritingView
+from .inheriting import InheritingView, become
 from .inplace import move_retained, rebase
 from .node import NO_EDGE, Edge
 from .tensor import Tensor
@@ -55,7 +55,7 @@ def renew(view: Tensor, renewed: Tensor) -> None:
     else:
         rebase(view, renewed)
         return
-    _become(view, RenewedView)
+    become(view, RenewedView)
     view._requires_grad = True
     view.grad_fn, view.output_nr = renewed.grad_fn, renewed.output_nr
     view.__dict__["before"] = before
@@ -64,7 +64,7 @@ def renew(view: Tensor, renewed: Tensor) -> None:
 def mark_asked(view: Tensor) -> None:
     """Note that somebody has asked for the place of a view."""
     if type(view) is RenewedView:
-        _become(view, Tensor)
+        become(view, Tensor)
         before: Edge | None = view.__dict__.pop("before")
         if before is not None and view._retains_grad:
             node = node_of(view)
@@ -76,7 +76,3 @@ def take_back(view: Tensor) -> None:
     """Take from a view the place for which nobody has asked: it has none of its own, and requires no grad."""
     mark_asked(view)
     view.grad_fn, view.output_nr, view._requires_grad = None, 0, False
-
-
-def _become(view: Tensor, kind: type[Tensor]) -> None:
-    view.__class__ = kind
