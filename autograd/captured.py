@@ -14,8 +14,7 @@ from typing import Any, Final
 from raygrad.errors import AutogradError
 
 from .devices import Device
-from .inplace import renew_views
-from .node import AccumulateGrad, Node, next_sequence
+from .node import AccumulateGrad, Node, next_sequence, next_value
 from .recording import Data, Pending, Recorder
 from .tensor import Tensor
 
@@ -46,10 +45,8 @@ def come_home(leaf: Tensor, grad: Pending, recorder: Recorder, *, anew: bool) ->
     old = leaf._grad
     if old is None or anew:
         recorder.write(leaf, "_grad", leaf.made(grad))
-        return
-    recorder.write(old, "_data", grad)
-    if old._views is not None:
-        renew_views(old, recorder, False)
+    else:
+        next_value(old, grad, recorder)
 
 
 class LeafElsewhere(AccumulateGrad):

@@ -522,6 +522,15 @@ def accumulate(
         _add_to_grad(variable, grad, create_graph, recorder, anew)
 
 
+def next_value(grad: Tensor, data: Data, recorder: Recorder) -> None:
+    """Give a stored gradient its next value in a session, and with it whatever shares its memory."""
+    recorder.write(grad, "_data", data)
+    if grad._recipe is not None or grad._views is not None:
+        from .inplace import renew_views
+
+        renew_views(grad, recorder, False)
+
+
 def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, anew: bool) -> None:
     from . import ops
 
@@ -542,11 +551,7 @@ def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Rec
         elif anew:
             _set_grad(variable, variable.made(recorder.add(old._data, laid)), recorder)
         else:
-            recorder.write(old, "_data", recorder.add(old._data, laid))
-            if old._recipe is not None or old._views is not None:
-                from .inplace import renew_views
-
-                renew_views(old, recorder, False)
+            next_value(old, recorder.add(old._data, laid), recorder)
     elif old is None:
         _set_grad(variable, variable.made(ops.copy_in_order(grad, order)), None)
     elif anew:
