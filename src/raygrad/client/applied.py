@@ -30,7 +30,7 @@ from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.contexts import WRITABLE
 from raygrad.workers.derivatives import CHANGES, READS
 
-from .leaves import LeavesMet, leaves_met
+from .leaves import LeavesMet, leaf_arguments, leaves_met
 from .records import snapshot
 from .vjps import Claim, Places, RecordedVjp, VjpShape, record_backward, record_vjp
 
@@ -383,11 +383,7 @@ class RecordedFunction(FunctionNode):
 
     def met(self) -> LeavesMet | None:
         """Return the leaves that a backward meets which is recorded now."""
-        arguments = [
-            (i, edge[0].variable)
-            for i, edge in enumerate(self._edges)
-            if i in self._saved_inputs and edge is not None and isinstance(edge[0], AccumulateGrad)
-        ]
+        arguments = leaf_arguments(self._edges, self._saved_inputs)
         captured = self._recorder.code(self._applied).captured
         return leaves_met(self._recorder, self._conduct, captured, arguments, self._held_leaves)
 

@@ -6,10 +6,11 @@ order, since each node reads the gradient that the one before it left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.autograd.captured import LEAF, come_home, kind_of
+from raygrad.autograd.node import AccumulateGrad, Edge
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
 from raygrad.workers.captures import ADDS, REPLACES
@@ -38,15 +39,14 @@ class LeavesMet(NamedTuple):
         """What the params of the node say, before the casting state."""
         return (tuple(self.entries), self.fate)
 
-    def sources(self, recorder: SessionRecorder) -> list[Any]:
-        """Return the last inputs of the node."""
-        return [None if grad is None else recorder.source(grad) for grad in self.grads]
-
-    def outputs(self, recorder: SessionRecorder) -> list[SpecEntry]:
-        """Return the last outputs of the node."""
-        if self.fate != HOME:
-            return []
-        return [recorder.plain_on((leaf.shape, leaf.dtype), leaf.device) for leaf in self.leaves]
+    def join(
+        self, recorder: SessionRecorder, sources: list[Any], outputs: Sequence[SpecEntry], meta: tuple[Any, ...]
+    ) -> tuple[Sequence[SpecEntry], tuple[Any, ...]]:
+        """Enter the leaves into what a node is recorded of; add to its sources, return its outputs and params."""
+        sources.extend([None if grad is None else recorder.source(grad) for grad in self.grads])
+        if self.fate == HOME:
+            outputs = (*outputs, *[recorder.plain_on((leaf.shape, leaf.dtype), leaf.device) for leaf in self.leaves])
+        return outputs, (*meta[:-1], *self.params, meta[-1])
 
     def come_home(self, recorder: SessionRecorder, made: NodeRecord) -> None:
         """Give the leaves the gradients that the recorded node leaves them."""
@@ -58,6 +58,15 @@ class LeavesMet(NamedTuple):
     def again(self) -> LeavesMet:
         """Return the same for a derivative of the node, whose run is not to be noticed."""
         return self._replace(fate=DISCARDED)
+
+
+def leaf_arguments(edges: Sequence[Edge | None], saved: Container[int]) -> list[tuple[int, Tensor]]:
+    """Return the arguments of a Function, of those that it saved, that are leaves, each with its position."""
+    return [
+        (i, edge[0].variable)
+        for i, edge in enumerate(edges)
+        if i in saved and edge is not None and isinstance(edge[0], AccumulateGrad)
+    ]
 
 
 def leaves_met(

@@ -533,7 +533,7 @@ class SessionRecorder(Recorder):
             sources = [self.source(v) for v in (*values, *beside, *self.captured(shipped))]
             met = leaves_met(self, self.conduct(hook, shipped), shipped.captured) if shipped.captured else None
             unknown = self.entry(Spec(KIND_UNKNOWN))
-            outputs = [
+            outputs: Sequence[SpecEntry] = [
                 self.plain_on((v.shape, v.dtype), device_of(v))
                 if v is not None
                 else self.plain_on(m, _place_in(owner, kind, j))
@@ -543,9 +543,7 @@ class SessionRecorder(Recorder):
             ]
             meta: tuple[Any, ...] = (kind, len(values), len(beside), moment())
             if met is not None:
-                sources.extend(met.sources(self))
-                outputs.extend(met.outputs(self))
-                meta = (*meta[:-1], *met.params, meta[-1])
+                outputs, meta = met.join(self, sources, outputs, meta)
             made = NodeRecord(self, ROLE_HOOK, "@" + shipped.fingerprint, (), sources, outputs, meta, user_site())
             made.effects = True
             made.near = self.source(getattr(owner, "_context", None))

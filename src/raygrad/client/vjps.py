@@ -18,7 +18,7 @@ from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_placed
 from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode
 from raygrad.autograd.modes import state
-from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Node, next_sequence
+from raygrad.autograd.node import FREED, NO_EDGE, Node, next_sequence
 from raygrad.autograd.once import refusing
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
@@ -28,8 +28,8 @@ from raygrad.proto.graph import KEPT, ROLE_FUNCTION, SPARED, VJP
 from raygrad.workers.contexts import Context
 
 from .learned import Learning
-from .leaves import LeavesMet, leaves_met
-from .records import CONTEXT, LIVING, Constant, NodeRecord
+from .leaves import LeavesMet, leaf_arguments, leaves_met
+from .records import CONTEXT, LIVING, Constant, NodeRecord, SpecEntry
 from .sites import user_site
 
 if TYPE_CHECKING:
@@ -327,8 +327,7 @@ def _recorded(
         sources.extend([recorder.source(value) for value in captured])
     outputs, meta = shape.outputs, shape.meta
     if met is not None:
-        sources.extend(met.sources(recorder))
-        outputs, meta = (*outputs, *met.outputs(recorder)), (*meta[:-1], *met.params, meta[-1])
+        outputs, meta = met.join(recorder, sources, outputs, meta)
     made = NodeRecord(recorder, ROLE_FUNCTION, fn, shape.transforms, sources, outputs, meta, base._site)
     made.effects = True
     if state.anomaly is not None:
@@ -373,20 +372,18 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
     ]
     with recorder.lock:
         sources = [context, *(recorder.source(item) for item in [*items, *recorder.captured(shipped)])]
-        leaves = [
-            (i, edge[0].variable)
-            for i, edge in enumerate(node._edges)
-            if (INPUT, i) in saved and edge is not None and isinstance(edge[0], AccumulateGrad)
-        ]
+        leaves = leaf_arguments(node._edges, {i for what, i in saved if what == INPUT})
         met = leaves_met(recorder, recorder.conduct(node._function, shipped), shipped.captured, leaves)
         on = node._input_places
-        outputs = [CONTEXT, *(recorder.plain_on(node._inputs[i], CPU if on is None else on[i]) for i in wanted)]
+        outputs: Sequence[SpecEntry] = [
+            CONTEXT,
+            *(recorder.plain_on(node._inputs[i], CPU if on is None else on[i]) for i in wanted),
+        ]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
-        flags: tuple[Any, ...] = (0, "", None, _keeping(recorder, node), (), 0, moment())
+        flags = (0, "", None, _keeping(recorder, node), (), 0, moment())
+        meta: tuple[Any, ...] = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, *flags)
         if met is not None:
-            sources.extend(met.sources(recorder))
-            outputs, flags = [*outputs, *met.outputs(recorder)], (*flags[:-1], *met.params, flags[-1])
-        meta = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, *flags)
+            outputs, meta = met.join(recorder, sources, outputs, meta)
         made = NodeRecord(
             recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()
         )
