@@ -3,6 +3,7 @@
 #   make demo              train on the handwritten digits, in process          make demo ON=ray     on a local Ray
 #   make seismic           find the velocity of the ground from seismograms; writes pictures to build/seismic
 #   make test              every test that needs no torch                       make test ORACLE=1   and those that do
+#                          in two processes, of which one runs those that use Ray; make test ARGS=-n0   in one
 #   make lint              style, types, import table, a test file for each source file
 #   make bench             raygrad beside torch, HIPS autograd and bare Ray, in one run
 #   make docs              docs/compatibility.md, written from the test suite
@@ -40,7 +41,8 @@ seismic: $(DEMO_ENV)
 	$(RUN_ENV) $(BIN)/python examples/seismic/invert.py --on $(ON) --out build/seismic $(ARGS)
 
 test: $(TEST_ENV)
-	$(RUN_ENV) $(BIN)/python tests/no_process_left.py $(BIN)/pytest $(if $(oracle),,-m "not oracle") $(ARGS)
+	$(RUN_ENV) $(BIN)/python tests/no_process_left.py $(BIN)/pytest -n 2 --dist loadfile \
+		$(if $(oracle),,-m "not oracle") $(ARGS)
 
 lint: $(LINT_ENV)
 	$(BIN)/ruff check .

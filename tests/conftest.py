@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections.abc import Generator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +22,7 @@ for name, value in {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ADDRESS": "local",  # a Ray of the test's own, whichever else runs on this machine
     "JAX_PLATFORMS": "cpu",  # of workers, too: they inherit it
 }.items():
     os.environ.setdefault(name, value)
@@ -29,6 +34,47 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No test asserts a time: a busy machine must not fail a property that holds.
 settings.register_profile("raygrad", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("raygrad")
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """In parallel runs by file (`pytest -n 2 --dist loadfile`) all files that use Ray go to one process, and first: one
+    Ray at a time, beside which the others run."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class RayTogether(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "ray" if uses_ray(config.rootpath / file) else file
+
+    return RayTogether(config, log)
+
+
+@cache
+def uses_ray(file: Path) -> bool:
+    return "mark.ray" in file.read_text()
+
+
+def put_aside() -> None:
+    """Let collections no longer look at what there is now: twenty thousand tests, torch and JAX are half a second each
+    time, and tests collect garbage by the hundred. What is garbage already goes first."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    put_aside()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """After each file, when its fixtures are gone: what it imported stays for good."""
+    result = yield
+    if nextitem is not None and nextitem.path != item.path:
+        put_aside()
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Runs a command and fails if it leaves a process behind: `python tests/no_process_left.py pytest -q`.
+"""Runs a command and fails if it leaves a process behind: `python tests/no_process_left.py pytest -q`, or with
+`--grace 2` before the command for those that need not be given ten seconds to end.
 
 Ray's processes are children of whoever started them and reparent when that one dies. On Linux this script is made the
 one they reparent to (a "child subreaper"), so that after the command whatever is still below it was left behind: it is
@@ -16,7 +17,8 @@ import time
 from pathlib import Path
 
 GRACE = 10.0
-"""Seconds that processes have to end by themselves after the command: a raylet takes a few to shut its workers down."""
+"""Seconds that processes have to end by themselves after the command, unless told: a raylet takes a few to shut its
+workers down."""
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -63,9 +65,12 @@ def still_there_after(seconds: float) -> dict[int, str]:
         time.sleep(0.1)
 
 
-def main(command: list[str]) -> int:
+def main(words: list[str]) -> int:
+    grace, command = GRACE, words
+    if words[:1] == ["--grace"] and words[1:]:
+        grace, command = float(words[1]), words[2:]
     if not command:
-        sys.stderr.write("usage: python tests/no_process_left.py COMMAND [ARGUMENT ...]\n")
+        sys.stderr.write("usage: python tests/no_process_left.py [--grace SECONDS] COMMAND [ARGUMENT ...]\n")
         return 2
     watching = sys.platform == "linux"
     if watching and ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
@@ -77,9 +82,9 @@ def main(command: list[str]) -> int:
             break
         except KeyboardInterrupt:  # the command got it too, and decides
             continue
-    left = still_there_after(GRACE) if watching else {}
-    for pid, words in left.items():
-        sys.stderr.write(f"left behind: process {pid}: {words}\n")
+    left = still_there_after(grace) if watching else {}
+    for pid, line in left.items():
+        sys.stderr.write(f"left behind: process {pid}: {line}\n")
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
