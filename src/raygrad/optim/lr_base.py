@@ -12,6 +12,17 @@ from typing import Any
 from .optimizer import Group, Optimizer
 
 
+def checked(optimizer: object) -> Optimizer:
+    """Return what a schedule is given as an optimiser.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+    return optimizer
+
+
 class LRScheduler(ABC):
     """Sets the learning rates of an optimiser's groups, one step after the other.
 
@@ -28,9 +39,7 @@ class LRScheduler(ABC):
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
+        self.optimizer = checked(optimizer)
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])

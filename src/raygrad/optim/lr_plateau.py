@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .lr_base import LRScheduler, per_group
+from .lr_base import LRScheduler, checked, per_group
 from .optimizer import Optimizer
 
 
@@ -47,9 +47,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"mode {mode} is unknown! Use 'min' or 'max'.")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown! Use 'rel' or 'abs'.")
-        if not isinstance(optimizer, Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
+        self.optimizer = checked(optimizer)
         self.mode, self.factor, self.patience = mode, factor, patience
         self.threshold, self.threshold_mode = threshold, threshold_mode
         self.cooldown, self.eps = cooldown, eps
