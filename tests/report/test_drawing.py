@@ -57,3 +57,8 @@ def test_a_fragment_is_no_page():
     assert text.startswith("<div")
     assert "<html" not in text
     assert "<svg" not in fragment(Picture("t", True, 1.0, 1.0, (), (), (), ()), ["nothing"], [])
+
+
+def test_names_of_segments_stand_on_lines_and_not_under_them():
+    text = svg(PICTURE)
+    assert text.index('font-size="10.5"') > text.rindex("<path d=")

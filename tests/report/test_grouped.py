@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from raygrad.report.grouped import MOST_BOXES, MOST_LABELS, MOST_LARGE, by_segment
 from raygrad.report.picture import Link, Piece
@@ -68,3 +71,32 @@ def test_what_holds_up_the_whole_is_bold():
     made = by_segment(pieces(4), chain(4), WORKERS, "title")
     assert [box.bold for box in made.boxes] == [True, True, False, False]
     assert [line.title for line in made.lines if line.bold] == ["segment 0 → segment 1: 1.00 kB"]
+
+
+@settings(max_examples=60)
+@given(st.integers(2, MOST_LARGE), st.integers(0, 2**32 - 1))
+def test_bytes_on_lines_cover_neither_boxes_nor_each_other(count: int, seed: int):
+    random = np.random.default_rng(seed)
+    some = [one._replace(worker=int(random.integers(3))) for one in pieces(count)]
+    pairs = sorted({(int(random.integers(at)), at) for at in range(1, count) for _ in range(2)})
+    crossing = [pair for pair in pairs if some[pair[0]].worker != some[pair[1]].worker][:MOST_LABELS]
+    sizes = ["8 B", "41.0 kB", "1.21 GB"]
+    made = by_segment(some, [Link(a, b, True, sizes[b % 3]) for a, b in crossing], WORKERS, "title")
+    labels = [line for line in made.lines if line.label]
+    covered = [
+        (line.x - 3 * len(line.label), line.y - 6, line.x + 3 * len(line.label), line.y + 6) for line in labels
+    ] + [(box.x, box.y, box.x + box.width, box.y + box.height) for box in made.boxes]
+    for at, (left, top, right, bottom) in enumerate(covered[: len(labels)]):
+        for a, b, c, d in covered[at + 1 :]:
+            assert right <= a or c <= left or bottom <= b or d <= top
+    assert bool(labels) == bool(crossing)
+
+
+def test_the_more_lines_go_far_the_fainter_is_each():
+    few, many = (
+        by_segment(pieces(count), [Link(0, i, True, "8 B") for i in range(1, count)], WORKERS, "title")
+        for count in (MOST_LABELS + 9, 1000)
+    )
+    faintest = [min(line.strength for line in made.lines) for made in (few, many)]
+    assert faintest[1] < faintest[0] / 4
+    assert faintest[1] > 0

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import raygrad as rg
 
 
 def test_the_summary_says_what_was_predicted_and_what_was(told: Any):
@@ -54,3 +57,20 @@ def test_long_nodes_are_listed_with_the_line_that_made_them(told_long: Any):
     assert ("The longest nodes" in tables) == bool(timed)
     for row in tables["The longest nodes"].rows if timed else ():
         assert row[1] == report.graph.label(int(row[0]))
+
+
+def test_a_run_that_is_not_over_leaves_room_for_names_of_workers():
+    """What has become of a segment stands where its time would, or rich would cut the names of workers off."""
+    with rg.Session(workers=2) as session:
+        run = session.run(rg.tensor([1.0]) * 2).wait()
+        done = run.report()
+    began = done.run.segments[0]
+    busy = replace(began, data_wait=0.0464, held_by=14, latency=0.0637, bytes_out=623_000, start=0.106)
+    missing = replace(busy, index=1, status="missing", seconds=0.0)
+    segment = done.plan.segments[0]
+    facts = replace(done.run, segments=(busy, missing))
+    plan = replace(done.plan, segments=(segment, segment))
+    report = replace(done, run=facts, plan=plan)
+    lines = str(report).splitlines()
+    assert any(" worker 0 " in line and " 46.4 ms (14) " in line for line in lines)
+    assert any(" worker 0 " in line and " missing " in line for line in lines)

@@ -20,6 +20,7 @@ from .picture import (
     Link,
     Picture,
     Piece,
+    along,
     arched,
     colour,
     cropped,
@@ -34,6 +35,13 @@ MOST_LABELS: Final = 32
 """Lines between workers up to this number have their bytes written on them."""
 LETTERS: Final = 25
 """Of one line of a large box."""
+LABEL_LETTER: Final = 6.4
+LABEL_HEIGHT: Final = 15.0
+"""Of bytes written on a line, with their halo."""
+SHARES: Final = tuple(0.5 + side * step / 40 for step in range(18) for side in (1, -1))
+"""Of a line's way, where its label may stand: the middle first."""
+INK: Final = 12.0
+"""Of lines to far away, in all: the more there are, the fainter is each."""
 
 
 class _Measures(NamedTuple):
@@ -80,11 +88,10 @@ def by_segment(pieces: Sequence[Piece], links: Sequence[Link], workers: Sequence
         right[piece.worker] = x + measures.width + measures.gap
     crossing = sum(link.crosses for link in links)
     by_index = {piece.index: piece for piece in pieces}
-    lines = [
-        _line(boxes[link.source], boxes[link.target], link, by_index[link.target], crossing)
-        for link in links
-        if link.source in boxes
-    ]
+    drawn = [link for link in links if link.source in boxes]
+    lines = [_line(boxes[link.source], boxes[link.target], link, by_index[link.target], crossing) for link in drawn]
+    if crossing <= MOST_LABELS:
+        lines = _labelled(lines, tuple(boxes.values()), [(boxes[a.source], boxes[a.target], a.label) for a in drawn])
     lines.sort(key=lambda line: (line.style == "crossing", line.bold))
     width = max([900.0, *[one + MARGIN for one in right.values()]])
     return Picture(title, False, width, y + 8, tuple(lanes), (), tuple(lines), tuple(boxes.values()))
@@ -145,13 +152,31 @@ def _line(one: Box, other: Box, link: Link, target: Piece, crossing: int) -> Lin
         path = arched(one.x + one.width / 2, other.x + other.width / 2, one.y, min(12.0, one.height / 4))
     else:
         path = sideways(one.x + one.width, one.y + one.height / 2, other.x, other.y + other.height / 2)
+    far = max(0.01, min(0.16, INK / max(1, crossing)))
     return Line(
         path,
         "crossing" if link.crosses else "edge",
         f"segment {link.source} → segment {link.target}: {link.label}",
         bold=target.chained and target.held_by == link.source,
-        label=link.label if link.crosses and crossing <= MOST_LABELS else "",
-        x=(one.x + one.width + other.x) / 2,
-        y=(one.y + one.height / 2 + other.y + other.height / 2) / 2,
-        strength=1.0 if crossing <= MOST_LABELS else max(0.16, min(0.9, 1.6 * one.width / max(1.0, other.x - one.x))),
+        strength=1.0 if crossing <= MOST_LABELS else max(far, min(0.9, 1.6 * one.width / max(1.0, other.x - one.x))),
     )
+
+
+def _labelled(lines: Sequence[Line], boxes: Sequence[Box], ends: Sequence[tuple[Box, Box, str]]) -> list[Line]:
+    """Return the lines, those between workers with their bytes where these cover neither a box nor each other. Where
+    there is no such place, only who points at the line reads them."""
+    taken = [(box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes]
+    made = list(lines)
+    for at in sorted(
+        (at for at, line in enumerate(lines) if line.style == "crossing"), key=lambda at: not lines[at].bold
+    ):
+        one, other, label = ends[at]
+        half, up = len(label) * LABEL_LETTER / 2, LABEL_HEIGHT / 2
+        for share in SHARES:
+            x, y = along(one.x + one.width, one.y + one.height / 2, other.x, other.y + other.height / 2, share)
+            left, top, right, bottom = x - half, y - up, x + half, y + up
+            if all(right <= a or c <= left or bottom <= b or d <= top for a, b, c, d in taken):
+                taken.append((left, top, right, bottom))
+                made[at] = lines[at]._replace(label=label, x=x, y=y)
+                break
+    return made

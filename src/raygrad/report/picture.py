@@ -82,7 +82,7 @@ class Line(NamedTuple):
     label: str = ""
     x: float = 0.0
     y: float = 0.0
-    """Where the label is."""
+    """The middle of the label."""
     strength: float = 1.0
     """From 0 to 1: lines to far away are faint where there are many."""
 
@@ -125,6 +125,13 @@ def sideways(x1: float, y1: float, x2: float, y2: float) -> str:
     """Return a curve from the right side of one box to the left side of another."""
     bend = max(14.0, (x2 - x1) * 0.5)
     return f"M{x1:.1f},{y1:.1f} C{x1 + bend:.1f},{y1:.1f} {x2 - bend:.1f},{y2:.1f} {x2:.1f},{y2:.1f}"
+
+
+def along(x1: float, y1: float, x2: float, y2: float, share: float) -> tuple[float, float]:
+    """Return the point of a sideways curve after a share of its way, from 0 to 1."""
+    bend = max(14.0, (x2 - x1) * 0.5)
+    one, two, three, four = (1 - share) ** 3, 3 * share * (1 - share) ** 2, 3 * share**2 * (1 - share), share**3
+    return one * x1 + two * (x1 + bend) + three * (x2 - bend) + four * x2, (one + two) * y1 + (three + four) * y2
 
 
 def upright(x1: float, y1: float, x2: float, y2: float) -> str:

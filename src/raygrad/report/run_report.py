@@ -128,11 +128,11 @@ class RunReport:
         run = self.run
         rows = tuple(
             (
-                str(one.index) if one.status == "done" else f"{one.index} ({one.status})",
+                str(one.index),
                 run.workers[one.worker].name,
                 figures.commonest(self.graph.label(node) for node in self.plan.segments[one.index].nodes),
                 figures.seconds(one.predicted),
-                figures.seconds(one.seconds),
+                figures.seconds(one.seconds) if one.status == "done" else one.status,
                 figures.ratio(one.seconds, one.predicted),
                 figures.seconds(one.start),
                 _waited(one),
