@@ -192,6 +192,30 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     return marked(made) if state.here.inference else made
 
 
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Return a tensor that shares the memory of what speaks DLPack, on the host or on a GPU.
+
+    Args:
+        ext_tensor: an array or tensor of any library.
+        device: where the tensor is to be; None leaves it where it is.
+        copy: True for memory of its own; False to raise where it would need some.
+
+    Raises:
+        TypeError: it does not speak DLPack.
+        BufferError: it cannot be shared: it requires grad.
+        ValueError: `copy` is False, and it cannot share.
+    """
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack expects an array or tensor with the method '__dlpack__', got {type(ext_tensor).__name__}; "
+            "as_tensor takes numbers, lists and other arrays"
+        )
+    if isinstance(ext_tensor, Tensor):
+        ext_tensor.__dlpack__()  # which refuses what cannot be shared
+        ext_tensor = ext_tensor.detach()
+    return asarray(ext_tensor, device=device, copy=copy)
+
+
 # ---- filled ----------------------------------------------------------------------------------------------------------
 
 

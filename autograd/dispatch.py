@@ -310,11 +310,9 @@ def _misfit(op: Op, operands: Sequence[Any]) -> DtypeError | None:
     for position, operand in enumerate(operands):
         if isinstance(operand, _NO_OPERANDS) or (len(op.operands) <= 2 and not is_operand(operand)):
             name = op.operands[min(position, len(op.operands) - 1)].removeprefix("*")
+            expected = "Tensor or a number" if len(op.operands) > 1 else "Tensor"
             kind: type[Any] = type(operand)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            return DtypeError(
-                f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor"
-                f"{' or a number' if len(op.operands) > 1 else ''}, not {kind.__name__}"
-            )
+            return wrong_argument(op.name, name, position + 1, expected, kind.__name__)
     return None
 
 
@@ -343,6 +341,13 @@ def is_operand(value: Any) -> bool:
     return hasattr(value, "dtype") or isinstance(value, int | float | complex)
 
 
+def wrong_argument(function: str, name: str, position: int, expected: str, kind: str) -> DtypeError:
+    """Return the error for an argument of a wrong kind, as PyTorch words it; position 0 is none, of one given by
+    name."""
+    where = f" (position {position})" if position > 0 else ""
+    return DtypeError(f"{function}(): argument '{name}'{where} must be {expected}, not {kind}")
+
+
 def check_operand(name: str, value: Any, argument: str = "input", position: int = 1) -> None:
     """Check that an argument of a function that would take anything is a tensor, an array or a number.
 
@@ -350,8 +355,7 @@ def check_operand(name: str, value: Any, argument: str = "input", position: int 
         TypeError: it is none.
     """
     if not is_operand(value):
-        kind = type(value).__name__
-        raise DtypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {kind}")
+        raise wrong_argument(name, argument, position, "Tensor", type(value).__name__)
 
 
 def kind_of(datas: Sequence[Any]) -> str:

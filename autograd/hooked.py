@@ -56,6 +56,11 @@ def unpack_of(cls: type[Function]) -> Callable[[Any], Any]:
     return cast("Any", cls)._applied_under[1]
 
 
+def is_packing(cls: type[Function]) -> bool:
+    """Tell whether a class is such a derived one."""
+    return getattr(cls, "_applied_under", None) is not None
+
+
 def packing(cls: type[Function]) -> AbstractContextManager[None]:
     """Let the hooks of a derived class pack what is saved in a block; of any other class, none."""
     hooks: Any = getattr(cls, "_applied_under", None)

@@ -1,7 +1,7 @@
 """Changes in place that are functions of the catalogue: `x.erf_()` gives `x` the value of `erf(x)`.
 
 Rules of this file: names alone, one a line; the catalogue makes the methods when it is loaded. Changes that check or
-fill otherwise than their function stand in `operators.py`.
+fill otherwise than their function stand in `changes`.
 """
 
 from __future__ import annotations

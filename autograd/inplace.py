@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.errors import AutogradError
 
@@ -151,7 +151,20 @@ def _with_item(old: Tensor, index: Any, value: Any) -> Tensor:
     node = result.grad_fn
     if not isinstance(node, OpNode) or node.op.name != "setitem":  # put at indices, which are saved
         return result
-    return result if ops.is_whole((node.saved_tensors or ((),))[0], old.shape) else of_part(result)
+    whole = ops.is_whole((node.saved_tensors or ((),))[0], old.shape) and not _counts_from_the_end(index)
+    return result if whole else of_part(result)
+
+
+def _counts_from_the_end(index: Any) -> bool:
+    """Tell whether a slice starts or ends at a place that is no bound of its axis: to PyTorch it is a part, even where
+    that is all of the tensor, as `x[-3:]` of three elements is, and any of none."""
+    for part in cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,):
+        if isinstance(part, slice):
+            ends = cast("slice[Any, Any, Any]", part)
+            start, stop = ends.start, ends.stop
+            if (start is not None and int(start) != 0) or (stop is not None and int(stop) < 0):
+                return True
+    return False
 
 
 def changed_by_function(

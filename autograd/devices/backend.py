@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from .device import Device
 
 
@@ -119,13 +121,30 @@ class Backend(ABC):
         """Tell whether an array may be written to."""
 
 
+def home_in_own_order(array: Any, move: Callable[[Any], Any]) -> Any:
+    """Return what `in_own_order` does for a move to the host, of what was expanded the one item only: there may be no
+    room on the device for them all."""
+    if 0 not in array.strides or not array.size:
+        return in_own_order(array, move)
+    one = array[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in array.strides])]
+    axes, back = _own_order(array)
+    there = np.broadcast_to(in_own_order(one, move), array.shape).transpose(axes)
+    return there.copy(order="C").transpose(back)
+
+
 def in_own_order(array: Any, move: Callable[[Any], Any]) -> Any:
     """Return what `move` makes of an array in C order, in the array's own axis order (H1)."""
     if array.flags.c_contiguous:
         return move(array)
+    axes, back = _own_order(array)
+    ordered = array.transpose(axes)
+    return move(ordered if ordered.flags.c_contiguous else ordered.copy(order="C")).transpose(back)
+
+
+def _own_order(array: Any) -> tuple[list[int], list[int]]:
+    """Return the axes of an array by their strides, the longest first, and where each went."""
     axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
     back = [0] * array.ndim
     for place, axis in enumerate(axes):
         back[axis] = place
-    ordered = array.transpose(axes)
-    return move(ordered if ordered.flags.c_contiguous else ordered.copy(order="C")).transpose(back)
+    return axes, back

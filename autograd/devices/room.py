@@ -8,6 +8,7 @@ and nothing moves to the host unasked.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -60,7 +61,9 @@ def with_room(backend: Backend, index: int, what: Callable[[], str], work: Calla
     try:
         return work()
     except backend.exhausted:
-        backend.empty_cache()
+        pass
+    gc.collect()  # what only holds itself, while collecting waits for the end of a run
+    backend.empty_cache()
     gives, device = _here.gives, f"{backend.kind}:{index}"
     while True:
         try:

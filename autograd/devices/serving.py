@@ -70,6 +70,13 @@ def is_simulated() -> bool:
     return isinstance(_Served.cuda, StandIn)
 
 
+def simulated_memory() -> int | None:
+    """Return how many bytes the arrays of each simulated device may hold here, None for no limit."""
+    from .stand_in import StandIn
+
+    return _Served.cuda.limit_of(0) if isinstance(_Served.cuda, StandIn) else None
+
+
 def serving(kind: str, asked: Device | None = None) -> Backend:
     """Return the backend of a kind of device; `asked` is the device that an error names.
 

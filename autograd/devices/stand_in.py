@@ -22,7 +22,7 @@ import numpy as np
 from raygrad.errors import DeviceError
 
 from ..layout import overlaps_itself
-from .backend import Backend, Memory, in_own_order
+from .backend import Backend, Memory, home_in_own_order, in_own_order
 from .device import Device
 from .staging import Staging
 from .stand_in_array import StandInArray, bare
@@ -136,7 +136,7 @@ class StandIn(Backend):
     def to_host(self, array: Any) -> Any:
         self.count_to_host(array.nbytes)
         with self._counted(), self.on(array._index):
-            return in_own_order(array, self.staging.to_host)
+            return home_in_own_order(array, self.staging.to_host)
 
     def copy_to(self, array: Any, index: int) -> Any:
         with self._lock:
@@ -156,6 +156,10 @@ class StandIn(Backend):
 
     def limit(self, index: int, size: int | None) -> None:
         self._limits[index] = size
+
+    def limit_of(self, index: int) -> int | None:
+        """Return what `limit` has set."""
+        return self._limits[index]
 
     def synchronize(self, index: int) -> None:
         self._queues.finish_all(index)

@@ -16,6 +16,7 @@ import numpy as np
 
 from raygrad.errors import DtypeError
 
+from ..dispatch import wrong_argument
 from ..recording import Pending
 from ..tensor import Tensor
 from .made import made_around
@@ -138,12 +139,11 @@ def _expected(parameter: inspect.Parameter, value: Any, strictly: bool) -> str:
 
 
 def _error(function: Function, name: str, place: int, expected: str, value: Any) -> DtypeError:
-    where = f" (position {place + 1})" if place >= 0 else ""
     kind = type(value).__name__
     if isinstance(value, list | tuple):
         items = cast("Sequence[Any]", value)
         kind = f"{kind} of ({', '.join([type(item).__name__ for item in items])})"
-    return DtypeError(f"{function.__name__}(): argument '{name}'{where} must be {expected}, not {kind}")
+    return wrong_argument(function.__name__, name, place + 1, expected, kind)
 
 
 def _is_tensor(value: Any, strictly: bool) -> bool:

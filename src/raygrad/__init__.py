@@ -44,8 +44,8 @@ _HOMES = {
     ),
     **dict.fromkeys(
         (
-            "tensor as_tensor asarray from_numpy zeros ones full empty arange linspace eye randn rand randint "
-            "zeros_like ones_like full_like empty_like rand_like randn_like randperm manual_seed"
+            "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace eye randn rand "
+            "randint zeros_like ones_like full_like empty_like rand_like randn_like randperm manual_seed"
         ).split(),
         "raygrad.autograd.creation",
     ),
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from raygrad.autograd.creation import empty as empty
     from raygrad.autograd.creation import empty_like as empty_like
     from raygrad.autograd.creation import eye as eye
+    from raygrad.autograd.creation import from_dlpack as from_dlpack
     from raygrad.autograd.creation import from_numpy as from_numpy
     from raygrad.autograd.creation import full as full
     from raygrad.autograd.creation import full_like as full_like

@@ -246,3 +246,29 @@ def test_asarray_shares_memory_where_it_can():
     for data, options in (([1.0], {}), (array, {"dtype": rg.float32})):
         with pytest.raises(ValueError, match="cannot share"):
             rg.asarray(data, copy=False, **options)
+
+
+def test_what_speaks_dlpack_is_taken_over_without_a_copy():
+    class Speaks:
+        def __init__(self, array: Any) -> None:
+            self._array = array
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self._array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self._array.__dlpack_device__()
+
+    array = np.arange(3.0)
+    for given in (array, Speaks(array), rg.from_numpy(array)):
+        taken = rg.from_dlpack(given)
+        assert taken.read().ctypes.data == array.ctypes.data
+        own = rg.from_dlpack(given, copy=True)
+        assert own.tolist() == taken.tolist()
+        assert own.read().ctypes.data != array.ctypes.data
+    with pytest.raises(
+        TypeError, match="from_dlpack expects an array or tensor with the method '__dlpack__', got list"
+    ):
+        rg.from_dlpack([1.0])
+    with pytest.raises(BufferError, match="require gradient"):
+        rg.from_dlpack(rg.ones(1, requires_grad=True))

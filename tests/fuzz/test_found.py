@@ -842,6 +842,24 @@ FOUND: dict[str, Program] = {
             ("backward", (3,), {}),
         ),
     ),
+    "a_slice_of_nothing_that_counts_from_the_end_is_a_part": Program(
+        (Leaf((0,), "float64", True, 0),),
+        (
+            ("binary", "add", 0, 0),
+            ("setitem", 1, (("slice", None, -1, None),), 0),
+            ("grad", (1,), (0,), {"allow_unused": True}),
+            ("backward", (1,), {}),
+        ),
+    ),
+    "a_slice_of_all_that_counts_from_the_end_is_a_part": Program(
+        (TWO, Leaf((), "float64", False, 19)),
+        (
+            ("binary", "add", 0, 0),
+            ("setitem", 2, (("slice", -2, None, None),), 1),
+            ("grad", (2,), (0,), {"allow_unused": True}),
+            ("backward", (2,), {}),
+        ),
+    ),
     "a_saved_output_without_derivative_is_made_to_require_grad": Program(
         (TWO,),
         (("apply", "sign", (0,)), ("requires_grad_", 2, True), ("backward", (1,), {"create_graph": True})),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from raygrad.autograd.devices import Backend, Memory
-from raygrad.autograd.devices.backend import in_own_order
+from raygrad.autograd.devices.backend import home_in_own_order, in_own_order
 from raygrad.autograd.devices.cpu import Cpu
 from raygrad.autograd.devices.stand_in import StandIn
 
@@ -31,6 +31,24 @@ def test_what_has_gaps_or_is_expanded_is_made_dense():
         moved = in_own_order(array, lambda dense: dense.copy())
         np.testing.assert_array_equal(moved, array)
         assert moved.flags.c_contiguous or moved.T.flags.c_contiguous
+
+
+def test_of_what_was_expanded_one_item_comes_home():
+    for array in (
+        np.broadcast_to(np.arange(3.0), (2, 3)),
+        np.broadcast_to(np.ones((3, 1)), (4, 3, 5)).T,
+        np.zeros((0, 2)),
+    ):
+        sizes: list[int] = []
+
+        def move(dense: np.ndarray, sizes: list[int] = sizes) -> np.ndarray:
+            sizes.append(dense.size)
+            return dense.copy()
+
+        home, moved = home_in_own_order(array, move), in_own_order(array, lambda dense: dense.copy())
+        np.testing.assert_array_equal(home, array)
+        assert home.strides == moved.strides
+        assert sizes == [3] or not array.size
 
 
 def test_an_implementation_gives_all_of_it():
