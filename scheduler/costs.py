@@ -111,7 +111,9 @@ class Costs:
             return prod(spec.shape) * _itemsize(spec.dtype)
         if spec.kind == KIND_CONTEXT:
             return self.context_bytes + max(spec.shape[0], 0) if spec.shape else self.context_bytes
-        return self.const_bytes if spec.kind == KIND_CONST else self.unknown_bytes
+        if spec.kind == KIND_CONST:
+            return self.const_bytes + (spec.shape[0] if spec.shape else 0)
+        return self.unknown_bytes
 
     def transfer_seconds(self, size: int) -> float:
         """Return the predicted time from a value's being made on one worker to its use on another."""

@@ -6,6 +6,7 @@ Rules of this file: it turns blocks of nodes into `Segment`s and moves no node. 
   a vjp) that a later segment reads, is *exported*: returned to the object store, where it outlives its process. All
   its readers import it. On a cluster where what is saved stays on its worker, and of contexts that must, being saved is
   no reason; on a worker with a limited memory, which has it on disk instead, to be kept in the store is none either.
+  What such a worker keeps, its own later segments read where it is kept, though others import it.
   Values with equal readers and an equal purpose share one object, so that there are few and none holds what one of its
   readers does not need;
 - one that only later segments of the same worker read stays there, *pinned*, and is dropped by its last reader;
@@ -161,6 +162,12 @@ class _Crosser:
         saved = in_store or (stored(spec) if spec.kind == KIND_CONTEXT else value in self.residuals)
         saved = saved and worker not in self.limited
         if saved or any(self.drafts[reader].worker != worker for reader in readers):
+            if on_worker and worker in self.limited:  # where it may be spilled, it has to be one and the same
+                for reader in readers:
+                    if self.drafts[reader].worker == worker:
+                        self.drafts[reader].after.add(source)
+                        self.drafts[reader].unpins.append((value, False))
+                readers = tuple([reader for reader in readers if self.drafts[reader].worker != worker])
             objects[source].setdefault((readers, saved, in_store), []).append(value)
             return
         if not on_worker:

@@ -26,6 +26,7 @@ from .costs import Costs
 from .crossing_arrays import Blocks, distinct
 from .dag import Floats, Indices
 from .demanding import Demanded, able_workers
+from .groups import first_of
 from .plan import Cluster
 from .predict_arrays import Times
 
@@ -67,18 +68,12 @@ def shares_of(blocks: Blocks, bound: Indices) -> Indices:
     """Return, per block, the first of those that must be where it is."""
     share = list(range(len(blocks.worker)))
 
-    def first(one: int) -> int:
-        while share[one] != one:
-            share[one] = share[share[one]]
-            one = share[one]
-        return one
-
     tied = np.flatnonzero(bound != np.arange(len(bound)))
     ties = distinct(blocks.home[tied], blocks.home[bound[tied]], len(share))
     for one, other in zip(*(some.tolist() for some in ties), strict=True):
-        one, other = first(one), first(other)
+        one, other = first_of(share, one), first_of(share, other)
         share[max(one, other)] = min(one, other)
-    return np.array([first(one) for one in range(len(share))], np.int64)
+    return np.array([first_of(share, one) for one in range(len(share))], np.int64)
 
 
 def spread_lost(known: Known, worker: Indices) -> Moves | None:
@@ -250,29 +245,23 @@ class _Losing:
         arrays = self.known.arrays
         group = {node: node for node in nodes}
 
-        def first(one: int) -> int:
-            while group[one] != one:
-                group[one] = group[group[one]]
-                one = group[one]
-            return one
-
         stay = -1
         for node in nodes:
             for value in arrays.read[arrays.reads[node] : arrays.reads[node + 1]].tolist():
                 maker = int(arrays.maker[value]) if value >= 0 else -1
                 if maker in group:
-                    group[first(node)] = first(maker)
+                    group[first_of(group, node)] = first_of(group, maker)
             if bound[node]:
                 if stay >= 0:
-                    group[first(node)] = first(stay)
+                    group[first_of(group, node)] = first_of(group, stay)
                 stay = node
         parts: dict[int, list[int]] = {}
         for node in nodes:
-            parts.setdefault(first(node), []).append(node)
+            parts.setdefault(first_of(group, node), []).append(node)
         if arrays.graph.open_ended and len(arrays) - 1 in group:
             stay = len(arrays) - 1 if stay < 0 else stay
-        stay = first(stay) if stay >= 0 else nodes[0]
-        return sorted(parts.values(), key=lambda part: first(part[0]) != first(stay))
+        stay = first_of(group, stay) if stay >= 0 else nodes[0]
+        return sorted(parts.values(), key=lambda part: first_of(group, part[0]) != first_of(group, stay))
 
     def _dissolve(
         self,

@@ -47,14 +47,20 @@ CANDIDATES = 8
 """How many nodes that are ready are asked whether they fit, before a worker waits for something to be given back."""
 
 
+Peaks = tuple[tuple[str, tuple[int, ...]], ...]
+"""See `Plan.peaks`."""
+
+NO_LIMIT = 1 << 62
+"""More bytes than there are."""
+
+
 class Arranged(NamedTuple):
     """Blocks, the graph whose nodes are in them, and on which worker each of those is."""
 
     blocks: list[Block]
     priced: Priced
     node_worker: tuple[int, ...]
-    peaks: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """See `Plan.peaks`."""
+    peaks: Peaks = ()
     spaces: tuple[Space, ...] = ()
     """The memories that are limited, as they were counted."""
 
@@ -128,7 +134,10 @@ def _arranged(
         tried.append((made, sum(sum(one.peaks(ran)) for one in rooms)))
     fastest = min(made.seconds for made, _ in tried)
     chosen, _ = min(tried, key=lambda one: (one[0].seconds > AS_FAST * fastest, one[1], one[0].seconds))
-    return as_it_is._replace(blocks=_fit(rooms, chosen.blocks), peaks=_told(rooms, chosen.blocks) if spaces else ())
+    if not spaces:
+        return as_it_is._replace(blocks=chosen.blocks)
+    fitted, most = _fit(rooms, chosen.blocks, cluster)
+    return as_it_is._replace(blocks=fitted, peaks=most)
 
 
 class Confined(NamedTuple):
@@ -145,12 +154,6 @@ class Confined(NamedTuple):
         """Return by how many bytes what workers need passes what they have."""
         pairs = zip(peaks, self.space.limits, strict=False)
         return sum(peak - limit for peak, limit in pairs if limit is not None and peak > limit)
-
-
-def _told(rooms: Sequence[Confined], blocks: Sequence[Block]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Return, per memory, what the values of each worker hold at most in this order, with what was there before."""
-    ran = _sequences(blocks, len(rooms[0].space.limits))
-    return tuple([(space.device, tuple(room.peaks(ran))) for space, room in rooms])
 
 
 def _relieved(
@@ -194,7 +197,8 @@ def _relieved(
         made = [[index for index in one if index != last] for one in made]
     cut = divide(longer, links, follow(links, made, made_on), made_on, residency, costs)
     spaces = tuple([space for space, _ in within])
-    return Arranged(_fit(within, cut.blocks), longer, made_on, _told(within, cut.blocks), spaces)
+    fitted, most = _fit(within, cut.blocks, cluster)
+    return Arranged(fitted, longer, made_on, most, spaces)
 
 
 def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
@@ -422,32 +426,43 @@ def _by_worker(order: Sequence[int], node_worker: Sequence[int], workers: int) -
     return sequences
 
 
-def _fit(rooms: Sequence[Confined], blocks: Sequence[Block]) -> list[Block]:
-    """Cut blocks of workers with a limit where they would hold more at once."""
+def _fit(rooms: Sequence[Confined], blocks: Sequence[Block], cluster: Cluster) -> tuple[list[Block], Peaks]:
+    """Cut blocks of workers with a limit where they would hold more at once; return what they hold, too: `Plan.peaks`.
+    What is cut for one memory holds no more of the others than before."""
+    pinned = [worker.memory is not None for worker in cluster.workers]
     fitted = list(blocks)
+    peaks: list[tuple[str, tuple[int, ...]]] = []
     for space, room in rooms:
-        fitted = _fit_one(room, fitted, space.limits)
-    return fitted
+        fitted, most = _fit_one(room, fitted, space.limits, pinned)
+        peaks.append((space.device, most))
+    return fitted, tuple(peaks)
 
 
-def _fit_one(room: Room, blocks: Sequence[Block], limits: Sequence[int | None]) -> list[Block]:
-    """Cut blocks of workers with a limit where they would hold more at once."""
+def _fit_one(
+    room: Room, blocks: Sequence[Block], limits: Sequence[int | None], pinned: Sequence[bool]
+) -> tuple[list[Block], tuple[int, ...]]:
+    """Cut blocks of workers with a limit where they would hold more at once, and return what each worker holds."""
     pieces: list[list[list[int]]] = [[] for _ in limits]
     for worker, nodes in blocks:
         pieces[worker].append(nodes)
     cut: list[dict[int, list[list[int]]]] = []  # per worker, by the first node of a block, what it was cut into
+    peaks: list[int] = []
     for worker, mine in enumerate(pieces):
-        limit = limits[worker]
-        if limit is None or not mine:
-            cut.append({one[0]: [one] for one in mine})
+        limit, before = limits[worker], room.before[worker]
+        if not mine:
+            cut.append({})
+            peaks.append(0)
             continue
         starts = {one[0] for one in mine}
+        order = [index for one in mine for index in one]
+        found = room.fit(order, mine, NO_LIMIT if limit is None else limit - before, pinned=pinned[worker])
         parts: dict[int, list[list[int]]] = {}
         current = -1
-        for part in room.fit([index for one in mine for index in one], mine, limit - room.before[worker]):
+        for part in found.pieces:
             if part[0] in starts:
                 current = part[0]
                 parts[current] = []
             parts[current].append(part)
         cut.append(parts)
-    return [Block(worker, part) for worker, nodes in blocks for part in cut[worker][nodes[0]]]
+        peaks.append(before + found.peak)
+    return [Block(worker, part) for worker, nodes in blocks for part in cut[worker][nodes[0]]], tuple(peaks)

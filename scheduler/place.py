@@ -59,8 +59,15 @@ class Placement(NamedTuple):
     seconds: float
 
 
-def place(priced: Priced, residency: Sequence[int], costs: Costs, cluster: Cluster, seed: int = 0) -> Placement:
-    """Place the graph on the cluster.
+def place(
+    priced: Priced,
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+    seed: int = 0,
+    constraints: Constraints | None = None,
+) -> Placement:
+    """Place the graph on the cluster, by its own constraints unless there are more.
 
     `residency` has one worker index per external: where the value is pinned, or -1 if it is at the client, in the
     store or anywhere. `near` and `pin` are obeyed or refused; a `near` that names an external without residency is
@@ -71,7 +78,8 @@ def place(priced: Priced, residency: Sequence[int], costs: Costs, cluster: Clust
     count, workers = len(priced.seconds), len(cluster.workers)
     if not workers:
         raise PlanError("the cluster has no workers")
-    constraints = constrain(priced, residency, cluster)
+    if constraints is None:
+        constraints = constrain(priced, residency, cluster)
     if workers == 1 or not count:
         only = (0,) * count
         made = cut(priced, None, only, residency, costs)
@@ -94,6 +102,12 @@ def place(priced: Priced, residency: Sequence[int], costs: Costs, cluster: Clust
             best = Placement(node_worker, made.blocks, made.seconds)
     assert best is not None
     return best
+
+
+def placed(priced: Priced, residency: Sequence[int], costs: Costs, node_worker: tuple[int, ...]) -> Placement:
+    """Return a placement that was chosen before, cut for where externals are now."""
+    made = cut(priced, link(priced), node_worker, residency, costs)
+    return Placement(node_worker, made.blocks, made.seconds)
 
 
 # ---- what must hold ------------------------------------------------------------------------------------------------

@@ -209,6 +209,9 @@ class Plan:
     """Per such memory and segment, how many bytes of values that it does not read may be there while it runs, of
     earlier runs; -1 where there is no limit."""
 
+    limits: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Per such memory, what each worker has of it; -1 where there is no limit."""
+
     def rows(self) -> list[PlanRow]:
         """Return the plan as a table: one row per segment, in plan order. Sums count as vjp nodes: they belong to
         backward."""

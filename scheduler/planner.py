@@ -10,7 +10,7 @@ whoever submits calls once the workers have what they need, so that nobody waits
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -26,11 +26,12 @@ from .large import LARGE, Large, LargePlanner, make_large
 from .lower import Programs, lower
 from .measured import MeasuredCosts
 from .order import arrange, hold
-from .place import place
+from .place import place, placed
 from .plan import Cluster, Plan
 from .predict import loads_of, predict
 from .priced import price
-from .refine import look_again, predicted_anew, refine
+from .refine import GAIN, look_again, predicted_anew, refine
+from .rounds import Loop, carried, left, settled
 
 PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
@@ -151,10 +152,11 @@ class Planner:
             self._plans.popitem(last=False)
         return planned
 
-    def reconsider(self) -> None:
+    def reconsider(self, loop: Callable[[], Loop] = tuple) -> None:
         """Look again at the plan that was asked for last, if it is time: the next call of `plan` may return another.
 
-        Call it when there is time: when what was planned is on its way to the workers.
+        Call it when there is time: when what was planned is on its way to the workers. `loop` tells which externals are
+        what the run before made by the same graph.
         """
         due, self._due = self._due, None
         if due is None or self._measured is None:
@@ -178,6 +180,31 @@ class Planner:
             self.changes += 1
             if large is not None:
                 self._large.keep(key, large)
+        else:
+            self._settle(due, self._measured, loop())
+
+    def _settle(self, due: _Due, measured: MeasuredCosts, loop: Loop) -> None:
+        """Have what each round makes stay where the next one reads it, if that takes no longer: what crosses in each
+        round costs workers and client more than a prediction knows."""
+        kept, graph, residency, key = due
+        plan = kept.planned.plan
+        if not loop or self._cluster.has_limits or _is_large(graph) or not carried(graph, plan, residency, loop):
+            return
+        costs, cluster, seed = self.costs, self._cluster, self._seed
+        node_worker = settled(graph, residency, loop, costs, cluster, seed)
+        homes = left(graph, node_worker, residency, loop)
+        then = make_plan(graph, homes, costs, cluster, seed, key, node_worker)
+        then = then._replace(plan=predicted_anew(graph, then.plan, homes, measured, cluster))
+        if then.plan.predicted_seconds > plan.predicted_seconds * (1.0 - GAIN) ** kept.changes:
+            return
+        if carried(graph, then.plan, homes, loop) >= carried(graph, plan, residency, loop):
+            return
+        kept.planned = make_plan(graph, residency, costs, cluster, seed, key, node_worker)
+        kept.changes += 1
+        self.changes += 1
+        self._plans[(key, homes, self._cluster_epoch, self._costs.epoch)] = _Kept(then, costs, changes=kept.changes)
+        if len(self._plans) > PLANS_KEPT:
+            self._plans.popitem(last=False)
 
     def _afresh(
         self, graph: Graph, residency: tuple[int, ...], costs: Costs, key: bytes
@@ -195,9 +222,16 @@ def _is_large(graph: Graph) -> bool:
 
 
 def make_plan(
-    graph: Graph, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int, key: bytes
+    graph: Graph,
+    residency: tuple[int, ...],
+    costs: Costs,
+    cluster: Cluster,
+    seed: int,
+    key: bytes,
+    node_worker: tuple[int, ...] | None = None,
 ) -> Planned:
-    """Plan a graph: price it, place it, order and cut it, decide what crosses, lower it. Pure. See `Planner.plan`.
+    """Plan a graph: price it, place it (unless `node_worker` says where), order and cut it, decide what crosses, lower
+    it. Pure. See `Planner.plan`.
 
     Raises PlanError.
     """
@@ -206,7 +240,12 @@ def make_plan(
         plan = make_large(graph, residency, costs, cluster, seed, key).plan
         return Planned(plan, Programs(graph, plan), graph)
     priced = price(graph, costs)
-    placement = place(priced, residency, costs, cluster, seed)
+    made_for: tuple[object, ...] = (key, residency, cluster, costs, seed)
+    if node_worker is None:
+        placement = place(priced, residency, costs, cluster, seed)
+    else:
+        placement = placed(priced, residency, costs, node_worker)
+        made_for = (*made_for, node_worker)
     blocks, priced, node_worker, peaks, spaces = arrange(
         priced, placement.blocks, placement.node_worker, residency, costs, cluster
     )
@@ -214,7 +253,7 @@ def make_plan(
     crossing = cross(priced, blocks, residency, saved_stays=cluster.saved_stays, limited=limited)
     segments = hold(crossing.segments, cluster)
     plan = Plan(
-        hash=blake2b(repr((key, residency, cluster, costs, seed)).encode(), digest_size=16).digest(),
+        hash=blake2b(repr(made_for).encode(), digest_size=16).digest(),
         workers=tuple(worker.name for worker in cluster.workers),
         segments=segments,
         node_worker=node_worker,
@@ -224,6 +263,7 @@ def make_plan(
         predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
         peaks=peaks,
         beside=rooms_beside(segments, priced, node_worker, residency, spaces, peaks) if peaks else (),
+        limits=tuple([(space.device, tuple([-1 if n is None else n for n in space.limits])) for space in spaces]),
     )
     return Planned(plan, lower(priced.graph, plan), priced.graph)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from raygrad.proto.graph import ROLE_MEMORY
+from raygrad.proto.graph import is_spill
 
 from .costs import Costs
 from .longer import Longer, Relieved
@@ -85,7 +85,7 @@ def _leaving(longer: Longer, worker: int, sequence: Sequence[int], residency: Se
     gone: set[int] = set()
     for place, index in enumerate(sequence):
         node = nodes[index]
-        if node.role == ROLE_MEMORY and node.fn == "spill":
+        if is_spill(node):
             gone.update(node.inputs)
         for value in node.inputs:
             first.setdefault(value, place)

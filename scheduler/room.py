@@ -14,17 +14,20 @@ the run can always be ended.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raygrad.proto.graph import ROLE_MEMORY
+from raygrad.proto.graph import KIND_CONTEXT, ROLE_FUNCTION, is_spill
 
 from .arrays import offsets
 from .priced import Priced
+
+GUESS = 8
+"""What a Function saves that was never run is taken to be this many times the bytes that it reads, at most."""
 
 
 class _Arrays(NamedTuple):
@@ -35,6 +38,14 @@ class _Arrays(NamedTuple):
     touched: NDArray[np.int64]
     size: NDArray[np.int64]
     stays: NDArray[np.bool_]
+
+
+class Fitted(NamedTuple):
+    """The order of one worker, cut into pieces that are run by one call each."""
+
+    pieces: list[list[int]]
+    peak: int
+    """The most bytes that any of them holds, beside what is there from the start of the run to its end."""
 
 
 class Room:
@@ -49,11 +60,20 @@ class Room:
         """Per node, the holdings that it makes or reads."""
         self.before = [0] * workers
         """Per worker, bytes that are there from the start to the end."""
+        self._guess = _guesses(priced)
+        """Per node that may make more than is known, about how much: calls leave room for it, orders do not."""
         away = parted(priced, node_worker, residency)
         self._local: list[bool] = []
+        """Per holding, whether no other worker touches it, nor did anybody before the run."""
+        self._home: list[bool] = []
+        """Per holding, whether it was made there, and calls there find it there (`crossing`)."""
+        self._comes: list[bool] = []
+        """Per holding, whether it is brought there."""
         self._arrays: _Arrays | None = None
+        same = continued(priced, away)
         made = [value for value, _ in priced.graph.keep if priced.maker[value] >= 0]
-        kept = {(value, node_worker[priced.maker[value]]) for value in made if value not in away}
+        named = {(same.get(value, value), node_worker[priced.maker[value]]) for value in made}
+        kept = {(same.get(value, value), node_worker[priced.maker[value]]) for value in made if value not in away}
         number: dict[tuple[int, int], int] = {}
         for value, home in enumerate(residency):
             if home >= 0 and value not in away:
@@ -62,7 +82,8 @@ class Room:
             worker = node_worker[index]
             first = priced.first[index]
             mine: list[int] = []
-            for value in {*node.inputs, *range(first, first + len(node.outputs))}:
+            values = {*node.inputs, *range(first, first + len(node.outputs))}
+            for value in {same.get(value, value) for value in values} if same else values:
                 if value < 0 or (value < len(residency) and residency[value] == worker):
                     continue
                 holding = number.setdefault((value, worker), len(number))
@@ -73,6 +94,8 @@ class Room:
             self.touched.append(sorted(mine))
         copies = Counter(value for value, _ in number)
         self._local = [priced.maker[value] >= 0 and copies[value] == 1 for value, _ in number]
+        self._home = [one or key in named for one, key in zip(self._local, number, strict=True)]
+        self._comes = [priced.maker[value] < 0 or node_worker[priced.maker[value]] != here for value, here in number]
 
     def needs(self, order: Sequence[int]) -> list[int]:
         """Return how many bytes an order of some nodes of one worker needs, after each of them begins."""
@@ -121,45 +144,59 @@ class Room:
         """Return the same of every worker."""
         return [self.peak(worker, order) for worker, order in enumerate(sequences)]
 
-    def fit(self, order: Sequence[int], pieces: Sequence[Sequence[int]], limit: int) -> list[list[int]]:
+    def fit(self, order: Sequence[int], pieces: Sequence[Sequence[int]], limit: int, *, pinned: bool = True) -> Fitted:
         """Cut pieces of the order of one worker further, where what they hold at once would pass a limit.
 
-        A piece holds what it is given, and what it hands on to other workers, until it ends. A piece of a single node
-        holds no more than the node does, so that a limit which the order keeps can always be kept.
+        A piece holds what its call brings from its start, and that and what it hands on to other workers until it ends.
+        A piece of a single node holds no more than the node does, so that a limit which the order keeps can always be
+        kept. Where nobody knows what a node saves, its call brings nothing else that would not leave much room for it.
+        Without `pinned`, what one piece makes and another of this worker reads is brought by a call, too.
         """
+        size, local, home, comes, stays = self.size, self._local, self._home, self._comes, self.stays
         last: dict[int, int] = {}
         for place, index in enumerate(order):
             for holding in self.touched[index]:
                 last[holding] = place
         here: set[int] = set()
-        used, place = 0, 0
+        used, place, peak = 0, 0, 0
         cut: list[list[int]] = []
         for piece in pieces:
             current: list[int] = []
-            fresh: set[int] = set()  # made since the current piece began
-            over: list[int] = []  # read for the last time in it
+            fresh: set[int] = set()  # what came since the current piece began
+            over, most, tops = 0, 0, 0  # bytes that go when it ends; the most that it holds, and with what is guessed
             for index in piece:
                 mine = self.touched[index]
-                more = sum([self.size[holding] for holding in mine if holding not in here])
-                if current and used + more > limit:
+                more = brought = 0
+                for holding in mine:
+                    if holding not in here:
+                        more += size[holding]
+                        if comes[holding]:
+                            brought += size[holding]
+                guess = self._guess.get(index, 0)
+                if current and max(tops + brought, used + more + guess) > limit:
                     cut.append(current)
-                    used -= sum([self.size[holding] for holding in over])
-                    current, fresh, over = [], set(), []
+                    peak = max(peak, most)
+                    used -= over
+                    current, over, most, tops = [], 0, 0, 0
+                    fresh.clear()
                 current.append(index)
+                most = max(most + brought, used + more)
+                tops = max(tops + brought, used + more + guess)
                 for holding in mine:
                     if holding not in here:
                         here.add(holding)
                         fresh.add(holding)
-                        used += self.size[holding]
-                    if last[holding] == place and not self.stays[holding]:
-                        if holding in fresh and self._local[holding]:
-                            used -= self.size[holding]
+                        used += size[holding]
+                    if last[holding] == place and not stays[holding]:
+                        if local[holding] if holding in fresh else pinned and home[holding]:
+                            used -= size[holding]
                         else:
-                            over.append(holding)
+                            over += size[holding]
                 place += 1
             cut.append(current)
-            used -= sum([self.size[holding] for holding in over])
-        return cut
+            peak = max(peak, most)
+            used -= over
+        return Fitted(cut, peak)
 
 
 def parted(priced: Priced, node_worker: Sequence[int], residency: Sequence[int]) -> set[int]:
@@ -168,11 +205,39 @@ def parted(priced: Priced, node_worker: Sequence[int], residency: Sequence[int])
     kept = {value for value, _ in priced.graph.keep}
     found: set[int] = set()
     for index, node in enumerate(priced.graph.nodes):
-        if node.role == ROLE_MEMORY and node.fn == "spill":
+        if is_spill(node):
             value = node.inputs[0]
             home = residency[value] if value < len(residency) else -1
             if value in kept or home == node_worker[index]:
                 found.add(value)
+    return found
+
+
+def _guesses(priced: Priced) -> dict[int, int]:
+    """Return, per node whose Function was never run, about how much it saves, if that is more than nothing."""
+    unknown = [spec.kind == KIND_CONTEXT and spec.shape[:1] == (-1,) for spec in priced.graph.specs]
+    if not any(unknown):
+        return {}
+    size = priced.size
+    return {
+        index: GUESS * sum([size[value] for value in {*node.inputs} if value >= 0])
+        for index, node in enumerate(priced.graph.nodes)
+        if node.role == ROLE_FUNCTION and not node.transforms and node.outputs and unknown[node.outputs[0]]
+    }
+
+
+def continued(priced: Priced, away: Container[int]) -> dict[int, int]:
+    """Return, by context that a vjp leaves with all that was saved, the one that it read: they hold the same memory."""
+    specs = [spec.kind == KIND_CONTEXT and spec.shape[:1] > (0,) for spec in priced.graph.specs]
+    found: dict[int, int] = {}
+    for first, node in zip(priced.first, priced.graph.nodes, strict=True):
+        if node.transforms and node.role == ROLE_FUNCTION and node.outputs and specs[node.outputs[0]]:
+            if priced.size[first] and node.inputs[0] >= 0 and node.inputs[0] not in away:
+                found[first] = node.inputs[0]
+    for value, before in list(found.items()):  # nodes that were added may read what has a higher number
+        while before in found:
+            before = found[before]
+        found[value] = before
     return found
 
 

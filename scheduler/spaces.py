@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from raygrad.proto.graph import KIND_ARRAY, Spec
+from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, Spec
 
 from .plan import Cluster
 from .priced import Priced
@@ -36,9 +36,12 @@ class Space(NamedTuple):
         graph = priced.graph
         counts = [_device(spec) == self.device for spec in graph.specs]
         unknown = graph.open_ended and self.guess
-        if all(counts) and not unknown:
+        unmade = _unmade(priced)
+        if all(counts) and not unknown and not unmade:
             return priced
         sizes = [size if counts[spec] else 0 for size, spec in zip(priced.size, priced.spec, strict=True)]
+        for value in unmade:
+            sizes[value] = 0
         if unknown:
             read = {value for value in graph.nodes[-1].inputs if value >= 0}
             sizes[priced.first[-1]] += int(self.guess * sum([sizes[value] for value in read]))
@@ -63,6 +66,19 @@ def _limited(specs: Sequence[Spec], cluster: Cluster) -> Iterator[Space]:
                 yield Space(device, limits)
     if any(worker.memory is not None for worker in cluster.workers):
         yield Space(HOST, [worker.memory for worker in cluster.workers])
+
+
+def _unmade(priced: Priced) -> set[int]:
+    """Return the contexts that vjps would leave with all that was saved, if somebody asked for them."""
+    graph = priced.graph
+    sized = [spec.kind == KIND_CONTEXT and spec.shape[:1] > (0,) for spec in graph.specs]
+    if not any(sized):
+        return set()
+    nodes = zip(priced.first, graph.nodes, strict=True)
+    found = {first for first, node in nodes if node.transforms and node.outputs and sized[node.outputs[0]]}
+    if found:
+        found.difference_update([value for value, _ in graph.keep], *[node.inputs for node in graph.nodes])
+    return found
 
 
 def _device(spec: Spec) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from raygrad.proto.graph import ROLE_MEMORY, Graph
+from raygrad.proto.graph import ROLE_MEMORY, Graph, is_spill
 
 from .place import MOVING, devices_of
 from .plan import Plan
@@ -93,7 +93,7 @@ def transfers(
                 source = device[read] if read >= 0 else ""
                 found.append(Transfer(index, segment.worker, source, device[made], sizes[made]))
             elif node.role == ROLE_MEMORY:
-                spilled = node.fn == "spill"
+                spilled = is_spill(node)
                 value = node.inputs[0] if spilled else first[index]
                 if device[value] not in ("", "cpu"):
                     ways = (device[value], "cpu") if spilled else ("cpu", device[value])

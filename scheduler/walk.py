@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from math import floor, log2
 from typing import Any
 
-from raygrad.proto.graph import AGAIN, ROLE_FUNCTION, ROLE_MEMORY, Node
+from raygrad.proto.graph import AGAIN, ROLE_FUNCTION, ROLE_MEMORY, Node, is_spill
 
 from .longer import Longer
 
@@ -91,7 +91,7 @@ class Walk:
                     self.uses.setdefault(value, []).append(place)
             first = priced.first[index]
             self.stays.update(value for value in range(first, first + len(node.outputs)) if value in kept)
-        self.stays -= {node.inputs[0] for node in map(priced.graph.nodes.__getitem__, sequence) if node.fn == "spill"}
+        self.stays -= {node.inputs[0] for node in map(priced.graph.nodes.__getitem__, sequence) if is_spill(node)}
 
     def run(self) -> list[int]:
         """Return the worker's nodes in order, those that were added among them.
@@ -249,7 +249,7 @@ class Walk:
     def _offer(self, value: int) -> None:
         """Enter that a value may be given up, now that it is here, or was read."""
         size = self.priced.size[value]
-        if not size or (self.priced.maker[value] < 0 and value not in self.handles):
+        if not size:
             return
         cost = min(self._costs(value))
         if cost < NEVER:

@@ -179,3 +179,17 @@ def test_what_is_saved_or_kept_in_the_store_stays_on_a_worker_with_a_limit(build
     assert made.kept[out] == OnWorker(0, 0)
     other = crossing(build.graph(), [(1, [0]), (0, [1])], limited=[0])
     assert other.kept[out] == InStore(0, 0, 0) or isinstance(other.kept[out], InStore), "not on one without"
+
+
+def test_what_a_worker_with_little_memory_keeps_it_reads_where_that_is_though_others_import_it(builder):
+    build = builder()
+    a = build.op("sin", 0)
+    build.op("cos", a)
+    build.op("exp", a)
+    build.keep_on_worker(a)
+    blocks = [(0, [0]), (1, [1]), (0, [2])]
+    made = crossing(build.graph(), blocks, limited=[0]).segments
+    assert made[0].exports == (Export((a,), (1,), saved=False, kept=False),)
+    assert (made[0].pins, made[2].unpins, made[2].imports, made[2].after) == ((a,), ((a, False),), (), (0,))
+    free = crossing(build.graph(), blocks).segments
+    assert (free[2].unpins, free[2].imports) == ((), ((0, 0),))

@@ -243,9 +243,12 @@ def test_any_graph_within_any_limits_is_ordered_or_refused_with_limits_that_do(g
         mine = [segment.nodes for segment in plan.segments if segment.worker == worker]
         if limit is not None and mine:
             assert room.peak(worker, [index for nodes in mine for index in nodes]) <= limit
-            assert room.fit([index for nodes in mine for index in nodes], mine, limit - room.before[worker]) == [
-                list(nodes) for nodes in mine
-            ]
+            order = [index for nodes in mine for index in nodes]
+            fitted = room.fit(order, mine, limit - room.before[worker])
+            assert fitted.pieces == [list(nodes) for nodes in mine]
+            told = plan.peaks[0][1][worker]  # of an open-ended graph with what is guessed
+            assert room.before[worker] + fitted.peak <= told <= limit
+            assert graph.open_ended or room.before[worker] + fitted.peak == told
     ran = [index for segment in plan.segments for index in segment.nodes]
     assert sorted(ran) == list(range(len(made.graph.nodes)))
     before = link(longer).before

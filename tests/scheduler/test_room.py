@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from raygrad.proto.graph import Node, Spec, first_outputs
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.priced import link, price
-from raygrad.scheduler.room import Ledger, Ledgers, Room, parted
+from raygrad.scheduler.room import GUESS, Ledger, Ledgers, Room, continued, parted
 
 COSTS = Costs()
 
@@ -112,11 +112,81 @@ def test_pieces_are_cut_where_they_would_hold_too_much(builder):
     graph = build.graph()
     room = Room(price(graph, COSTS), [0] * 8, [-1], 1)
     order = [0, 1, 4, 2, 5, 3, 6, 7]
-    assert room.fit(order, [order], 10**9) == [order]
     peak = room.peak(0, order)
-    assert room.fit(order, [order], peak) == [order]  # what is made and read within one piece is freed within it
-    pieces = room.fit(order, [[0, 1], [4, 2], [5, 3], [6, 7]], peak)
-    assert pieces == [[0, 1], [4], [2], [5], [3], [6, 7]]
+    assert room.fit(order, [order], 10**9) == ([order], peak)
+    assert room.fit(order, [order], peak) == ([order], peak)  # what is made and read within one piece is freed in it
+    some = [[0, 1], [4, 2], [5, 3], [6, 7]]
+    assert room.fit(order, some, peak) == (some, peak)  # and so is what an earlier one left on the worker
+    pieces = room.fit(order, some, peak, pinned=False)  # but not what its call brings
+    assert pieces == ([[0, 1], [4], [2], [5], [3], [6, 7]], peak)
+
+
+def test_what_a_call_brings_is_there_from_its_start(builder):
+    build = builder(externals=3, size=1000)
+    made = [build.op("sin", one) for one in range(3)]
+    graph = build.graph()
+    room = Room(price(graph, COSTS), [0] * 3, [-1] * 3, 1)
+    assert room.peak(0, made := [0, 1, 2]) == 16000
+    assert room.fit(made, [made], 10**9) == ([made], 32000)
+    assert room.fit(made, [made], 32000) == ([made], 32000)
+    assert room.fit(made, [made], 31999) == ([[0, 1], [2]], 24000)
+    assert room.fit(made, [made], 16000) == ([[0], [1], [2]], 16000)
+
+
+def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
+    build = builder(externals=3, size=1000)
+    new = build.spec(Spec("context", (-1, 0)))
+    build.op("sin", 0)
+    build.add(Node("function", "@f", (), (1,), (new, 1), (1, (1,), 1, None)))
+    build.op("sin", 2)
+    room = Room(price(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
+    order = [0, 1, 2]
+    most = 3 * 8000 + 4096 + 8000
+    assert room.fit(order, [order], most + GUESS * 8000) == ([order], most)
+    tight = room.fit(order, [order], most)
+    assert tight == ([[0], [1], [2]], 2 * 8000 + 4096), "what is guessed is not predicted"
+
+
+def test_what_goes_to_others_is_there_to_the_end_of_the_call_that_makes_it(builder):
+    build = builder(size=1000)
+    first = build.op("sin", 0)
+    second = build.op("cos", first)
+    third = build.op("exp", second)
+    build.op("add", third, first)
+    room = Room(price(build.graph(), COSTS), [0, 0, 0, 1], [0], 2)
+    assert room.before == [8000, 0]
+    order = [0, 1, 2]
+    assert room.fit(order, [order], 10**9) == ([order], 24000)  # first stays beside second and third
+    assert room.fit(order, [[0], [1, 2]], 10**9) == ([[0], [1, 2]], 24000)  # it is brought again
+    assert room.fit(order, [[0], [1], [2]], 10**9) == ([[0], [1], [2]], 16000)
+
+
+def test_what_stays_and_goes_to_others_too_is_let_go_of_where_it_was_last_read(builder):
+    build = builder(size=1000)
+    first = build.op("sin", 0)
+    second = build.op("cos", first)
+    build.op("exp", second)
+    build.op("add", first)
+    handle = build.spec(Spec("array", (0,), "uint8"))
+    build.add(Node("memory", "spill", (), (first,), (handle,), ()))
+    build.keep_on_worker(first)
+    room = Room(price(build.graph(), COSTS), [0, 0, 0, 1, 0], [0], 2)
+    order = [0, 1, 4, 2]
+    assert room.fit(order, [[0, 1, 4, 2]], 10**9).peak == 24000
+    assert room.fit(order, [[0], [1, 4, 2]], 10**9).peak == 16000
+
+
+def test_a_context_that_a_pass_keeps_holds_the_same_memory_before_and_after(builder):
+    build = builder(size=1000)
+    whole = build.spec(Spec("context", (50000, 0)))
+    (context,) = build.add(Node("function", "@f", (), (0,), (whole,), (1, (1,), 1, None)))
+    params = (3, 1, 1, (0,), (), 0)
+    left, _ = build.add(Node("function", "@f", ("vjp",), (context, 0, 0, -1), (whole, 1), params, -1, context))
+    build.add(Node("function", "@f", ("vjp",), (left, 0, 0, -1), (1,), params, -1, left))
+    priced = price(build.graph(), COSTS)
+    assert continued(priced, ()) == {left: context}
+    assert continued(priced, {context}) == {}, "on disk it is another"
+    assert Room(priced, [0] * 3, [0], 1).peak(0, [0, 1, 2]) == 8000 + 54096 + 8000
 
 
 def test_a_node_is_admitted_where_it_fits_in_each_memory(builder):

@@ -61,3 +61,10 @@ def test_what_an_open_ended_node_will_make_is_guessed_by_what_it_reads() -> None
     assert Space("cpu", []).within(priced).size == [80, 0, 41 + 2 * 80]
     assert Space("cuda:0", []).within(priced).size == [0, 160, 2 * 160]
     assert Space("cpu", [], guess=0.0).within(priced).size == [80, 0, 41]
+
+
+def test_what_a_backward_would_leave_takes_no_room_unless_it_is_read_or_kept() -> None:
+    nodes = tuple(Node("function", "@f", ("vjp",), (value, -1), (3, 0), (), -1, value) for value in (0, 0, 0, 3))
+    graph = Graph(SPECS, (3,), nodes, ((5, 0),))
+    priced = price(graph, Costs(context_bytes=1))
+    assert Space("cpu", []).within(priced).size == [41, 0, 80, 41, 80, 41, 80, 0, 80]
