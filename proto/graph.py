@@ -125,7 +125,7 @@ class Spec(NamedTuple):
     """What is known of a value before it exists.
 
     `layout` is None where only the kernel knows it; else (axes from outermost to innermost, expanded axes): H1. Of a
-    context `shape` is (), or (bytes that it alone holds or -1, STAYS or LIVE or 0).
+    context `shape` is (), or (bytes that it alone holds or -1, STAYS or LIVE or 0); of a constant (), or (its bytes,).
     """
 
     kind: str
@@ -158,6 +158,11 @@ class Node(NamedTuple):
     """Index of the worker that the user asked for, or -1."""
     near: int = -1
     """A value id: the node must run on the worker that makes (or holds) that value; -1 for none."""
+
+
+def is_spill(node: Node) -> bool:
+    """Tell whether a node writes a value to disk."""
+    return node.role == ROLE_MEMORY and node.fn == "spill"
 
 
 class Demand(NamedTuple):

@@ -202,13 +202,14 @@ def _slot_id_pairs(raw: Any, what: str, slots: int) -> tuple[tuple[int, int], ..
 
 def _write_call(call: Call) -> _Body:
     tree, buffers = write_values(call.externals)
-    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin, call.beside), buffers
+    return (call.run, call.segment, call.attempt, call.program, tree, call.unpin, call.beside, call.limits), buffers
 
 
 def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
-    run, segment, attempt, program, tree, unpin, beside = fields(body, len(Call._fields), "call")
+    run, segment, attempt, program, tree, unpin, beside, limits = fields(body, len(Call._fields), "call")
     unpinned = [fields(pair, 2, "unpinned value") for pair in sequence(unpin, "unpinned values")]
     pairs = [fields(pair, 2, "room beside") for pair in sequence(beside, "rooms beside")]
+    sizes = [fields(pair, 2, "limit of a memory") for pair in sequence(limits, "limits of memories")]
     return Call(
         integer(run, "run"),
         integer(segment, "segment"),
@@ -217,6 +218,7 @@ def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
         tuple(read_values(tree, buffers)),
         tuple([Pinned(integer(r, "run of a pinned value"), integer(v, "value id", 0)) for r, v in unpinned]),
         tuple([(text(d, "memory"), integer(room, "room beside", -1)) for d, room in pairs]),
+        tuple([(text(d, "memory"), integer(size, "limit of a memory", 1)) for d, size in sizes]),
     )
 
 

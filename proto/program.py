@@ -84,6 +84,8 @@ class Call(NamedTuple):
     beside: tuple[tuple[str, int], ...] = ()
     """Where memory is limited, for each ("cpu", "cuda:0"), how many bytes of values that the call does not read, of
     other runs, may be there meanwhile; -1 for any. What is more waits on disk; the record says what values held."""
+    limits: tuple[tuple[str, int], ...] = ()
+    """The bytes of each such memory, where it is limited on the worker: what was not foreseen has to keep to them."""
 
 
 class Failure(NamedTuple):

@@ -25,15 +25,17 @@ from raygrad.scheduler.numerics import Numerics
 from .base import failed_record
 from .collector import keep_what_is_loaded
 from .gpus import serve_gpus
-from .host import POISON, WorkerHost, packed_since
+from .host import WorkerHost
 from .numerics import numerics
+from .objects import POISON, unpack_all
 from .one_thread import OneThread
 from .shipping import Shipment
 from .staged import Left, noting
+from .telling import packed_since
 from .threads import limit_blas
 from .turns import ASIDE, Turns
 from .warned import WarningCollector
-from .wire import Frame, Order, compact, decode_call, decode_order, decode_program, encode_answer, encode_record, pieces
+from .wire import Frame, compact, decode_call, decode_order, decode_program, encode_answer, encode_record, pieces
 
 T = TypeVar("T")
 
@@ -65,10 +67,10 @@ class WorkerActor:
         """Return the process id, and what `whereabouts` says here."""
         return os.getpid(), whereabouts()
 
-    def serve(self, numbers: Sequence[int], simulated: bool) -> tuple[str, Numerics]:
+    def serve(self, numbers: Sequence[int], simulated: bool, memory: int | None = None) -> tuple[str, Numerics]:
         """Serve the GPUs of this process under these numbers, and no others; return why that cannot be, or "", and what
         decides over bits here."""
-        return serve_gpus(self._host.name, numbers, simulated), numerics()
+        return serve_gpus(self._host.name, numbers, simulated, memory), numerics()
 
     def pass_on(self, size: int, *_waited_for: Any) -> Any:
         """Return that many bytes once what it waits for is here: what calls and links cost is measured with it."""
@@ -85,12 +87,12 @@ class WorkerActor:
 
         self._in_turn(loaded, number)
 
-    def run(self, order: Order | bytes, *references: Any) -> Any:
-        """Carry out an order: its calls, one after the other. The references are the objects that it reads.
+    def run(self, *arguments: Any) -> Any:
+        """Carry out an order: its calls, one after the other. The objects that it reads follow it.
 
         Returns the answer and, if any were asked for, objects.
         """
-        number, after, _, exports, frames = decode_order(order)
+        (number, after, exports, frames), references = decode_order(arguments)
 
         def ran() -> Any:
             records: list[Frame | bytes] = []
@@ -114,8 +116,9 @@ class WorkerActor:
             if unread is not None:
                 host.load(call.program, decode_program(pieces(unread)))
                 del self._unread[call.program]
-            objects = [host.unpack(packed) for packed in references]
-            record, values = host.run(call, objects, time.perf_counter() - started)
+            with host.giving():
+                objects = [unpack_all(packed) for packed in references]
+            record, values = host.run(call, objects, time.perf_counter() - started, owned=True)
             packing = time.perf_counter()
             packed = [host.pack(one) for one in values]
             return compact(encode_record(packed_since(record, packing))), packed

@@ -81,6 +81,9 @@ def work_of(
     """
     segment = planned.plan.segments[command.segment]
     beside = tuple([(memory, rooms[command.segment]) for memory, rooms in planned.plan.beside])
+    limits = tuple(
+        [(memory, sizes[command.worker]) for memory, sizes in planned.plan.limits if sizes[command.worker] > 0]
+    )
     arguments = [ObjectId(command.run, source, export) for source, export in segment.imports]
     after = [SegmentId(command.run, source) for source in segment.after]
     values: list[Any] = []
@@ -93,7 +96,7 @@ def work_of(
     key = key_of(planned.plan, command.segment)
     return Work(
         worker=command.worker,
-        call=Call(command.run, command.segment, command.attempt, key, tuple(values), unpinned, beside),
+        call=Call(command.run, command.segment, command.attempt, key, tuple(values), unpinned, beside, limits),
         program=planned.programs[command.segment],
         arguments=tuple(arguments),
         after=tuple(dict.fromkeys(after)),

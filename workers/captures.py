@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
+from raygrad.autograd.tensor import Tensor
+
 DEPTH: Final = 8
 """Steps that the search for a culprit takes into nested objects."""
 
@@ -18,6 +20,7 @@ MUTATORS: Final = frozenset(
     "add append appendleft clear discard extend insert pop popitem remove reverse setdefault sort update".split()
 )
 _CONSTRUCTORS: Final = frozenset(("__init__", "__new__", "__post_init__", "__setstate__", "__init_subclass__"))
+_NONE: Final[frozenset[str]] = frozenset()
 _NOTHING: Final = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "RESUME", "PRECALL"))
 _STORES: Final = frozenset((dis.opmap["STORE_SUBSCR"], dis.opmap["DELETE_SUBSCR"]))
 
@@ -111,7 +114,7 @@ def _changed(
         return None
     seen[id(obj)] = obj
     if isinstance(obj, FunctionType):
-        found = _stored(obj.__code__, frozenset(obj.__code__.co_freevars), bound)
+        found = _stored(obj.__code__, frozenset(obj.__code__.co_freevars), bound, _leaves_in(obj))
         if found is not None:
             return found
     elif isinstance(obj, classmethod | MethodType):
@@ -130,8 +133,36 @@ def _changed(
     return None
 
 
-def _stored(code: CodeType, free: frozenset[str], bound: bool) -> str | None:
-    """Return the name that code stores to outside itself, None if it does not."""
+def _leaves_in(function: FunctionType) -> frozenset[str]:
+    """Return the variables of a function that are leaves, of which the `.grad` goes home (`of_gradients`)."""
+    return frozenset(
+        [
+            name[1:-1]
+            for name, value in _variables(function)
+            if isinstance(value, Tensor) and value.requires_grad and value.is_leaf
+        ]
+    )
+
+
+def optimised_by(obj: Any) -> str | None:
+    """Return what code does to an optimiser that it captures: "optimizer.step"; None if nothing."""
+    if isinstance(obj, MethodType):
+        return optimised_by(obj.__func__)
+    if not isinstance(obj, FunctionType):
+        return None
+    called = _STEPS.intersection(obj.__code__.co_names)
+    for name, value in _variables(obj) if called else ():
+        if any([cls.__module__.startswith("raygrad.optim") for cls in type(value).__mro__]):
+            return f"{name[1:-1]}.{min(called)}"
+    return None
+
+
+_STEPS: Final = frozenset(("step", "zero_grad", "load_state_dict", "add_param_group"))
+
+
+def _stored(code: CodeType, free: frozenset[str], bound: bool, leaves: frozenset[str] = _NONE) -> str | None:
+    """Return the name that code stores to outside itself, None if it does not; the `.grad` of `leaves` does not
+    count."""
     before: list[dis.Instruction] = []
     for one in dis.get_instructions(code):
         if one.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
@@ -139,12 +170,13 @@ def _stored(code: CodeType, free: frozenset[str], bound: bool) -> str | None:
         if one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval in free:
             return str(one.argval)
         if one.opname in ("STORE_ATTR", "DELETE_ATTR") and _outlives(_root(before), code, free, bound):
-            return str(one.argval)
+            if one.argval != "grad" or not before or _name_of(before[-1]) not in leaves:
+                return str(one.argval)
         if one.opname not in _NOTHING:
             before.append(one)
     for const in code.co_consts:
         if isinstance(const, CodeType):
-            found = _stored(const, free, False)
+            found = _stored(const, free, False, leaves)
             if found is not None:
                 return found
     return None
@@ -165,12 +197,17 @@ def _root(before: list[dis.Instruction]) -> dis.Instruction | None:
 def _outlives(loaded: dis.Instruction | None, code: CodeType, free: frozenset[str], bound: bool) -> bool:
     if loaded is None:
         return True
-    argval: Any = loaded.argval
-    name = str(cast("tuple[Any, ...]", argval)[-1] if type(argval) is tuple else argval)
+    name = _name_of(loaded)
     is_first = bound and bool(code.co_varnames) and name == code.co_varnames[0]
     if loaded.opname.startswith("LOAD_FAST"):
         return is_first
     return is_first or name in free or loaded.opname not in ("LOAD_DEREF", "LOAD_CLASSDEREF")
+
+
+def _name_of(loaded: dis.Instruction) -> str:
+    """Return the variable that an instruction loads."""
+    argval: Any = loaded.argval
+    return str(cast("tuple[Any, ...]", argval)[-1] if type(argval) is tuple else argval)
 
 
 def culprit(obj: Any, fits: Callable[[Any], bool]) -> str:

@@ -23,13 +23,13 @@ from .wire import Frame, Order, compact, encode_order, encode_program
 AHEAD: Final = 2
 """Messages with calls that a worker has at once: one that it runs, one that it need not wait for."""
 
-SHORT_SECONDS: Final = 0.005
+SHORT_SECONDS: Final = 0.01
 """A call is held back if calls of its program take no longer than this."""
 
-TOGETHER_SECONDS: Final = 0.01
+TOGETHER_SECONDS: Final = 0.02
 """Calls that go together take no longer than this: they are answered together, too."""
 
-TOGETHER_BYTES: Final = 64 * 1024
+TOGETHER_BYTES: Final = 1024 * 1024
 """And have no more bytes than this."""
 
 
@@ -181,8 +181,8 @@ class Channel:
     def _send(self, held: Held, references: Sequence[Any], exports: int) -> list[Any]:
         if held is self.held:
             self.held = None
-        order = Order(held.sent.number, tuple(sorted(held.after)), len(references), exports, tuple(held.frames))
-        answer: Any = self._method("run", 1 + exports).remote(encode_order(order), *references)
+        order = Order(held.sent.number, tuple(sorted(held.after)), exports, tuple(held.frames))
+        answer: Any = self._method("run", 1 + exports).remote(*encode_order(order), *references)
         answers: list[Any] = answer if exports else [answer]
         held.sent.reference = answers[0]
         self._asked(answers[0], held.sent.number, held.works)

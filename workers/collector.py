@@ -30,15 +30,14 @@ class Rarely:
     """When to look at the youngest between two steps."""
 
     def __init__(self, enabled: bool) -> None:
-        self._due = time.perf_counter() + PAUSE if enabled else float("inf")
+        self.due = time.perf_counter() + PAUSE if enabled else float("inf")
+        """When it is time to, by `time.perf_counter`."""
 
-    def after_a_step(self, now: float) -> float:
-        """Look, if it is time; return when the next step starts. `now` is the time of `time.perf_counter`."""
-        if now <= self._due:
-            return now
+    def look(self) -> float:
+        """Look, and return when that was done."""
         gc.collect(0)
         now = time.perf_counter()
-        self._due = now + PAUSE
+        self.due = now + PAUSE
         return now
 
 

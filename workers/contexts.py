@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from raygrad.autograd.context import HOLDING, OWN, PACKED, Refused
-from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.devices.serving import device_of, is_elsewhere, named
 from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
 from raygrad.autograd.hooked import unpack_of
 from raygrad.autograd.hooks import HookDict
@@ -39,7 +39,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 class Context:
     """A context as a slot holds it: live, or packed until a vjp asks for it, or elsewhere until somebody does."""
 
-    __slots__ = ("_away", "_live", "_packed", "_rebuilt")
+    __slots__ = ("_away", "_live", "_packed", "_rebuilt", "again", "unchanged")
 
     def __init__(
         self,
@@ -53,34 +53,55 @@ class Context:
         """Brings what was packed."""
         self._rebuilt = rebuilt
         """Where those that were packed alike, and hold no data, keep the first that was rebuilt."""
+        self.again: Any = None
+        """What makes it again, if that is known (`again`)."""
+        self.unchanged = False
+        """It is what backward has left of a context, and backward changed nothing on it."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that it alone keeps alive."""
+        return sum(map(_size_of, self.parts()))
+
+    def parts(self) -> list[Any]:
+        """Return what it alone keeps alive: arrays, blobs, and what holds memory of its own (`Resident`)."""
+        found: list[Any] = []
         live = self._live
         if live is None:
-            return 0 if self._packed is None else _bytes_in(self._packed)
-        total = 0
+            if self._packed is not None:
+                _find_parts(self._packed, found)
+            return found
         if live.readable:
             for slot in live._saved or ():
                 if slot is None or (slot.position >= 0 and slot.kind is not PACKED):
                     continue  # nearly always: an input or an output, which is a value of its own
                 if slot.kind is VALUE:
-                    total += slot.value._data.nbytes
+                    _find_parts(slot.value._data, found)
                 elif slot.kind is PACKED and not slot.checked:
-                    total += _bytes_in(slot.value[1].content[1])
+                    _find_parts(slot.value[1].content[1], found)
         references = live._references or ()
         for name, value in live.__dict__.items():
             if name not in OWN and name not in references:
-                total += _bytes_in(value)
-        return total
+                _find_parts(value, found)
+        return found
 
-    def let_go_of_large(self) -> None:
+    def hides(self, device: str = "") -> bool:
+        """Tell whether it may hold more on a device than is seen: its Function read or made tensors there, and left an
+        object that is nobody's to look into."""
+        live = self._live
+        if live is None or (live._input_places is None and live._places is None):
+            return False
+        places = [str(place) for place in (*(live._input_places or ()), *(live._places or ())) if place is not None]
+        if device and device not in places:
+            return False
+        return any([_is_opaque(value) for value in live._attributes().values()])
+
+    def let_go_of_large(self) -> bool:
         """Hold large arguments and outputs, which are values of their own, by reference only: else they would live as
-        long as this does, though whoever reads them has them from elsewhere."""
+        long as this does, though whoever reads them has them from elsewhere. Tell whether there are such."""
         live = self._live
         if live is None or not live.readable:
-            return
+            return False
         references = live._references
         large = False
         for tensor in live._kept or ():
@@ -91,7 +112,7 @@ class Context:
                     value = slot[2]
                     large = large or (value._data if slot[0] is INPUT else value).nbytes >= LARGE
         if not large:
-            return
+            return False
         live.keep_slots(
             [
                 slot
@@ -102,6 +123,7 @@ class Context:
         )
         for name in references or ():
             live.__dict__.pop(name, None)
+        return True
 
     def put_away(self, away: Callable[[], dict[str, Any]]) -> None:
         """Hold nothing but what brings it, packed, if somebody asks."""
@@ -172,6 +194,7 @@ class Context:
             "wanted": tuple(edge is not None and edge[0] is not None for edge in node._edges),
             "inputs": tuple(_pack_meta(meta) for meta in node._inputs),
             "outputs": tuple(_pack_meta(meta) for meta in node._metas),
+            "places": (_pack_places(node._input_places), _pack_places(node._places)),
         }
 
 
@@ -179,13 +202,12 @@ _NONE: Final[dict[int, Tensor]] = {}
 """Never written to."""
 
 
-def holds(node: FunctionNode) -> int:
-    """Return how many bytes a context alone holds; at least 1 if it holds anything but references."""
-    size = Context(node).nbytes
-    if size or node._notes or not node._attributes().keys() <= node.references().keys():
-        return max(size, 1)
+def is_bare(node: FunctionNode) -> bool:
+    """Tell whether a context holds nothing but references to arguments and outputs."""
+    if node._notes or not node._attributes().keys() <= node.references().keys():
+        return False
     slots: Any = node._saved if node.readable else ()
-    return int(any([slot is not None and slot.kind is not INPUT and slot.kind is not OUTPUT for slot in slots or ()]))
+    return all([slot is None or slot.kind is INPUT or slot.kind is OUTPUT for slot in slots or ()])
 
 
 class Alike:
@@ -230,7 +252,7 @@ def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
             slots.append(slot[:2])
         else:
             return None
-    flags = (node.materialize_grads, node._materialize_non_diff_grads, node._barren)
+    flags = (node.materialize_grads, node._materialize_non_diff_grads, node._barren, node._input_places, node._places)
     return (slots, node.needs_input_grad, node._edges, node._inputs, node._metas, *flags)
 
 
@@ -340,6 +362,11 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
         None if m is None else WANTED if w else UNWANTED for m, w in zip(node._inputs, packed["wanted"], strict=True)
     ]
     node._pre_hooks, node._post_hooks = [_unpack_hooks(hooks) for hooks in packed["hooks"]]
+    inputs, outputs = packed["places"]
+    if inputs is not None:
+        node._input_places = [None if place is None else named(place) for place in inputs]
+    if outputs is not None:
+        node._places = [named(place) for place in outputs]
     return node
 
 
@@ -427,6 +454,10 @@ def _tensor(array: Any, requires_grad: bool) -> Tensor:
     return tensor
 
 
+def _pack_places(places: Sequence[Any] | None) -> Any:
+    return None if places is None else tuple([None if place is None else str(place) for place in places])
+
+
 def _pack_meta(meta: Any) -> Any:
     return None if meta is None else (tuple(meta[0]), np.dtype(meta[1]).name)
 
@@ -435,15 +466,27 @@ def _unpack_meta(meta: Any) -> Any:
     return None if meta is None else (tuple(meta[0]), np.dtype(meta[1]))
 
 
-def _bytes_in(value: Any) -> int:
-    if isinstance(value, np.ndarray | Resident) or is_elsewhere(value):
-        return value.nbytes
-    if isinstance(value, Tensor):
-        return value._data.nbytes
-    if isinstance(value, Blob):
-        return len(value.data)
+def _is_opaque(value: Any) -> bool:
     if isinstance(value, dict):
-        return sum(_bytes_in(v) for v in cast("dict[Any, Any]", value).values())
+        return any([_is_opaque(one) for one in cast("dict[Any, Any]", value).values()])
     if isinstance(value, list | tuple):
-        return sum(_bytes_in(v) for v in cast("Sequence[Any]", value))
-    return 0
+        return any([_is_opaque(one) for one in cast("Sequence[Any]", value)])
+    return not (isinstance(value, Tensor) or is_array(value) or type(value) in _PLAIN)
+
+
+def _find_parts(value: Any, found: list[Any]) -> None:
+    """Add what holds memory in plain data, once for each time that it is there."""
+    if isinstance(value, Tensor):
+        value = value._data
+    if isinstance(value, np.ndarray | Resident | Blob) or is_elsewhere(value):
+        found.append(value)
+    elif isinstance(value, dict):
+        for one in cast("dict[Any, Any]", value).values():
+            _find_parts(one, found)
+    elif isinstance(value, list | tuple):
+        for one in cast("Sequence[Any]", value):
+            _find_parts(one, found)
+
+
+def _size_of(part: Any) -> int:
+    return len(part.data) if isinstance(part, Blob) else part.nbytes

@@ -25,14 +25,14 @@ from raygrad.autograd.node import in_slots, over_tensors
 from raygrad.autograd.once import refused
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.traversal import Pass
-from raygrad.errors import GraphError
+from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.graph import KEPT, SPARED, UNDEFINED
 from raygrad.proto.program import Learned, Step
 
 from .arguments import Slots, given
 from .contexts import Context, has_changed, left_behind, with_attributes
 from .emit import emitting_to
-from .functions import Execute, Host
+from .functions import Execute, Host, refuses_write
 from .leaves import Leaves
 from .leaves import refused as refused_change
 
@@ -64,7 +64,7 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     first: Any = 1 + length  # type: ignore[operator]
     items, values = step.node.inputs[1:first], step.node.inputs[first : first + len(assigned)]
     leaves = Leaves.of(step, 11)
-    captured = step.node.inputs[first + len(assigned) : len(step.node.inputs) - (len(leaves) if leaves else 0)]
+    captured = Leaves.inputs_before(step, leaves)[first + len(assigned) :]
     flagged: Any = frozenset(requires)  # type: ignore[arg-type]
     present = [(position, slot, position in flagged) for position, slot in enumerate(items) if slot != UNDEFINED]
     chosen: Any = wanted
@@ -111,24 +111,31 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             tensors[first_argument : first_argument + extent] = met
         cls = host.code(step.node.fn, read)
         live = context.live(cls)
-        if away is None:
-            run(slots, cls, live, tensors)
-        else:
-            with guard(away):
-                run(slots, cls, live, tensors)
+        try:
+            if away is None:
+                run(slots, cls, context, live, tensors)
+            else:
+                with guard(away):
+                    run(slots, cls, context, live, tensors)
+        except (AutogradError, ValueError) as error:
+            if not refuses_write(error):
+                raise
+            same = ValueError if isinstance(error, ValueError) else AutogradError  # as eagerly
+            raise same(_WRITES.format(name=cls.__name__)) from error
         if leaves:
             leaves.take_back(slots, lent, cls.__name__)
         for position in owed:
             if tensors[position] is not None and tensors[position]._grad is not None:
                 raise refused_change(cls.__name__, tensors[position])
 
-    def run(slots: Slots, cls: Any, live: Any, tensors: list[Any]) -> None:
+    def run(slots: Slots, cls: Any, context: Context, live: Any, tensors: list[Any]) -> None:
         if spared:
             live._of_part = True
         if plain and once.serves(live):
             results = once.run(live, tensors)
             if left_slot >= 0:
-                slots[left_slot] = host.left(Context(once.left(live)))
+                left = Context(once.left(live))
+                slots[left_slot] = left if retain else host.left(left)
             conduct = once.conduct
             once.forget()
         else:
@@ -141,11 +148,16 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             if depth == 1:
                 results = level.first(tensors, bool(differentiate), chosen)
                 if left_slot >= 0:
-                    slots[left_slot] = host.left(Context(level.left()))
+                    left = Context(level.left())
+                    slots[left_slot] = left if retain else host.left(left)
                 conduct = level.conduct
             else:
                 with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
                     results = level.at(depth, tensors, bool(differentiate))
+        if left_slot >= 0 and depth == 1 and not conduct & CHANGES:
+            slots[left_slot].unchanged = True
+            if context.again is not None:
+                slots[left_slot].again = context.again.left(slots[left_slot])
         if depth == 1 and (reports or conduct & CHANGES):
             host.report.learned.append(Learned(step.index, ((CONDUCT, conduct),), (), ()))
         missing: list[int] = []
@@ -178,6 +190,12 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
     return vjp
 
 
+_WRITES: Final = (
+    "the backward of {name} changed a gradient or a saved tensor in place, which others read too: work on a copy "
+    "(x.clone(), or x.numpy().copy())"
+)
+
+
 def _numbers(numbers: Sequence[int]) -> str:
     return ", ".join([str(number) for number in numbers if number >= 0]) or "none"
 
@@ -198,10 +216,12 @@ class _Once:
 
     def serves(self, context: FunctionNode) -> bool:
         """Tell whether this context is one."""
-        saved: Any = context._saved
-        if type(saved) not in (list, tuple) or context._references != {}:
+        if context._references != {} or context._pre_hooks is not None or context._post_hooks is not None:
             return False
-        if context._pre_hooks is not None or context._post_hooks is not None:
+        if context._kept is not None:
+            return True
+        saved: Any = context._slots
+        if type(saved) not in (list, tuple):
             return False
         for slot in saved:
             if slot is not None and slot[0] is PACKED:
@@ -215,10 +235,15 @@ class _Once:
         own.update(context.__dict__)
         places = self._places
         watched = Watched()
-        for slot in context._saved or ():
-            if slot is not None and slot[0] is not VALUE:
-                slot = _slot((VALUE, -1, items[places[slot[0]] + slot[1]], UNSHARED, 0))
-            watched.append(slot)
+        kept = context._kept
+        if kept is not None:  # its first arguments, in order
+            first = places[INPUT]
+            watched += [_slot((VALUE, -1, item, UNSHARED, 0)) for item in items[first : first + len(kept)]]
+        else:
+            for slot in context._slots or ():
+                if slot is not None and slot[0] is not VALUE:
+                    slot = _slot((VALUE, -1, items[places[slot[0]] + slot[1]], UNSHARED, 0))
+                watched.append(slot)
         node._saved = watched
         needs = node.needs_input_grad
         if needs != self._needs and needs == wanted_by(node):

@@ -59,7 +59,7 @@ from .base import (
     value_object,
 )
 from .calls import External, Given, Located, Submission, residency_of, work_of
-from .host import POISON
+from .objects import POISON
 
 WAIT_SLICE: Final = 0.25
 """Seconds between looks at whether a wait is over: another thread may have brought it about, or a deadline passed."""
@@ -169,7 +169,7 @@ class Driver:
             sources = [None if isinstance(one, Given) else (one.run, one.value) for one in externals]
             self._tell(run_submitted(planned.plan, at=self._clock(), run=submission.run, sources=sources))
             self._flush_unpins()
-            self.planner.reconsider()  # while the workers run
+            self.planner.reconsider(lambda: self._carried(planned, externals))  # while the workers run
             return planned
 
     def preview(self, submission: Submission) -> tuple[Planned, tuple[int, ...]]:
@@ -465,6 +465,14 @@ class Driver:
             return Located(external.run, external.value, InStore(-1, -1, -1), -1)
         worker = run.planned.plan.segments[place.segment].worker
         return Located(external.run, external.value, place, -1 if worker in self._lost else worker)
+
+    def _carried(self, planned: Planned, externals: Sequence[Given | Located]) -> list[tuple[int, int]]:
+        """Return which externals are values that a run before made by the same graph."""
+        return [
+            (index, one.value)
+            for index, one in enumerate(externals)
+            if isinstance(one, Located) and one.run in self._runs and self._runs[one.run].planned.graph is planned.graph
+        ]
 
     def _maker(self, number: int, value: int) -> SegmentId | None:
         """Return the segment that pins a value, or None if its run has ended."""

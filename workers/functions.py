@@ -16,7 +16,7 @@ from raygrad.autograd.context import PACKED
 from raygrad.autograd.devices.serving import CPU, device_of, guard
 from raygrad.autograd.elsewhere import guard_of, places_of
 from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_forward
-from raygrad.autograd.hooked import packing
+from raygrad.autograd.hooked import is_packing, packing
 from raygrad.autograd.outputs import is_among, is_captured
 from raygrad.autograd.places import place_of
 from raygrad.autograd.recording import Fixed
@@ -28,12 +28,13 @@ from raygrad.proto.program import Learned, Program, Step
 from raygrad.proto.values import Blob
 
 from .arguments import Slots, compile_arguments, compile_originals
-from .contexts import UNWANTED, WANTED, Context, attributes_of, holds, pickles
+from .contexts import UNWANTED, WANTED, Context, attributes_of, pickles
 from .embedded import Embedding, opened, tensors_of
 from .emit import emitting_to
 from .leaves import Leaves
 from .shipping import pickle_value
 from .told import difference
+from .weighing import holds
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
@@ -77,7 +78,7 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
     where: Any = places
     sources, given_by_name = step.node.inputs[:arguments], step.node.inputs[arguments : arguments + len(names)]
     leaves = Leaves.of(step, 6)
-    captured = step.node.inputs[arguments + len(names) : len(step.node.inputs) - (len(leaves) if leaves else 0)]
+    captured = Leaves.inputs_before(step, leaves)[arguments + len(names) :]
     edges = tuple([_edge(flag) for flag in mask])
     recorded = bool(recording & RECORDED)  # type: ignore[operator]
     silent = bool(recording & AGAIN)  # type: ignore[operator]
@@ -86,15 +87,20 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
     arguments_of = compile_arguments(sources, mask, where, None if expected is None else changes_of(expected))
     originals = compile_originals(sources, where)
     laid = any(where)
+    only_tensors = not names and -1 not in mask
     agreed: Any = None
     """The `plain_facts` of a run that showed what was expected: whoever has the same shows the same."""
+    holds_large = True
+    """Whether the contexts of such runs hold large arguments or outputs."""
 
     def function(slots: Slots) -> None:
-        nonlocal agreed
+        nonlocal agreed, holds_large
         args = arguments_of(slots)
-        named = {name: slots[source] for name, source in zip(names, given_by_name, strict=True)} if names else {}
-        embedded = [value for value in args if type(value) is Embedding]
-        embedded.extend([value for value in named.values() if type(value) is Embedding])
+        named: dict[str, Any] = {}
+        embedded: list[Embedding] = []
+        if not only_tensors:
+            named = {name: slots[source] for name, source in zip(names, given_by_name, strict=True)}
+            embedded = [value for value in (*args, *named.values()) if type(value) is Embedding]
         beside = len(captured) - sum([one.own for one in embedded])
         read = [slots[s] for s in captured[:beside]] if beside else []
         tensors = tensors_of(embedded, captured[beside:], slots) if embedded else []
@@ -105,10 +111,13 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             args, named, inside = opened(args, named, tensors)
         placed = places_of(args)
         try:
-            with packing(cls), nullcontext() if placed is None else guard_of(args):
+            if placed is None and not is_packing(cls):
                 context, raw = run_forward(cls, args, recorded, edges, named, laid)
+            else:
+                with packing(cls), nullcontext() if placed is None else guard_of(args):
+                    context, raw = run_forward(cls, args, recorded, edges, named, laid)
         except (AutogradError, ValueError) as error:
-            if READ_ONLY not in str(error) and FROZEN not in str(error):
+            if not refuses_write(error):
                 raise
             raise AutogradError(_WRITES.format(name=cls.__name__)) from error
         if leaves:
@@ -121,6 +130,7 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
         if placed is not None or places_of(outputs) is not None:
             context._input_places = placed or [CPU] * len(args)
             context._places = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
+        as_agreed = False
         if expected is None or open_ended:
             if expected is None:
                 _check_unchanged(context, args, originals(slots))
@@ -128,7 +138,8 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             host.report.learned.append(learned(step.index, context, shown, args, outputs))
         else:
             facts = plain_facts(context, args, raw, outputs)
-            if facts is None or facts != agreed:
+            as_agreed = facts is not None and facts == agreed
+            if not as_agreed:
                 shown = describe(context, args, outputs, isinstance(raw, tuple))
                 if shown != expected:
                     raise GraphError(
@@ -140,8 +151,8 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
                 agreed = facts
         if context_slot >= 0:
             made = slots[context_slot] = Context(context) if recorded else None
-            if made is not None:
-                made.let_go_of_large()
+            if made is not None and (holds_large or not as_agreed):
+                holds_large = made.let_go_of_large()
         if open_ended:
             slots.extend([o._data if isinstance(o, Tensor) else o for o in outputs])
             return
@@ -172,6 +183,12 @@ READ_ONLY: Final = "read-only"
 
 FROZEN: Final = "must not be changed in place, since others read it too"
 """In what raygrad says of a write to a tensor of a device that was not declared."""
+
+
+def refuses_write(error: Exception) -> bool:
+    """Tell whether an error says that something was written to which must not be."""
+    return READ_ONLY in str(error) or FROZEN in str(error)
+
 
 _WRITES: Final = (
     "{name} changed an argument in place without saying so: call ctx.mark_dirty(...) with it in forward and return it, "
@@ -229,6 +246,9 @@ def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: S
         facts.append(data.dtype)
         if type(data) is not _ARRAY:
             facts.append(device_of(data))
+    if context._kept is not None:  # its first arguments, in order
+        facts.append(len(context._kept))
+        return facts
     for slot in context._saved or ():
         if slot is None:
             facts.append(None)

@@ -48,16 +48,16 @@ def numbered(given: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[int, ...]
     return numbers
 
 
-def serve_gpus(worker: str, numbers: Sequence[int], simulated: bool) -> str:
+def serve_gpus(worker: str, numbers: Sequence[int], simulated: bool, memory: int | None = None) -> str:
     """Let this process serve the GPUs that it was given, and no others, under these numbers; `simulated` has the
-    stand-in do so. Return why it cannot, or ""."""
+    stand-in do so, whose devices have so much memory. Return why it cannot, or ""."""
     serve(None)
     refuse("")
     reason = f"{worker} of this session serves no GPU; name 'cuda' in the `devices` of what is to run on one"
     missing = ""
     if numbers:
         try:
-            backend = StandIn(len(numbers)) if simulated or is_simulated() else serving("cuda")
+            backend = StandIn(len(numbers), memory=memory) if simulated or is_simulated() else serving("cuda")
             if backend.count() != len(numbers):
                 raise DeviceError(
                     f"it was given {len(numbers)} of the GPUs of its node, and sees {backend.count()} (is "

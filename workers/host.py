@@ -7,81 +7,59 @@ the record, and the values that were not made are POISON, so that later segments
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-import traceback
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from raygrad.autograd.devices.room import GiveWay, giving_way
-from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
+from raygrad.autograd.devices.room import giving_way
 from raygrad.autograd.modes import Modes, state
-from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ExecutionError, NotShippable
-from raygrad.proto.graph import ROLE_MEMORY
+from raygrad.proto.graph import is_spill
 from raygrad.proto.program import (
-    INLINE_RESULT_BYTES,
     LONG_NODE_SECONDS,
     Call,
     Failure,
     Item,
-    Learned,
     Pinned,
     Program,
     Record,
     Step,
-    Timing,
 )
 from raygrad.proto.values import Packed, pack_values, unpack_values
 
+from .again import GONE, Recipes, contexts_in
 from .collector import collecting_rarely
-from .contexts import LARGE, Alike, Context
+from .contexts import LARGE, Context
 from .emit import emitting_to
-from .parking import in_the_way, to_leave
+from .making_way import MakingWay
+from .objects import POISON, Poison, pack_all, portable, restored
+from .parking import in_the_way
 from .registrations import use_registrations
-from .runner import Execute, compile_steps, node_name
-from .shipping import Shipment, open_shipment, pack_exception, pickle_value
-from .spilling import Parked, Spilled, SpillFile
-from .staged import pack_object, staged, unpack_object, unstaged
+from .runner import Execute, compile_steps
+from .shipping import Shipment, open_shipment, pickle_value
+from .spilling import Away, Parked, Spilled, SpillFile
+from .telling import RunReport, detached, failure_of, record_of, size_of, with_values
 from .waits import SUSPECT_SECONDS, Waits
 from .warned import WarningCollector
-from .weighing import Scales
+from .weighing import Scales, owner_of
+from .within import Within
 
 PROGRAM_CACHE: Final = 512
 """Programs kept per worker: enough for the plans of several training loops, a bound on memory."""
 
 
-class _Poison:
-    """Stands for a value that was not made, because something before it failed."""
+class _Compiled(NamedTuple):
+    """A program, ready to run."""
 
-    def __repr__(self) -> str:
-        return "POISON"
-
-    def __reduce__(self) -> str:
-        return "POISON"
-
-
-POISON: Final = _Poison()
-
-
-class RunReport:
-    """What a run tells besides its values; see `Record`."""
-
-    def __init__(self) -> None:
-        self.learned: list[Learned] = []
-        self.undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
-        self.hooks: list[int] = []
-        self.emits: list[tuple[int, int, str, Any]] = []
-        self.began = 0.0
-        """See `Timing`."""
-        self.inputs = 0.0
-        self.steps = 0.0
-        self.waited = 0.0
-        self.peaks: tuple[tuple[str, int], ...] = ()
-        self.nodes: list[tuple[int, float, float]] = []
+    program: Program
+    steps: list[tuple[Execute, tuple[int, ...]]]
+    """Each with the slots that it frees."""
+    contexts: tuple[int, ...]
+    """Slots of what is pinned and may be the context of a pure Function."""
 
 
 class WorkerHost:
@@ -92,7 +70,7 @@ class WorkerHost:
         self.report = RunReport()
         self._warnings = warnings
         """Where the process is the worker's own: what user code warns of goes to the client."""
-        self._programs: dict[bytes, tuple[Program, list[tuple[Execute, tuple[int, ...]]]]] = {}
+        self._programs: dict[bytes, _Compiled] = {}
         self._sources: dict[bytes, Program] = {}
         self._shipments: dict[str, Shipment] = {}
         self._opened: dict[str, tuple[bytes, Any]] = {}
@@ -106,6 +84,8 @@ class WorkerHost:
         self._away: set[int] = set()
         """Slots of which the value waits on disk, until a step reads it."""
         self._scales: Scales | None = None
+        self._made_for: dict[str, float] = {}
+        """Per Function that ran first while memory was limited, how many bytes it made for each that it read."""
         self._local: dict[str, Any] = {}
         """What user code keeps here (`worker_local`, H24)."""
 
@@ -155,10 +135,24 @@ class WorkerHost:
             KeyError: it is not here.
         """
         found = self._pins[run, value]
-        if type(found) is not Parked:
-            return found
-        with giving_way(self._gives_way((), [None], lambda: 0)):
-            return self.loaded(found.spilled)
+        return self._back(found) if isinstance(found, Away) else found
+
+    def giving(self) -> AbstractContextManager[None]:
+        """Return a block in which what is pinned here makes way where a device has no room, while nothing runs."""
+        return giving_way(MakingWay(self, (-1, -1), None, (), [None], lambda: 0, lambda _: GONE))
+
+    def brought(self, exports: list[Any]) -> list[Any]:
+        """Return what a run exports, with what waits on disk."""
+        return [self._all_here(values) for values in exports]
+
+    def _all_here(self, values: Any) -> Any:
+        if values is POISON or not any([isinstance(value, Away) for value in values]):
+            return values
+        return [self._back(value) if isinstance(value, Away) else value for value in values]
+
+    def _back(self, away: Away) -> Any:
+        with self.giving():
+            return away.back(self)
 
     def spill(self, slots: list[Any], slot: int) -> Spilled | None:
         """Write the value in a slot to disk, and return what stands for it there. Where the value is kept beyond the
@@ -171,8 +165,7 @@ class WorkerHost:
         value = slots[slot]
         if value is None or type(value) is Parked:
             return None if value is None else value.spilled  # it waits there already
-        spilled = self._written(value)
-        parked = slots[slot] = Parked(spilled)
+        parked = slots[slot] = self.parked(value)
         name = self._came.get(slot)
         pinned = name in self._pins
         if name is not None and pinned:
@@ -180,10 +173,15 @@ class WorkerHost:
         if self._scales is not None:
             for _ in range(1 + pinned):
                 self._scales.take(value)
-        return spilled
+        return parked.spilled
+
+    def parked(self, value: Any) -> Parked:
+        """See `Holder`."""
+        _, memory, size = owner_of(value)
+        return Parked(self._written(value), memory, size)
 
     def _written(self, value: Any) -> Spilled:
-        return self.spills.write(pack_values([portable(value)]))
+        return self.spills.write(pack_values([portable(value, asked=True)]))  # it stays with its worker
 
     def loaded(self, spilled: Spilled | None) -> Any:
         """Return the value that was spilled, with the same bits."""
@@ -203,7 +201,7 @@ class WorkerHost:
         reads = {source for source in call.externals if isinstance(source, Pinned)}
         for name in in_the_way(dict(self._pins), call.run, reads, call.beside):
             with contextlib.suppress(NotShippable):  # it stays, as the plan knows of what cannot be taken apart
-                self._pins[name] = Parked(self._written(self._pins[name]))
+                self._pins[name] = self.parked(self._pins[name])
 
     @property
     def pinned(self) -> int:
@@ -212,48 +210,26 @@ class WorkerHost:
 
     # ---- objects that cross processes -----------------------------------------------------------------------------
 
-    def pack(self, values: list[Any] | _Poison, asked: bool = False) -> Packed | _Poison:
-        """Return an object's values in a form that crosses processes; if the client `asked` for them, with what they
-        hold on devices.
-
-        Raises:
-            NotShippable: a context that cannot be pickled, or something that holds an array of a device.
-        """
-        if isinstance(values, _Poison):
-            return values
-        alike = Alike()
-        entries: list[Any] = []
-        for number, value in enumerate(values):
-            place = alike.place(value, number) if type(value) is Context else -1
-            entries.append(portable(value, asked) if place < 0 else (LIKE, place))
-        return pack_values(entries)
-
-    def unpack(self, packed: Packed | _Poison) -> list[Any] | _Poison:
-        """Return the values of a packed object; arrays are read-only."""
-        if isinstance(packed, _Poison):
-            return packed
-        values: list[Any] = []
-        rebuilt: dict[int, list[Any]] = {}
-        entries = unpack_values(packed)
-        for entry in entries:
-            if type(entry) is tuple and entry[0] == LIKE:
-                place = cast("tuple[str, int]", entry)[1]
-                values.append(Context(packed=entries[place][1], rebuilt=rebuilt.setdefault(place, [])))
-            else:
-                values.append(restored(entry))
-        return values
+    def pack(self, values: list[Any] | Poison, asked: bool = False) -> Packed | Poison:
+        """See `pack_all`."""
+        return pack_all(values, self._back, asked)
 
     # ---- running --------------------------------------------------------------------------------------------------
 
-    def run(self, call: Call, objects: Sequence[Any], unpacking: float = 0.0) -> tuple[Record, list[Any]]:
-        """Run a call; return its record and, per exported object, its values (POISON when it did not get there).
+    def run(
+        self, call: Call, objects: Sequence[Any], unpacking: float = 0.0, *, owned: bool = False
+    ) -> tuple[Record, list[Any]]:
+        """Run a call; return its record and, per exported object, its values (POISON when it did not get there), for
+        `pack` or `brought`.
 
-        `unpacking` are the seconds that decoding the call and unpacking its objects took, which the record tells.
+        `unpacking` are the seconds that decoding the call and unpacking its objects took, which the record tells. Of
+        objects that are `owned` nobody else has the lists.
         """
         self.unpin(call.unpin)
-        program, steps = self._compiled(call.program)
+        program, steps, _ = self._compiled(call.program)
         report = self.report = RunReport()
         self._opened.clear()
+        self._scales = None
         self._spares = bool(call.beside)
         if call.beside:
             self._make_way(call)
@@ -276,23 +252,34 @@ class WorkerHost:
 
             def sink(name: str, value: Any) -> None:
                 nonlocal emit_index
-                report.emits.append((program.steps[position].index, emit_index, name, pickle_value(_detached(value))))
+                report.emits.append((program.steps[position].index, emit_index, name, pickle_value(detached(value))))
                 emit_index += 1
 
             if self._warnings is not None:
                 self._warnings.begin(lambda: program.steps[position].index)
-            gives = self._gives_way(program.steps, slots, lambda: position)
+            gives = MakingWay(
+                self,
+                (call.run, call.segment),
+                program,
+                steps,
+                slots,
+                lambda: position,
+                self._bringing(program, call, objects),
+                [cast("list[Any]", values) for values in objects if isinstance(values, list)] if owned else (),
+            )
             with emitting_to(sink), np.errstate(all="ignore"), giving_way(gives), collecting_rarely() as collector:
-                clock, after_a_step = time.perf_counter, collector.after_a_step
+                clock = time.perf_counter
                 waits = Waits()
-                scales = self._scales = Scales(list(self._pins.values()), slots) if call.beside else None
+                within = self._within(call, program, objects, slots) if call.beside else None
                 since = clock()
                 for position, (execute, frees) in enumerate(steps):
+                    if within is not None:
+                        within.begin(position, self._waiting(program.steps[position], slots) if away else ())
                     if away:
                         self._bring(program.steps[position], slots)
                     execute(slots)
-                    if scales is not None:
-                        scales.stepped(program.steps[position], slots)
+                    if within is not None:
+                        within.weigh(position)
                     for slot in frees:
                         slots[slot] = None
                     now = clock()
@@ -301,10 +288,11 @@ class WorkerHost:
                         if took >= SUSPECT_SECONDS:
                             took = max(took - waits.since(), LONG_NODE_SECONDS)
                         report.nodes.append((program.steps[position].index, offset, took))
-                    since = after_a_step(now)
+                    since = now if now <= collector.due else collector.look()
                 report.steps = since - begun
                 report.waited = waits.seconds
-                report.peaks = () if scales is None else tuple(sorted(scales.peaks.items()))
+                if self._scales is not None:
+                    report.peaks = tuple(sorted(self._scales.peaks.items()))
             return self._done(call, program, report, started, slots)
         except Exception as error:
             failure = self._failure(program, position, slots, error)
@@ -312,7 +300,15 @@ class WorkerHost:
         finally:
             state.here = callers
 
-    def _compiled(self, key: bytes) -> tuple[Program, list[tuple[Execute, tuple[int, ...]]]]:
+    def _within(self, call: Call, program: Program, objects: Sequence[Any], slots: list[Any]) -> Within:
+        """Return what counts the bytes that values hold during a call, and keeps them within the limits."""
+        given = [value for value in call.externals if not isinstance(value, Item | Pinned)]
+        brought = [*given, *[value for values in objects for value in values]]
+        scales = self._scales = Scales([*self._pins.values()], slots, brought)
+        leave = partial(self._leave, slots)
+        return Within(call.limits, program, slots, self._pins, scales, self._made_for, leave)
+
+    def _compiled(self, key: bytes) -> _Compiled:
         found = self._programs.get(key)
         if found is None:
             program = self._sources.get(key)
@@ -321,7 +317,8 @@ class WorkerHost:
             if len(self._programs) >= PROGRAM_CACHE:
                 del self._programs[next(iter(self._programs))]
             frees = [step.frees for step in program.steps]
-            found = self._programs[key] = (program, list(zip(compile_steps(program, self), frees, strict=True)))
+            steps = list(zip(compile_steps(program, self), frees, strict=True))
+            found = self._programs[key] = _Compiled(program, steps, contexts_in(program))
         return found
 
     def _fill(self, program: Program, call: Call, objects: Sequence[Any], slots: list[Any]) -> bool:
@@ -342,7 +339,7 @@ class WorkerHost:
                 came[slot] = source
                 if slots[slot] is POISON:
                     return False
-                if type(slots[slot]) is Parked:
+                if isinstance(slots[slot], Away):
                     away.add(slot)
             else:
                 slots[slot] = source
@@ -352,20 +349,19 @@ class WorkerHost:
             came[slot] = key
             if slots[slot] is POISON:
                 return False
-            if type(slots[slot]) is Parked:
+            if isinstance(slots[slot], Away):
                 away.add(slot)
         return True
 
     def _bring(self, step: Step, slots: list[Any]) -> None:
         """Bring what a step reads and waits on disk."""
-        if step.node.role == ROLE_MEMORY and step.node.fn == "spill":
-            return  # it stays there
+        spills = is_spill(step.node)
         for slot in step.node.inputs:
-            if slot not in self._away:
+            if slot not in self._away or (spills and type(slots[slot]) is Parked):  # it stays there
                 continue
             self._away.discard(slot)
             parked = slots[slot]
-            slots[slot] = value = self.loaded(parked.spilled)
+            slots[slot] = value = parked.back(self)
             name = self._came.get(slot)
             pinned = name is not None and self._pins.get(name) is parked
             if name is not None and pinned:
@@ -374,36 +370,94 @@ class WorkerHost:
                 for _ in range(1 + pinned):
                     self._scales.put(value)
 
-    def _gives_way(self, steps: Sequence[Step], slots: list[Any], position: Callable[[], int]) -> GiveWay:
-        """Return what has values leave a device while the step at a position runs: they wait on disk."""
-        told = False
+    # ---- what leaves a device that has no room ---------------------------------------------------------------------
 
-        def gives(device: str, what: str) -> bool:
-            nonlocal told
-            places, names, size = to_leave(device, steps, position(), slots, self._pins)
-            if not size:
-                return False
-            for slot in places:
+    @property
+    def pins(self) -> dict[tuple[int, int], Any]:
+        """See `Holder`."""
+        return self._pins
+
+    def moved(self, value: Any, slot: int = -1) -> None:
+        """See `Holder`."""
+        if slot >= 0:
+            self._away.add(slot)
+        if self._scales is not None:
+            self._scales.take(value)
+
+    def _bringing(self, program: Program, call: Call, objects: Sequence[Any]) -> Callable[[int], Any]:
+        """Return what gives the values that a call brought, by slot, as long as they are there: GONE for others."""
+
+        def came(slot: int) -> Any:
+            name = self._came.get(slot)
+            if name is not None:
+                return self._pins.get(name, GONE)
+            for (_, number), source in zip(program.externals, call.externals, strict=True):
+                if number == slot:
+                    return objects[source.argument][source.index] if isinstance(source, Item) else source
+            for targets, values in zip(program.imports, objects, strict=False):
+                if slot in targets:
+                    return values[targets.index(slot)]
+            return GONE
+
+        return came
+
+    @contextlib.contextmanager
+    def unnoticed(self) -> Generator[None]:
+        """Return a block in which steps run whose records nobody gets."""
+        report, self.report = self.report, RunReport()
+        callers = state.here
+        state.here = Modes()
+        state.passes, state.local = callers.passes, self._local
+        try:
+            with np.errstate(all="ignore"):
+                yield
+        finally:
+            self.report, state.here = report, callers
+
+    def _note_recipes(self, call: Call, program: Program, slots: list[Any]) -> None:
+        """Note how pinned contexts are made again that cannot be taken apart, and may hold something on a device."""
+        _, steps, made = self._programs[call.program]
+        recipes: Recipes | None = None
+        for slot in made:
+            held = slots[slot]
+            if type(held) is Context and held.again is None and held.hides():
+                if recipes is None:
+
+                    def find(slot: int, freed: bool) -> Any:
+                        return self._pins.get(self._came.get(slot, (-1, -1)), GONE) if freed else slots[slot]
+
+                    recipes = Recipes((call.run, call.segment), program, steps, len(steps), find)
+                held.again = recipes.of_context(slot, held)
+
+    def _leave(self, slots: list[Any], places: Sequence[int], names: Sequence[tuple[int, int]]) -> set[int]:
+        """Have slots and pinned values wait on disk; return the owners of memory of those that cannot."""
+        stays: set[int] = set()
+        for slot in places:
+            value = slots[slot]
+            try:
                 self.spill(slots, slot)
+            except NotShippable:
+                stays.add(owner_of(value)[0])
+            else:
                 self._away.add(slot)
-            for name in names:
-                value = self._pins[name]
-                if type(value) is not Parked:
-                    self._pins[name] = Parked(self._written(value))
-                    if self._scales is not None:
-                        self._scales.take(value)
-            if not told:
-                told = True
-                warnings.warn(
-                    f"{device} ran out of memory {what}: values that are not needed now wait on the disk of "
-                    f"{self.name}, and are read from there. Session(gpu_memory=...) has the plan see to that, which "
-                    "is faster: by what costs least, making again what takes less time",
-                    UserWarning,
-                    stacklevel=1,
-                )
-            return True
+        for name in names:
+            value = self._pins.get(name)
+            if value is None or type(value) is Parked:
+                continue
+            try:
+                self._pins[name] = self.parked(value)
+            except NotShippable:
+                stays.add(owner_of(value)[0])
+            else:
+                self.moved(value)
+        return stays
 
-        return gives
+    def _waiting(self, step: Step, slots: Sequence[Any]) -> list[tuple[str, int]]:
+        """Return memory and bytes of what a step reads and waits on disk."""
+        if is_spill(step.node):
+            return []
+        parked = [slots[slot] for slot in {*step.node.inputs} & self._away]
+        return [(one.memory, one.size) for one in parked if type(one) is Parked]
 
     def _done(
         self, call: Call, program: Program, report: RunReport, started: float, slots: list[Any]
@@ -413,21 +467,14 @@ class WorkerHost:
         if program.open_base >= 0:
             extra = range(program.slots + 1, len(slots))  # after the slot of what nobody reads
             opened = tuple([(slot, program.open_base + i) for i, slot in enumerate(extra)])
-            sizes = [(value, _size(slots[slot])) for slot, value in opened]
+            sizes = [(value, size_of(slots[slot])) for slot, value in opened]
             pins, results = pins + opened, results + opened
         for slot, value in pins:
             self._pins[call.run, value] = slots[slot]
-        small = [(value, slots[slot]) for slot, value in results if _rides(slots[slot])]
+        if self._programs[call.program][2]:
+            self._note_recipes(call, program, slots)
         exports = [[slots[slot] for slot in group] for group in program.exports]
-        if call.beside or self._away:
-            exports = [[self.loaded(v.spilled) if type(v) is Parked else v for v in values] for values in exports]
-        record = self._record(call, report, started, "done", None)._replace(
-            exports=tuple(
-                [(sum(max(_size(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]
-            ),
-            results=tuple(small),
-            sizes=tuple(sizes),
-        )
+        record = with_values(self._record(call, report, started, "done"), slots, results, exports, sizes)
         return record, exports
 
     def _ended(
@@ -437,118 +484,13 @@ class WorkerHost:
             self._pins[call.run, value] = POISON
         return self._record(call, report, started, status, failure), [POISON for _ in program.exports]
 
-    def _record(self, call: Call, report: RunReport, started: float, status: str, failure: Failure | None) -> Record:
-        return Record(
-            run=call.run,
-            segment=call.segment,
-            attempt=call.attempt,
-            worker=self.name,
-            pid=os.getpid(),
-            seconds=time.perf_counter() - started,
-            status=status,
-            exports=(),
-            results=(),
-            sizes=(),
-            learned=tuple(report.learned),
-            undefined=tuple(report.undefined),
-            emits=tuple(report.emits),
-            hooks=tuple(report.hooks),
-            failure=failure,
-            warned=() if self._warnings is None else self._warnings.end(),
-            timing=Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes), report.waited),
-            peaks=report.peaks,
-        )
+    def _record(
+        self, call: Call, report: RunReport, started: float, status: str, failure: Failure | None = None
+    ) -> Record:
+        warned = () if self._warnings is None else self._warnings.end()
+        return record_of(call, self.name, report, started, status, failure, warned)
 
     def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:
-        if position >= len(program.steps):
-            return Failure(-1, "segment", (), _trace(error), pack_exception(error), type(error).__name__, str(error))
-        step = program.steps[position]
-        code = None
-        if step.node.fn.startswith("@"):
-            shipped = self._shipments.get(step.node.fn[1:])
-            code = None if shipped is None else shipped
-        shapes = tuple(_shape(slots[slot]) for slot in step.node.inputs if slot >= 0)
-        name = node_name(step.node) if code is None else node_name(step.node._replace(fn=code.name))
-        return Failure(step.index, name, shapes, _trace(error), pack_exception(error), type(error).__name__, str(error))
-
-
-def packed_since(record: Record, started: float) -> Record:
-    """Return the record of a run whose outputs have been packed since then, by `time.perf_counter`."""
-    return record._replace(timing=record.timing._replace(outputs=time.perf_counter() - started))
-
-
-def _trace(error: Exception) -> str:
-    return "".join(traceback.format_exception(error))
-
-
-def _shape(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        array = cast("np.ndarray[Any, Any]", value)
-        return f"{array.dtype}{list(array.shape)}"
-    if is_elsewhere(value):
-        return f"{value.dtype}{list(value.shape)} on {device_of(value)}"
-    return "context" if isinstance(value, Context) else type(value).__name__
-
-
-def _detached(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return Tensor.made(to_host(value.read()))
-    if isinstance(value, tuple):
-        return tuple(_detached(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, list):
-        return [_detached(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, dict):
-        return {k: _detached(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return value
-
-
-def _size(value: Any) -> int:
-    if value is None:
-        return -1
-    if isinstance(value, np.ndarray | Context) or is_elsewhere(value):
-        return value.nbytes
-    return 0
-
-
-def _saved_size(value: Any) -> int:
-    return value.nbytes if isinstance(value, Context) else 0
-
-
-def _rides(value: Any) -> bool:
-    """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do. Arrays of
-    a device never do, nor what waits on disk: they stay there until somebody asks."""
-    if isinstance(value, Context | Parked) or is_elsewhere(value):
-        return False
-    return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES
-
-
-LIKE: Final = "like"
-"""Of an entry of an object: a context that is packed like an earlier entry."""
-
-
-def portable(value: Any, asked: bool = False) -> Any:
-    """Return a value as arrays, plain data and blobs, which the codec takes; `restored` is its inverse. What the client
-    `asked` for goes with what it holds on devices.
-
-    Raises:
-        NotShippable: it cannot be pickled, or holds an array of a device and was not asked for.
-    """
-    if value is None or type(value) in (np.ndarray, float, int, bool, str):
-        return value
-    if isinstance(value, Context):
-        return ("context", value.packed(asked))
-    if is_elsewhere(value):
-        return ("device", *staged(value))
-    return ("object", *pack_object(value, asked))
-
-
-def restored(value: Any) -> Any:
-    """Return the value that `portable` was given."""
-    if type(value) is not tuple:
-        return value
-    kind, *body = cast("tuple[Any, ...]", value)
-    if kind == "device":
-        return unstaged(*body)
-    if kind == "context":
-        return Context(packed=body[0])
-    return unpack_object(body)
+        fn = program.steps[position].node.fn if position < len(program.steps) else ""
+        shipped = self._shipments.get(fn[1:]) if fn.startswith("@") else None
+        return failure_of(program, position, slots, error, None if shipped is None else shipped.name)

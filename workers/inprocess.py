@@ -34,9 +34,11 @@ from .base import (
     value_object,
 )
 from .gpus import asked_of
-from .host import POISON, WorkerHost, packed_since
+from .host import WorkerHost
+from .objects import POISON, unpack_all
 from .shipping import Shipment, opening_as_worker
 from .staged import Left, noting
+from .telling import packed_since
 from .threads import limit_blas, release_blas
 from .wire import decode_call, decode_program, decode_record, encode_call, encode_program, encode_record
 
@@ -281,11 +283,13 @@ class InProcessExecutor(Executor):
             host.load(call.program, program)
             worker.programs.add(call.program)
         if not self._strict:
-            return host.run(call, objects)
+            record, exports = host.run(call, objects)
+            return record, host.brought(exports)
         started = time.perf_counter()
         with opening_as_worker():
-            unpacked = [host.unpack(packed) for packed in objects]
-            record, exports = host.run(call, unpacked, time.perf_counter() - started)
+            with host.giving():
+                unpacked = [unpack_all(packed) for packed in objects]
+            record, exports = host.run(call, unpacked, time.perf_counter() - started, owned=True)
             packing = time.perf_counter()
             packed_exports = [host.pack(values) for values in exports]
             frame = encode_record(packed_since(record, packing))
@@ -354,7 +358,7 @@ class InProcessExecutor(Executor):
             if name not in self._objects:
                 raise ExecutionError(f"the object {tuple(name)} was dropped, or never asked for")
             values = self._objects[name]
-        return values if not self._strict else self._workers[0].host.unpack(values)
+        return values if not self._strict else unpack_all(values)
 
     def drop(self, name: ObjectId) -> None:
         with self._changed:

@@ -55,6 +55,11 @@ class Leaves:
         targets = step.outputs[-len(entries) :] if fate == HOME else [-1] * len(entries)
         return Leaves(entries, fate, step.node.inputs[-len(entries) :], targets)
 
+    @staticmethod
+    def inputs_before(step: Step, leaves: Leaves | None) -> tuple[int, ...]:
+        """Return the inputs of a step without those of its leaves."""
+        return step.node.inputs if leaves is None else step.node.inputs[: -len(leaves)]
+
     def __len__(self) -> int:
         return len(self._entries)
 

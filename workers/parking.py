@@ -7,14 +7,17 @@ together, or nothing is won.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
 
 from raygrad.proto.program import Step
 
 from .contexts import LARGE
-from .weighing import owner_of
+from .weighing import owner_of, owners_of
+
+T = TypeVar("T")
 
 NEVER: Final = 1 << 62
 """After every step."""
@@ -59,32 +62,72 @@ def in_the_way(
     return gone
 
 
+class Reads:
+    """At which steps slots are read."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._places: dict[int, list[int]] = {}
+        for place, step in enumerate(steps):
+            for slot in step.node.inputs:
+                self._places.setdefault(slot, []).append(place)
+
+    def next(self, slot: int, position: int) -> int:
+        """Return the place of the first step from a position on that reads a slot, or `NEVER`."""
+        places = self._places.get(slot, ())
+        found = bisect_left(places, position)
+        return places[found] if found < len(places) else NEVER
+
+
 def to_leave(
-    device: str, steps: Sequence[Step], position: int, slots: Sequence[Any], pins: Mapping[tuple[int, int], Any]
+    device: str,
+    steps: Sequence[Step],
+    position: int,
+    slots: Sequence[Any],
+    pins: Mapping[tuple[int, int], Any],
+    *,
+    want: int | None = None,
+    stays: Container[int] = (),
+    but: Container[int] = (),
+    among: Iterable[int] | None = None,
+    reads: Reads | None = None,
 ) -> tuple[list[int], list[tuple[int, int]], int]:
     """Return what is to leave a device while a step runs that does not read it: slots, names of pinned values, bytes.
 
-    It is half of what can leave, so that who asks again while there is no room gets it all in the end.
+    Without `want`, how many bytes are to leave, it is half of what can, so that who asks again while there is no room
+    gets it all in the end.
+
+    Args:
+        device: the memory.
+        steps: what is run.
+        position: the place of the step.
+        slots: the values of the steps.
+        pins: what is pinned on the worker.
+        want: see above.
+        stays: the owners of memory (`owner_of`) that would not leave with them.
+        but: slots that do not leave.
+        among: the slots that hold something, if whoever asks knows.
+        reads: the `Reads` of the steps, if there are.
     """
-    read: dict[int, int] = {}
-    for place in range(len(steps) - 1, position - 1, -1):
-        read.update(dict.fromkeys(steps[place].node.inputs, place))
+    read = Reads(steps) if reads is None else reads
     groups: dict[int, _Group] = {}
-    for slot, value in enumerate(slots[: len(slots) - 1]):
+    for slot in range(len(slots) - 1) if among is None else among:
+        value = slots[slot]
+        if value is None:
+            continue
         owner, memory, size = owner_of(value)
-        if size and memory == device:
+        if size and memory == device and owner not in stays:
             group = groups.setdefault(owner, _Group(size, [], []))
             group.slots.append(slot)
-            group.read = min(group.read, read.get(slot, NEVER))
+            group.read = min(group.read, position if slot in but else read.next(slot, position))
     for name, value in list(pins.items()):
         owner, memory, size = owner_of(value)
-        if size and memory == device:
+        if size and memory == device and owner not in stays:
             groups.setdefault(owner, _Group(size, [], [])).names.append(name)
     others = sorted([group for group in groups.values() if group.read > position], key=lambda group: -group.read)
-    total, gone = sum([group.size for group in others]), 0
+    enough, gone = sum([group.size for group in others]) / 2 if want is None else want, 0
     leaving: list[_Group] = []
     for group in others:
-        if 2 * gone >= total:
+        if gone >= enough:
             break
         leaving.append(group)
         gone += group.size
@@ -100,3 +143,126 @@ class _Group:
     names: list[tuple[int, int]]
     read: int = NEVER
     """The place of the step that reads one of them next."""
+
+
+# ---- wherever values are held ------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where a value is held."""
+
+    holder: Any
+    """Slots, pinned values by name, or what a recipe reads."""
+    key: Any
+
+    @property
+    def value(self) -> Any:
+        """What is held."""
+        return self.holder[self.key]
+
+    def put(self, value: Any) -> None:
+        """Hold something else."""
+        self.holder[self.key] = value
+
+
+def places_to_leave(
+    device: str,
+    steps: Sequence[Step],
+    position: int,
+    slots: list[Any],
+    others: Iterable[dict[Any, Any] | list[Any]],
+    stays: Container[int] = (),
+) -> list[Place]:
+    """Return what is to leave a device while a step runs that does not read it.
+
+    It is half of what can leave, so that who asks again while there is no room gets it all in the end.
+
+    Args:
+        device: the device.
+        steps: the steps of the program that is run; `position` is that at hand.
+        position: see there.
+        slots: its values.
+        others: where else values are held: what is pinned, what came with the call, and what recipes read.
+        stays: by identity, values that cannot leave, and so nothing that shares memory with them.
+    """
+    groups: dict[int, _Shared] = {}
+    for place, until in _held(steps, position, slots, others):
+        value = place.value
+        owners = [(owner, size) for owner, memory, size in owners_of(value) if size and memory == device]
+        if not owners:
+            continue
+        mine = _Shared()
+        for owner, size in owners:
+            known = groups.get(owner)
+            if known is None:
+                mine.owners.append(owner)
+                mine.size += size
+            elif known is not mine:
+                mine = mine.joined(known)
+            for one in mine.owners:
+                groups[one] = mine
+        mine.places.append(place)
+        mine.read = min(mine.read, until)
+        mine.stays = mine.stays or id(value) in stays
+    found = {id(group): group for group in groups.values() if group.read > position and not group.stays}
+    leaving = half_of(sorted(found.values(), key=lambda one: -one.read), lambda one: one.size)
+    return [place for group in leaving for place in group.places]
+
+
+def half_of(found: Sequence[T], size: Callable[[T], int]) -> list[T]:
+    """Return the first of these that make up half of their bytes."""
+    total, gone = sum([size(one) for one in found]), 0
+    leaving: list[T] = []
+    for one in found:
+        if 2 * gone >= total:
+            break
+        leaving.append(one)
+        gone += size(one)
+    return leaving
+
+
+def until_read(steps: Sequence[Step], position: int) -> dict[int, int]:
+    """Return, by slot, the step from `position` on that reads it next."""
+    read: dict[int, int] = {}
+    for place in range(len(steps) - 1, position - 1, -1):
+        read.update(dict.fromkeys(steps[place].node.inputs, place))
+    return read
+
+
+def _held(
+    steps: Sequence[Step], position: int, slots: list[Any], others: Iterable[dict[Any, Any] | list[Any]]
+) -> Iterator[tuple[Place, int]]:
+    """Yield where values are held, and the step that reads each next."""
+    read = until_read(steps, position)
+    for slot in range(len(slots) - 1):
+        yield Place(slots, slot), read.get(slot, NEVER)
+    for place in held_by(others):
+        yield place, NEVER
+
+
+def held_by(holders: Iterable[dict[Any, Any] | list[Any]]) -> Iterator[Place]:
+    """Yield where values are held."""
+    for holder in holders:
+        for key in list(holder) if isinstance(holder, dict) else range(len(holder)):
+            yield Place(holder, key)
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What shares memory on a device."""
+
+    owners: list[int] = field(default_factory=list[int])
+    places: list[Place] = field(default_factory=list[Place])
+    size: int = 0
+    read: int = NEVER
+    """The place of the step that reads one of them next."""
+    stays: bool = False
+
+    def joined(self, other: _Shared) -> _Shared:
+        """Return both as one."""
+        other.owners.extend(self.owners)
+        other.places.extend(self.places)
+        other.size += self.size
+        other.read = min(other.read, self.read)
+        other.stays = other.stays or self.stays
+        return other

@@ -465,12 +465,18 @@ def load(data: bytes, classes: Sequence[ClassName], captured: Sequence[Any]) -> 
 # ---- values ---------------------------------------------------------------------------------------------------------
 
 
+_PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, np.float64, np.float32, np.int64, np.bool_})
+"""What has nothing in it that a pickler of ours would look for: what hooks emit, nearly always."""
+
+
 def pickle_value(value: Any) -> bytes:
     """Return a Python object as bytes for `unpickle_value`; user classes go with it.
 
     Raises:
         NotShippable: it cannot be pickled; names the attribute or element, if it is one.
     """
+    if type(value) in _PLAIN:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     return _pickled(value, _Pickler)[0]
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from raygrad.autograd.devices.serving import is_simulated
+from raygrad.autograd.devices.serving import is_simulated, simulated_memory
 from raygrad.errors import ExecutionError, WaitTimeout, WorkerLost
 from raygrad.proto.program import Item, Pinned
 from raygrad.proto.values import Packed, pack_values
@@ -39,7 +39,7 @@ from .base import (
 )
 from .channel import Channel, Loaded
 from .gpus import asked_of, logical
-from .host import WorkerHost
+from .objects import unpack_all
 from .overdue import Overdue
 from .rayactors import as_ours, cause_of, start_workers, wait_until_gone
 from .rayconnection import connect, disconnect, node_id, ray_module, store_statistics
@@ -50,11 +50,18 @@ from .wire import compact, decode_answer, encode_call
 SETTLE_DEADLINE: Final = 3.0
 """Seconds for the store's statistics to show that dropped objects are gone; they lag by some tenths."""
 
+HEADER_BYTES: Final = 2048
+"""What an object in the store takes beside its arrays, at most: their specs, and what Ray puts around them. Far less
+than the least object that is in the store at all."""
+
 RECORD_DEADLINE: Final = 10.0
 """Seconds to read a record that Ray says has arrived."""
 
 PUT_BYTES: Final = 64 * 1024
 """A read-only array of this size or more that a call brings is put into the store once, while it lives (H17)."""
+
+LOOK_SECONDS: Final = 0.001
+"""Whoever does not wait looks for answers no more often than this: to look takes a tenth of it."""
 
 HELD_SECONDS: Final = 0.005
 """After this long, what is held back is sent whatever else happens."""
@@ -119,7 +126,13 @@ class RayExecutor(Executor):
                 options["runtime_env"] = dict(runtime_env)
             asked = asked_of(workers or max(by_cpu, gpus or 0), gpus, options)
             self._workers = start_workers(
-                asked, blas_threads, placement_group, made, simulated=is_simulated(), required=gpus is not None
+                asked,
+                blas_threads,
+                placement_group,
+                made,
+                simulated=is_simulated(),
+                memory=simulated_memory(),
+                required=gpus is not None,
             )
         except BaseException:
             for actor in made:
@@ -147,6 +160,8 @@ class RayExecutor(Executor):
         self._constants: dict[int, tuple[weakref.ref[Any], Any]] = {}
         """By id of an array that lives, the object that holds it."""
         self._reports: list[Report] = []
+        self._looked = 0.0
+        """When it was looked for answers, by `time.monotonic`."""
         self._closed = False
 
     def links(self) -> dict[str, Any]:
@@ -245,7 +260,10 @@ class RayExecutor(Executor):
                     channel.send_held()
             waiting = [] if self._closed else list(self._asked)
             pause = 0.0 if self._reports else timeout
-        if waiting:
+            now = time.monotonic()
+            looks = pause > 0 or now - self._looked >= LOOK_SECONDS
+        if waiting and looks:
+            self._looked = now
             wait = self._ray.wait
             ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
             if pause and ready and len(waiting) > 1:
@@ -341,7 +359,7 @@ class RayExecutor(Executor):
             packed = Packed(
                 packed.header, tuple([np.array(b) if isinstance(b, np.ndarray) else b for b in packed.buffers])
             )
-        return _UNPACKER.unpack(packed)
+        return unpack_all(packed)
 
     def drop(self, name: ObjectId) -> None:
         with self._lock:
@@ -363,7 +381,8 @@ class RayExecutor(Executor):
             used = store_statistics()["bytes_used"]
             with self._lock:
                 held = sum(self._sizes.values()) + self.constant_bytes
-            if used <= held or time.monotonic() > deadline:
+                headers = HEADER_BYTES * (len(self._sizes) + len(self._constants))
+            if used <= held + headers or time.monotonic() > deadline:
                 return used
             time.sleep(0.02)
 
@@ -399,7 +418,3 @@ class RayExecutor(Executor):
                 ray.kill(worker.actor)
             wait_until_gone([worker.pid for worker in self._workers if worker.node_id == here])
         disconnect()
-
-
-_UNPACKER: Final = WorkerHost("client")
-"""Opens packed objects at the client; runs nothing."""

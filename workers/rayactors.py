@@ -51,10 +51,12 @@ def start_workers(
     made: list[Any],
     *,
     simulated: bool = False,
+    memory: int | None = None,
     required: bool = False,
 ) -> list[Worker]:
     """Start an actor with each of these options and wait until they answer. `made` gets each actor as soon as it
-    exists. Those that are given GPUs serve them, `simulated` ones if so; it is `required` that they can.
+    exists. Those that are given GPUs serve them, `simulated` ones of so much `memory` if so; it is `required` that they
+    can.
 
     Raises:
         ExecutionError: they do not come up before the deadline, or cannot import raygrad.
@@ -90,7 +92,7 @@ def start_workers(
             ) from error
         given.append((worker.node_id, gpus))
     numbers = numbered(given)
-    answers = [worker.actor.serve.remote(own, simulated) for worker, own in zip(workers, numbers, strict=True)]
+    answers = [worker.actor.serve.remote(own, simulated, memory) for worker, own in zip(workers, numbers, strict=True)]
     for worker, own, answer in zip(workers, numbers, _all_of(answers, options), strict=True):
         missing, worker.numerics = ray.get(answer, timeout=HELLO_DEADLINE)
         if missing and required:

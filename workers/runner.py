@@ -33,6 +33,7 @@ from raygrad.proto.graph import (
     UNDEFINED,
     Node,
     Spec,
+    is_spill,
 )
 from raygrad.proto.program import Program, Step
 
@@ -41,6 +42,7 @@ from .derivatives import compile_function_vjp
 from .emit import emit
 from .functions import Execute, Host, compile_function
 from .leaves import Leaves
+from .making_way import in_room
 from .op_vjp import OpVjp
 from .pickling import load
 from .placed import MOVING, compile_move, compile_op_on, compile_sum_on, compile_vjp_on, device_of_step
@@ -64,9 +66,9 @@ def _compile(step: Step, program: Program, host: Host) -> Execute:
         return _compile_op_vjp(step, program.specs) if node.transforms else _compile_op(step)
     if node.role == ROLE_FUNCTION:
         ran = compile_function_vjp(step, host) if node.transforms else compile_function(step, program, host)
-        return _as_recorded(ran, node.params[-1])
+        return _as_recorded(in_room(ran, step, host), node.params[-1])
     if node.role == ROLE_HOOK:
-        return _as_recorded(_compile_hook(step, host), node.params[-1])
+        return _as_recorded(in_room(_compile_hook(step, host), step, host), node.params[-1])
     if node.role == ROLE_SUM:
         if device_of_step(step, program.specs) is not CPU:
             return _PLACED_SUMS[node.fn](step)
@@ -297,7 +299,7 @@ def _compile_memory(step: Step, host: Host) -> Execute:
     def load(slots: Slots) -> None:
         slots[target] = host.loaded(slots[source])
 
-    return spill if step.node.fn == "spill" else load
+    return spill if is_spill(step.node) else load
 
 
 # ---- hooks --------------------------------------------------------------------------------------------------------
@@ -308,8 +310,8 @@ def _compile_hook(step: Step, host: Host) -> Execute:
     a: Any = first
     b: Any = second
     leaves = Leaves.of(step, 3)
-    end = len(step.node.inputs) - (len(leaves) if leaves else 0)
-    values, beside, captured = step.node.inputs[:a], step.node.inputs[a : a + b], step.node.inputs[a + b : end]
+    inputs = Leaves.inputs_before(step, leaves)
+    values, beside, captured = inputs[:a], inputs[a : a + b], inputs[a + b :]
     targets = step.outputs[: len(step.outputs) - (leaves.returned if leaves else 0)]
 
     def hook(slots: Slots) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .captures import changed_by, writes_to
+from .captures import changed_by, optimised_by, writes_to
 from .exceptions import pack_exception as pack_exception
 from .exceptions import unpack_exception as unpack_exception
 from .likeness import Likeness, Watch
@@ -240,6 +240,15 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
             for key, value in state.items()
             if isinstance(value, MUTABLE) and not key.startswith("__")
         )
+    stepped = optimised_by(obj) if changed is None and not found else None
+    if stepped is not None:
+        warn_once(
+            subject,
+            f"'{name}' calls {stepped}(...), and the optimiser is the client's: what it changes on the worker that "
+            "runs it is lost; call it from a hook after accumulation (register_post_accumulate_grad_hook), which runs "
+            "here, or register the hook with client=True",
+        )
+        return True
     if changed is None and not found:
         return False
     what = f"captures '{found[0]}', a mutable object" if found else f"changes '{changed}', which is"

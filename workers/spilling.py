@@ -10,9 +10,11 @@ import os
 import tempfile
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from bisect import insort
 from collections.abc import Sequence
-from typing import Any, cast
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +65,8 @@ class SpillFile:
                 offset += length
         except OSError as error:
             raise ExecutionError(
-                f"a value of {sum(lengths):,} bytes could not be spilled to '{tempfile.gettempdir()}' ({error}): set "
-                "TMPDIR to a folder with more room, or give the session more memory"
+                f"a value of {sum(lengths):,} bytes could not be spilled to '{tempfile.tempdir or 'disk'}' ({error}): "
+                "set TMPDIR to a folder with more room, or give the session more memory"
             ) from error
         return spilled
 
@@ -102,29 +104,64 @@ class SpillFile:
                     merged.append((start, free))
             if merged and sum(merged[-1]) == self._end:
                 self._end = merged.pop()[0]
-                os.ftruncate(self._file.fileno(), self._end)
+                if self.size > self._end:  # a disk that was full has not taken all of it
+                    os.ftruncate(self._file.fileno(), self._end)
             self._free = merged
 
 
-class Parked:
-    """Stands for a value, under the value's own name, while that is on disk."""
+class Keeper(Protocol):
+    """Who keeps values, and has them back."""
 
-    __slots__ = ("spilled",)
+    def loaded(self, spilled: Spilled | None) -> Any:
+        """Return the value that was spilled."""
 
-    def __init__(self, spilled: Spilled) -> None:
+    def unnoticed(self) -> AbstractContextManager[None]:
+        """Return a block in which nothing is reported of what runs."""
+        ...
+
+
+class Away(ABC):
+    """Stands for a value, under the value's own name, until somebody asks for it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def back(self, keeper: Keeper) -> Any:
+        """Return the value, with the same bits."""
+
+
+class Parked(Away):
+    """Stands for a value while that is on disk."""
+
+    __slots__ = ("memory", "size", "spilled")
+
+    def __init__(self, spilled: Spilled, memory: str, size: int) -> None:
         self.spilled = spilled
+        self.memory = memory
+        """Where it was, and will be."""
+        self.size = size
+        """The bytes that it held there."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its bytes on disk."""
+        return self.spilled.nbytes
+
+    def back(self, keeper: Keeper) -> Any:
+        return keeper.loaded(self.spilled)
 
 
 class Spilled:
     """A value in the file; its part is taken back when this dies."""
 
-    __slots__ = ("__weakref__", "_file", "_header", "_lengths", "_offset")
+    __slots__ = ("__weakref__", "_file", "_header", "_lengths", "_offset", "nbytes")
 
     def __init__(self, file: SpillFile, header: bytes, offset: int, lengths: Sequence[int]) -> None:
         self._file = file
         self._header = header
         self._offset = offset
         self._lengths = lengths
+        self.nbytes = sum(lengths)
         if sum(lengths):
             weakref.finalize(self, file.release, offset, sum(lengths)).atexit = False
 

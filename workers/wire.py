@@ -15,14 +15,15 @@ from raygrad.proto.messages import decode_message, encode_message
 from raygrad.proto.program import Call, Item, Pinned, Program, Record
 from raygrad.proto.values import Buffer
 
-from .host import portable, restored
+from .objects import portable, restored
 from .pickling import HoldsDeviceArray
 
 Frame: TypeAlias = list[Buffer]
 """The pieces of one encoded message."""
 
-JOINED_BYTES: Final = 64 * 1024
-"""Frames up to this size travel as one string of bytes: a list of pieces costs more to pickle than a copy."""
+JOINED_BYTES: Final = 96 * 1024
+"""Frames up to this size travel as one string of bytes: a list of pieces costs more to pickle than a copy. Ray sends
+arguments of up to 100 KB with the call itself, larger ones by its store, which costs twice as much."""
 
 _AS_IT_IS = (Item, Pinned)
 
@@ -46,39 +47,53 @@ class Order(NamedTuple):
     """Of the message among those to this worker: later ones name it in `after`."""
     after: tuple[int, ...]
     """Messages that must have ended before it starts."""
-    objects: int
-    """How many objects follow it as arguments."""
     exports: int
     """How many objects it returns."""
     frames: tuple[Frame | bytes, ...]
     """The calls, in order. One that reads or returns objects is alone."""
 
 
-_ORDER_HEAD: Final = struct.Struct("<QHHHH")
+_ORDER_HEAD: Final = struct.Struct("<QHHH")
 _LENGTH: Final = struct.Struct("<I")
+_APART: Final = 0xFFFFFFFF
+"""In the place of a length: the frame is an argument of its own."""
 
 
-def encode_order(order: Order) -> Order | bytes:
-    """Return an order as one argument: as bytes if it is small, because each argument of a remote call costs 50 µs or
-    more, and one that has to be pickled more than bytes."""
-    number, after, objects, exports, frames = order
-    pieces: list[bytes] = [_ORDER_HEAD.pack(number, objects, exports, len(after), len(frames))]
-    pieces.append(struct.pack(f"<{len(after)}Q", *after))
+def encode_order(order: Order) -> list[Frame | bytes]:
+    """Return an order as arguments of a remote call: as few as can be, because each costs 50 µs or more, and none of
+    more than `JOINED_BYTES` unless a frame is."""
+    number, after, exports, frames = order
+    head: list[bytes] = [_ORDER_HEAD.pack(number, exports, len(after), len(frames))]
+    head.append(struct.pack(f"<{len(after)}Q", *after))
+    apart: list[Frame | bytes] = []
+    room = JOINED_BYTES
     for frame in frames:
-        if not isinstance(frame, bytes):
-            return order
-        pieces += (_LENGTH.pack(len(frame)), frame)
-    return b"".join(pieces)
+        if isinstance(frame, bytes) and len(frame) <= room:
+            head += (_LENGTH.pack(len(frame)), frame)
+            room -= len(frame)
+        else:
+            head.append(_LENGTH.pack(_APART))
+            apart.append(frame)
+    return [b"".join(head), *apart]
 
 
-def decode_order(order: Order | bytes) -> Order:
-    """Return the order that `encode_order` was given."""
-    if not isinstance(order, bytes):
-        return order
-    number, objects, exports, many, calls = _ORDER_HEAD.unpack_from(order)
-    start = _ORDER_HEAD.size + 8 * many
-    after = struct.unpack_from(f"<{many}Q", order, _ORDER_HEAD.size)
-    return Order(number, after, objects, exports, tuple(_split(order, start, calls)))
+def decode_order(arguments: Sequence[Any]) -> tuple[Order, Sequence[Any]]:
+    """Return the order that `encode_order` was given, and the arguments that follow it."""
+    head: bytes = arguments[0]
+    number, exports, many, calls = _ORDER_HEAD.unpack_from(head)
+    after = struct.unpack_from(f"<{many}Q", head, _ORDER_HEAD.size)
+    start, apart = _ORDER_HEAD.size + 8 * many, 1
+    frames: list[Frame | bytes] = []
+    for _ in range(calls):
+        (length,) = _LENGTH.unpack_from(head, start)
+        start += _LENGTH.size
+        if length == _APART:
+            frames.append(arguments[apart])
+            apart += 1
+        else:
+            frames.append(head[start : start + length])
+            start += length
+    return Order(number, after, exports, tuple(frames)), arguments[apart:]
 
 
 Answer: TypeAlias = "bytes | tuple[Frame | bytes, ...]"
@@ -97,14 +112,15 @@ def encode_answer(frames: Sequence[Frame | bytes]) -> Answer:
 
 def decode_answer(answer: Answer) -> list[Record]:
     """Return the records in an answer, in order."""
-    frames = _split(answer, 0) if isinstance(answer, bytes) else answer
+    frames = _split(answer) if isinstance(answer, bytes) else answer
     return [decode_record([bytes(piece) for piece in pieces(frame)]) for frame in frames]
 
 
-def _split(data: bytes, start: int, count: int = -1) -> list[bytes]:
-    """Return what stands in `data` from `start` on, each piece after its length."""
+def _split(data: bytes) -> list[bytes]:
+    """Return the pieces of `data`, each of which stands after its length."""
     found: list[bytes] = []
-    while start < len(data) and len(found) != count:
+    start = 0
+    while start < len(data):
         (length,) = _LENGTH.unpack_from(data, start)
         start += _LENGTH.size + length
         found.append(data[start - length : start])

@@ -26,6 +26,7 @@ Each derives from `RaygradError` and from the builtin that PyTorch (or Python) r
         WorkerLost                      a worker process died
         DroppedError                    a value was dropped because an earlier failure reached it
         WaitTimeout (TimeoutError)
+        OverBudget (MemoryError)        a node by itself needs more than the memory of its worker
       SessionError (RuntimeError)       a session used after close, two sessions mixed, a value of another session
         NotShippable (TypeError)        code or a constant that cannot travel to a worker
       BackendUnavailable (ImportError)  an extra is not installed; the message names it
@@ -39,6 +40,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 
 class RaygradError(Exception):
@@ -223,6 +225,25 @@ class BackendUnavailable(RaygradError, ImportError):
 
 class DeviceError(RaygradError, RuntimeError, ValueError):
     """A name that is no device's, or a device that is not here; the message names what is."""
+
+
+class OverBudget(ExecutionError, MemoryError):
+    """What a node read and made, by itself, holds more than the memory that its session gives a worker.
+
+    Attributes: device (the memory: "cpu", "cuda:0"), limit, needed (bytes).
+    """
+
+    def __init__(self, device: str, limit: int, needed: int) -> None:
+        option = "memory" if device == "cpu" else "gpu_memory"
+        super().__init__(
+            f"what it reads, makes and saves holds {needed:,} bytes at once, and the session has {option}={limit}: no "
+            f"order of other nodes makes room for that. Give it at least {option}={needed}, save less for backward "
+            "(ctx.save_for_backward, attributes of ctx), or work in smaller parts"
+        )
+        self.device, self.limit, self.needed = device, limit, needed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.device, self.limit, self.needed)
 
 
 class OutOfDeviceMemory(RaygradError, RuntimeError, MemoryError):

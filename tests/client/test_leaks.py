@@ -14,7 +14,9 @@ import pytest
 import raygrad as rg
 from raygrad.client.saving import POLICIES
 
-SIZE = 20_000
+SIZE = 14_000
+"""Elements of an array: more than Ray keeps in its owner's memory instead of the store (100 KiB), and no more, so that
+a step is the work of the session rather than of NumPy."""
 ARRAY = 8 * SIZE
 WARM, STEPS = 50, 1000
 RESIDENT = 8 * 2**20
@@ -28,16 +30,15 @@ OBJECTS = 500
 class Layer(rg.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any, w: Any) -> Any:
-        ctx.inner = np.sin(x.numpy()) * w.numpy()
+        ctx.inner = x.numpy() * w.numpy()
         ctx.save_for_backward(x, w)
-        return rg.from_numpy(np.exp(ctx.inner))
+        return rg.from_numpy(ctx.inner * ctx.inner)
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         x, w = ctx.saved_tensors
-        outer = np.exp(ctx.inner)
-        grad_x = grad * rg.from_numpy(outer * np.cos(x.numpy()) * w.numpy())
-        return grad_x, grad * rg.from_numpy(outer * np.sin(x.numpy()))
+        outer = 2.0 * ctx.inner
+        return grad * rg.from_numpy(outer * w.numpy()), grad * rg.from_numpy(outer * x.numpy())
 
 
 class Held(NamedTuple):
@@ -72,7 +73,7 @@ def _own_memory(pid: int) -> int:
 def step(w: Any, x: Any) -> None:
     y = x
     for _ in range(3):
-        y = (Layer.apply(y, w) * 0.5).tanh()
+        y = (Layer.apply(y, w) * 0.5).relu()
     loss = y.sum()
     loss.item()  # what is saved has to last from one submission to the next
     loss.backward()

@@ -245,3 +245,29 @@ def test_a_policy_that_does_not_exist_is_refused() -> None:
         heavy(pure="yes").apply(*leaves(), None)
     with rg.Session(), pytest.raises(ValueError, match="must not run twice"):
         heavy(pure=False, saved_policy="recompute").apply(*leaves(), None)
+
+
+def test_what_a_function_says_of_pinning_is_yes_or_no() -> None:
+    with rg.Session(), pytest.raises(TypeError, match=r"Heavy\.pinned must be True or False, not 'yes'"):
+        heavy(pinned="yes").apply(rg.ones(2, dtype=rg.float64), rg.ones(2, dtype=rg.float64))
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_a_backward_that_writes_to_what_was_saved_is_told_what_to_do(strict: bool) -> None:
+    class Writes(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            x.numpy()[0] = 5.0
+            return grad
+
+    with rg.Session(strict=strict):
+        x = rg.ones(2, requires_grad=True)
+        Writes.apply(x).sum().backward()
+        with pytest.raises(ValueError, match=r"the backward of Writes changed .* in place, .*x\.clone\(\)"):
+            print(x.grad)

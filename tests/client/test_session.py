@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import signal
-import threading
 import warnings
 from typing import Any
 
@@ -54,32 +52,6 @@ class Root(rg.autograd.Function):
         return x.sqrt()
 
 
-@pytest.fixture(params=[{"workers": 1}, {"workers": 2}, {"workers": 1, "strict": True}], ids=["one", "two", "strict"])
-def session(request: pytest.FixtureRequest) -> Any:
-    session = rg.Session(**request.param)
-    yield session
-    session.close(discard=True)
-
-
-def test_recording_runs_nothing_until_a_value_is_read(session: Any) -> None:
-    with session:
-        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
-        y = x * 2.0
-        assert session.last_run is None
-        assert y.numpy(force=True).tolist() == [2.0, 4.0]
-        assert session.last_run is not None
-
-
-def test_backward_submits_and_does_not_wait(session: Any) -> None:
-    with session:
-        x: Any = rg.tensor(2.0, dtype=rg.float64, requires_grad=True)
-        loss = Cube.apply(x)
-        loss.backward()
-        run = session.last_run
-        assert float(x.grad) == 12.0
-        assert run.done()
-
-
 def test_values_are_fetched_when_the_session_closes(session: Any) -> None:
     with session:
         x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
@@ -90,49 +62,12 @@ def test_values_are_fetched_when_the_session_closes(session: Any) -> None:
     assert (y.detach() + 1.0).item() == 10.0  # eager again
 
 
-class HalfOf(rg.autograd.Function):
-    """Gives its second argument a gradient only if asked to."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any, y: Any, both: bool) -> Any:
-        ctx.both = both
-        return x + y
-
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        return grad, grad if ctx.both else None, None
-
-
-def test_whether_a_gradient_is_defined_is_told_without_bringing_it(session: Any) -> None:
-    with session:
-        for both in (True, False):
-            x: Any = rg.zeros(100_000, requires_grad=True)
-            y: Any = rg.zeros(100_000, requires_grad=True)
-            HalfOf.apply(x, y, both).sum().backward()
-            assert (x.grad is None, y.grad is None) == (False, not both)
-            assert session.stored_bytes() == 0
-            assert x.grad[0].item() == 1.0
-
-
 def test_discarding_drops_what_is_not_here(session: Any) -> None:
     with session:
         y = rg.tensor([1.0]) * 2.0
         session.close(discard=True)
     with pytest.raises(SessionError, match="dropped when its session was closed"):
         y.numpy()
-
-
-def test_h14_reading_the_loss_before_backward_changes_nothing(session: Any) -> None:
-    grads = []
-    with session:
-        for read in (False, True):
-            x: Any = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
-            loss = (Cube.apply(x) * x).sum()
-            if read:
-                assert str(loss)
-            loss.backward()
-            grads.append(x.grad.numpy())
-    assert grads[0].tobytes() == grads[1].tobytes()
 
 
 def test_h21_an_error_is_raised_once_at_the_next_sync_point(session: Any) -> None:
@@ -198,16 +133,6 @@ def train_into(session: Any, steps: int) -> Any:
     return w
 
 
-def test_reading_a_dropped_value_says_why(session: Any) -> None:
-    with session:
-        assert Root.apply(rg.tensor(4.0)).item() == 2.0
-        y = Root.apply(rg.tensor(-4.0))
-        with pytest.raises(ArithmeticError):
-            y.numpy()
-        with pytest.raises(DroppedError, match="ArithmeticError"):
-            y.numpy()
-
-
 def test_two_sessions_do_not_disturb_each_other() -> None:
     one, two = rg.Session(workers=1), rg.Session(workers=1)
     with one:
@@ -218,33 +143,6 @@ def test_two_sessions_do_not_disturb_each_other() -> None:
                 _ = a + b
         assert b.numpy().tolist() == [3.0]
         assert a.numpy().tolist() == [2.0]
-
-
-def test_a_pending_value_brings_its_session_into_any_thread(session: Any) -> None:
-    results: list[Any] = []
-    with session:
-        x: Any = rg.tensor([1.0, 2.0]) * 2.0
-        thread = threading.Thread(target=lambda: results.append((x + 1.0).numpy()))
-        thread.start()
-        thread.join(30)
-    assert results[0].tolist() == [3.0, 5.0]
-
-
-def test_awaiting_a_pending_value(session: Any) -> None:
-    async def program() -> float:
-        loss = (rg.tensor([1.0, 2.0]) * 2.0).sum()
-        return float(await loss)
-
-    with session:
-        assert asyncio.run(program()) == 6.0
-
-
-def test_sync_raises_inside_the_call_that_fails() -> None:
-    with rg.Session(workers=1, sync=True):
-        x: Any = rg.tensor(1.0, requires_grad=True)
-        y = FailsFromThree.apply(x, rg.tensor(3.0))
-        with pytest.raises(ArithmeticError):
-            y.backward()
 
 
 def test_start_makes_a_notebooks_session_ambient_until_close() -> None:
@@ -274,21 +172,6 @@ def test_values_live_as_long_as_the_client_holds_them(session: Any) -> None:
         assert key in session._recorder.dropped
         (x + 1.0).numpy()
         assert key not in session._recorder.dropped
-
-
-def test_emits_reach_handlers_and_the_run_in_order(session: Any) -> None:
-    heard: list[Any] = []
-    with session:
-        session.on("grad", lambda value: heard.append(np.asarray(value).tolist()))
-        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
-        y = x * 2.0
-        y.register_hook(lambda grad: rg.emit("grad", grad))
-        x.register_hook(lambda grad: rg.emit("grad", grad))
-        y.sum().backward()
-        session.last_run.wait()
-        emits = [(name, np.asarray(value).tolist()) for name, value in session.last_run.emits]
-    assert heard == [[1.0, 1.0], [2.0, 2.0]]
-    assert emits == [("grad", [1.0, 1.0]), ("grad", [2.0, 2.0])]
 
 
 def test_put_stands_for_an_array(session: Any) -> None:
@@ -346,29 +229,6 @@ def test_what_a_failure_left_recorded_does_not_reach_later_work(session: Any) ->
         assert other.numpy().tolist() == [3.0]
         with pytest.raises(DroppedError):
             later.detach().numpy()
-
-
-def test_dr_08_what_reads_a_dropped_value_is_refused_where_it_is_submitted() -> None:
-    class Fails(rg.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            return x * 2.0
-
-        @staticmethod
-        def backward(ctx: Any, grad: Any) -> Any:
-            raise LookupError
-
-    with rg.Session() as session:
-        x: Any = rg.tensor([1.0], requires_grad=True)
-        first = Fails.apply(x)
-        second = Fails.apply(x)  # recorded with the pass that fails
-        first.sum().backward()
-        with pytest.raises(LookupError):
-            session.wait_for_everything()
-        with pytest.raises(DroppedError, match="was dropped: run"):
-            second.sum().backward()
-        assert x.grad is None
-        Fails.apply(x)
 
 
 def test_in_process_a_warning_that_is_made_an_error_is_one_of_the_code_that_issues_it() -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raygrad as rg
+from raygrad.scheduler import planner
 from raygrad.scheduler.costs import Costs
+from raygrad.scheduler.place import Placement, constrain
+from raygrad.scheduler.plan import Cluster
+from raygrad.scheduler.priced import Priced, link
+from raygrad.scheduler.segment import cut
 
 SIDE = 4
 
@@ -40,6 +47,9 @@ STEPS: dict[str, Any] = {
     "sum of a slice": lambda x, y: (x @ y)[::2].sum(0).expand(SIDE, SIDE) + x,
     "row expanded": lambda x, y: x[1].expand(SIDE, SIDE).sum(0).unsqueeze(1) + y,
     "halves": halves,
+    "every other column": lambda x, y: (x[:, ::2] @ y[1::2]) * 0.4 + x.T,
+    "column expanded": lambda x, y: (x[:, 2:3].expand(SIDE, SIDE) * y.T).sum(0, keepdim=True) * 0.1 + x,
+    "permuted": lambda x, y: (x.unsqueeze(0) * y.unsqueeze(1)).permute(2, 0, 1).sum(1) * 0.1,
     "function": lambda x, y: Mixed.apply(x, y) * 0.5,
     "function of a transpose": lambda x, y: Mixed.apply(x.T, y[:, ::1]) * 0.5,
     "softmax": lambda x, y: rg.nn.functional.softmax(x, 1) + y.mean(0),
@@ -85,3 +95,41 @@ def test_any_placement_and_segmentation_give_the_same_bits(
         run = session.last_run
         assert run is not None
         assert got == expected, f"in {len(run.plan.segments)} segments on {workers} workers"
+
+
+def placed_by_chance(
+    priced: Priced, residency: Sequence[int], costs: Costs, cluster: Cluster, seed: int = 0
+) -> Placement:
+    """Any placement that a plan may have, good or bad: backward, sums of gradients and what follows them, too."""
+    draws = np.random.default_rng(seed)
+    constraints = constrain(priced, residency, cluster)
+    chosen: dict[int, int] = {}
+    for root in constraints.group:
+        if root not in chosen:
+            some = constraints.allowed.get(root, frozenset(range(len(cluster.workers))))
+            chosen[root] = constraints.forced.get(root, int(draws.choice(sorted(some))))
+    node_worker = tuple(chosen[root] for root in constraints.group)
+    made = cut(priced, link(priced), node_worker, residency, costs)
+    return Placement(node_worker, made.blocks, made.seconds)
+
+
+@settings(max_examples=100)
+@given(
+    steps=st.lists(a_step, min_size=1, max_size=7),
+    workers=st.integers(2, 8),
+    seed=st.integers(0, 2**32 - 1),
+    call=st.sampled_from([0.0, 1e-3]),
+    hop=st.sampled_from([0.0, 1e-3]),
+)
+def test_nodes_that_are_scattered_by_chance_give_the_same_bits(
+    steps: list[tuple[str, int, int, int]], workers: int, seed: int, call: float, hop: float
+) -> None:
+    expected = gradients(steps, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "place", placed_by_chance)
+        with rg.Session(workers=workers, strict=True, seed=seed) as session:
+            session._driver.planner.use_costs(Costs(epoch=1, call_seconds=call, hop_seconds=hop))
+            got = gradients(steps, workers)
+            run = session.last_run
+            assert run is not None
+            assert got == expected, f"{run.plan.node_worker} on {workers} workers"

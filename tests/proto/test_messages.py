@@ -70,6 +70,7 @@ MESSAGES: dict[str, Message] = {
         ),
         unpin=(Pinned(5, 1), Pinned(5, 2)),
         beside=(("cpu", 1000), ("cuda:0", -1)),
+        limits=(("cpu", 5000),),
     ),
     "record": Record(
         run=7,
@@ -407,6 +408,7 @@ _calls = st.builds(
     st.lists(_values, max_size=3).map(tuple),
     st.lists(st.builds(Pinned, _ids, _ids), max_size=2).map(tuple),
     st.lists(st.tuples(st.text(max_size=5), st.integers(-1, 2**40)), max_size=2).map(tuple),
+    st.lists(st.tuples(st.text(max_size=5), st.integers(1, 2**40)), max_size=2).map(tuple),
 )
 
 

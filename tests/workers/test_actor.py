@@ -21,7 +21,7 @@ from raygrad.scheduler.plan import Cluster
 from raygrad.scheduler.planner import Planner
 from raygrad.workers import actor as module
 from raygrad.workers.actor import WorkerActor
-from raygrad.workers.host import POISON
+from raygrad.workers.objects import POISON
 from raygrad.workers.shipping import ship
 from raygrad.workers.threads import release_blas
 from raygrad.workers.wire import Order, compact, decode_answer, encode_call, encode_order, encode_program
@@ -55,10 +55,10 @@ def program_of(g: Any) -> Program:
     return Planner(Cluster.of(1)).plan(g.graph(), (-1,) * len(g.externals), b"key").programs[0]
 
 
-def order(*calls: Call, number: int = 1, after: tuple[int, ...] = (), objects: int = 0, exports: int = 0) -> Any:
+def order(*calls: Call, number: int = 1, after: tuple[int, ...] = (), exports: int = 0) -> Any:
     """Return an order to run calls; the program was message 0."""
     frames = tuple([compact(encode_call(call)) for call in calls])
-    return encode_order(Order(number, after, objects, exports, frames))
+    return encode_order(Order(number, after, exports, frames))
 
 
 def call(*externals: Any, run: int = 1) -> Call:
@@ -73,9 +73,7 @@ def test_a_call_returns_its_record_and_its_objects(actor: Any, graphs: Any):
     g = graphs(2)
     g.keep(g.mul(0, 1), in_store=True)
     actor.load(0, {b"key": compact(encode_program(program_of(g)))}, {})
-    answer, packed = actor.run(
-        order(call(Item(0, 0), np.full(4, 2.0)), objects=1, exports=1), pack_values([np.arange(4.0)])
-    )
+    answer, packed = actor.run(*order(call(Item(0, 0), np.full(4, 2.0)), exports=1), pack_values([np.arange(4.0)]))
     (record,) = decode_answer(answer)
     assert (record.status, record.worker, record.pid) == ("done", "worker 5", os.getpid())
     assert unpack_values(packed)[0].tolist() == [0, 2, 4, 6]
@@ -86,7 +84,7 @@ def test_calls_of_one_order_run_in_turn_and_are_answered_together(actor: Any, gr
     out = g.mul(0, 0)
     g.keep(out)
     actor.load(0, {b"key": encode_program(program_of(g))}, {})
-    answer = actor.run(order(call(np.full(4, 2.0)), call(Pinned(1, out), run=2), call(Pinned(7, out), run=3)))
+    answer = actor.run(*order(call(np.full(4, 2.0)), call(Pinned(1, out), run=2), call(Pinned(7, out), run=3)))
     assert isinstance(answer, bytes)
     first, second, third = decode_answer(answer)
     assert (first.run, second.run, third.run) == (1, 2, 3)
@@ -101,9 +99,9 @@ def test_an_order_waits_for_the_messages_that_it_names(actor: Any, graphs: Any):
     actor.load(0, {b"key": encode_program(program_of(g))}, {})
     answers: list[Any] = []
     late = order(call(Pinned(1, out), run=2), number=2, after=(1,))
-    thread = threading.Thread(target=lambda: answers.append(actor.run(late)))
+    thread = threading.Thread(target=lambda: answers.append(actor.run(*late)))
     thread.start()
-    actor.run(order(call(np.full(4, 3.0)), number=1))
+    actor.run(*order(call(np.full(4, 3.0)), number=1))
     thread.join(10)
     assert decode_answer(answers[0])[0].results[0][1].tolist() == [81.0] * 4
 
@@ -116,7 +114,7 @@ def test_user_code_runs_on_one_thread_whoever_calls(actor: Any, graphs: Any):
     actor.load(0, {b"key": encode_program(program_of(g))}, {shipped.fingerprint: shipped.shipment})
     answers: list[Any] = []
     threads = [
-        threading.Thread(target=lambda n=n: answers.append(actor.run(order(call(np.ones(4), run=n), number=n))))
+        threading.Thread(target=lambda n=n: answers.append(actor.run(*order(call(np.ones(4), run=n), number=n))))
         for n in (1, 2, 3)
     ]
     for thread in threads:
@@ -134,14 +132,14 @@ def test_what_follows_a_message_that_never_comes_is_skipped(actor: Any, graphs: 
     g.keep(out)
     actor.load(0, {b"key": encode_program(program_of(g))}, {})
     actor.give_up(1, (Pinned(1, out),))
-    (record,) = decode_answer(actor.run(order(call(Pinned(1, out), run=2), number=2, after=(1,))))
+    (record,) = decode_answer(actor.run(*order(call(Pinned(1, out), run=2), number=2, after=(1,))))
     assert record.status == "skipped"
 
 
 def test_calls_of_a_program_that_cannot_be_read_fail_with_the_reason(actor: Any):
     actor.load(0, {b"key": b"damaged"}, {})
     for number in (1, 2):
-        (record,) = decode_answer(actor.run(order(call(), number=number, after=(0,))))
+        (record,) = decode_answer(actor.run(*order(call(), number=number, after=(0,))))
         assert record.failure is not None
         assert (record.status, record.failure.type) == ("failed", "ProtocolError")
 
@@ -150,7 +148,7 @@ def test_a_program_that_cannot_be_read_is_in_the_way_of_no_other_that_came_with_
     g = graphs()
     g.keep(g.mul(0, 0))
     actor.load(0, {b"other": b"damaged", b"key": encode_program(program_of(g))}, {})
-    (record,) = decode_answer(actor.run(order(call(np.ones(4)), after=(0,))))
+    (record,) = decode_answer(actor.run(*order(call(np.ones(4)), after=(0,))))
     assert record.status == "done"
 
 
@@ -159,7 +157,7 @@ def test_code_that_leaves_the_process_fails_its_segment_only(actor: Any, graphs:
     g = graphs()
     g.keep(g.call(shipped.fingerprint, 0), in_store=True)
     actor.load(0, {b"key": encode_program(program_of(g))}, {shipped.fingerprint: shipped.shipment})
-    answer, packed = actor.run(order(call(np.ones(4)), exports=1))
+    answer, packed = actor.run(*order(call(np.ones(4)), exports=1))
     (record,) = decode_answer(answer)
     assert record.failure is not None
     assert (record.status, record.failure.type) == ("failed", "SystemExit")
@@ -171,7 +169,7 @@ def test_a_pinned_value_is_fetched_until_it_is_unpinned(actor: Any, graphs: Any)
     out = g.mul(0, 0)
     g.keep(out)
     actor.load(0, {b"key": encode_program(program_of(g))}, {})
-    actor.run(order(call(np.ones(4))))
+    actor.run(*order(call(np.ones(4))))
     (ok, size, left), packed = actor.fetch(1, out, False)
     assert (ok, left) == (True, ())
     assert size >= 32

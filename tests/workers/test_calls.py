@@ -29,11 +29,12 @@ def test_a_call_names_its_program_its_attempt_and_what_is_to_be_let_go(graphs: A
     g = graphs()
     g.keep(g.mul(0, 0))
     plan = planned(g.graph(), -1)
-    plan = plan._replace(plan=replace(plan.plan, beside=(("cpu", (70,)),)))
+    plan = plan._replace(plan=replace(plan.plan, beside=(("cpu", (70,)),), limits=(("cpu", (90,)), ("cuda:0", (-1,)))))
     array = np.ones(4)
     made = work(plan, 0, Given(array))
-    run, segment, attempt, program, values, unpin, beside = made.call
+    run, segment, attempt, program, values, unpin, beside, limits = made.call
     assert (run, segment, attempt, unpin, beside) == (3, 0, 1, (Pinned(1, 2),), (("cpu", 70),))
+    assert limits == (("cpu", 90),)
     assert program == key_of(plan.plan, 0)
     assert values[0] is array
     assert (made.arguments, made.after, made.program) == ((), (), plan.programs[0])

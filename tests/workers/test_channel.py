@@ -8,8 +8,8 @@ import pytest
 
 from raygrad.proto.program import Call, Pinned, Program
 from raygrad.workers.base import SegmentId, Work
-from raygrad.workers.channel import AHEAD, SHORT_SECONDS, TOGETHER_SECONDS, Channel
-from raygrad.workers.wire import decode_order
+from raygrad.workers.channel import AHEAD, SHORT_SECONDS, TOGETHER_BYTES, TOGETHER_SECONDS, Channel
+from raygrad.workers.wire import JOINED_BYTES, decode_order
 
 FRAME = b"call"
 
@@ -49,11 +49,18 @@ class Sending:
             self.actor, lambda reference, number, what: self.asked.update({reference: (number, what)})
         )
 
-    def run(self, segment: int, after: tuple[int, ...] = (), exports: int = 0, references: tuple[Any, ...] = ()) -> Any:
+    def run(
+        self,
+        segment: int,
+        after: tuple[int, ...] = (),
+        exports: int = 0,
+        references: tuple[Any, ...] = (),
+        frame: Any = FRAME,
+    ) -> Any:
         program = Program(1, (), (), (), (), (), ((0,),) * exports, ((0, segment),), ())
         call = Call(1, segment, 0, b"key", ())
         work = Work(worker=0, call=call, program=program, arguments=(), after=tuple(SegmentId(1, one) for one in after))
-        return self.channel.run(work, FRAME, references)
+        return self.channel.run(work, frame, references)
 
     def known(self, seconds: float = SHORT_SECONDS / 2) -> Sending:
         """Make the program known to take so long."""
@@ -72,7 +79,7 @@ class Sending:
     @property
     def orders(self) -> list[tuple[int, tuple[int, ...], int]]:
         """Per message with calls: its number, those it comes after, how many calls it has."""
-        orders = [decode_order(args[0]) for name, *args in self.actor.sent if name == "run"]
+        orders = [decode_order(args)[0] for name, *args in self.actor.sent if name == "run"]
         return [(order.number, order.after, len(order.frames)) for order in orders]
 
 
@@ -140,6 +147,22 @@ def test_what_goes_together_is_over_soon(sending: Sending):
     for segment in range(AHEAD + 10):
         sending.run(segment)
     assert {calls for _, _, calls in sending.orders[1 + AHEAD :]} == {int(TOGETHER_SECONDS / SHORT_SECONDS)}
+
+
+def test_calls_with_data_go_together_as_long_as_each_is_one_argument_and_all_are_no_more_than_one_message_bears(
+    sending: Sending,
+):
+    sending.known(TOGETHER_SECONDS / 100)
+    for segment in range(AHEAD):
+        sending.run(segment)
+    batch, large = b"x" * JOINED_BYTES, [b"x" * JOINED_BYTES, b"y"]
+    for segment in range(20, 20 + TOGETHER_BYTES // JOINED_BYTES + 1):
+        sending.run(segment, frame=batch)
+    sending.run(60, frame=large)
+    sending.run(61)
+    assert [calls for _, _, calls in sending.orders[1 + AHEAD :]] == [TOGETHER_BYTES // JOINED_BYTES, 1, 1]
+    _, *arguments = sending.actor.sent[1 + AHEAD]
+    assert [len(argument) for argument in arguments[1:]] == [JOINED_BYTES] * (TOGETHER_BYTES // JOINED_BYTES - 1)
 
 
 @pytest.mark.parametrize("what", ["objects", "references", "load", "fetch", "unpin"])

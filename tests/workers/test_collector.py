@@ -67,8 +67,8 @@ def test_a_collector_that_its_user_switched_off_is_not_run(monkeypatch: pytest.M
     now = [0.0]
     monkeypatch.setattr("raygrad.workers.collector.time.perf_counter", lambda: now[0])
     with collecting_rarely() as collector:
-        now[0] = 2 * PAUSE
-        collector.after_a_step(now[0])
+        now[0] = 1e9 * PAUSE
+        assert now[0] < collector.due
     assert knot() is not None
 
 
@@ -78,11 +78,12 @@ def test_garbage_of_a_slow_step_goes_after_it(monkeypatch: pytest.MonkeyPatch) -
     gc.collect()
     collector = Rarely(True)
     knot = weakref.ref(Knot())
-    collector.after_a_step(now[0])
+    assert collector.due == PAUSE
     assert knot() is not None
     now[0] = 2 * PAUSE
-    collector.after_a_step(now[0])
+    assert collector.look() == now[0]
     assert knot() is None
+    assert collector.due == 3 * PAUSE
 
 
 def test_user_code_of_a_session_runs_under_it() -> None:

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.function import run_backward, run_forward
 from raygrad.autograd.recording import Resident
 from raygrad.errors import NotShippable
 from raygrad.workers.contexts import WANTED, Context
 from raygrad.workers.host import WorkerHost
+from raygrad.workers.objects import unpack_all
 
 
 class Keeps(rg.autograd.Function):
@@ -42,7 +44,7 @@ class Keeps(rg.autograd.Function):
 def crossed(context: Context) -> Context:
     """Return a context as another process gets it."""
     host = WorkerHost("w")
-    (value,) = host.unpack(host.pack([context]))  # type: ignore[misc]
+    (value,) = unpack_all(host.pack([context]))  # type: ignore[misc]
     assert isinstance(value, Context)
     return value
 
@@ -115,3 +117,58 @@ def test_an_attribute_that_cannot_be_pickled_is_named() -> None:
     node, _ = forward(Locks, rg.tensor([1.0]))
     with pytest.raises(NotShippable, match=r"'ctx\.lock' of LocksBackward is a lock"):
         Context(node).packed()
+
+
+class Placed(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x, x + 1.0)
+        ctx.held = [x + 2.0, {"a": x + 3.0}]
+        ctx.number = 4
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad
+
+
+class Closed(Placed):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.table = {"by": lambda grad: grad * x}
+        return x * 2.0
+
+
+def on_device(cls: Any) -> Context:
+    x = rg.ones(5, dtype=rg.float64, device="cuda:0")
+    node, _ = forward(cls, x)
+    node._input_places, node._places = [x.device], [x.device]
+    return Context(node)
+
+
+def test_what_a_context_alone_holds_on_a_device_is_told() -> None:
+    with use_stand_in(1):
+        context = on_device(Placed)
+        assert [float(array[0].get()) for array in context.parts()] == [2.0, 3.0, 4.0]
+        assert context.nbytes == 3 * 40
+        assert not context.hides("cuda:0")
+    assert not Context(forward(Closed, rg.ones(2))[0]).parts()
+
+
+def test_what_may_hold_more_than_is_seen_is_told_by_its_device() -> None:
+    with use_stand_in(1):
+        context = on_device(Closed)
+        assert context.parts() == []
+        assert [context.hides(), context.hides("cuda:0"), context.hides("cuda:1")] == [True, True, False]
+    assert not Context(forward(Closed, rg.ones(2))[0]).hides(), "it is of the host"
+
+
+def test_a_context_of_a_device_is_packed_with_its_places_where_it_was_asked_for() -> None:
+    with use_stand_in(1):
+        context = on_device(Placed)
+        with pytest.raises(NotShippable, match="is on cuda:0, and does not leave its worker"):
+            context.packed()
+        there: Any = Context(packed=context.packed(asked=True)).live(Placed)
+        assert there._input_places == there._places == [rg.device("cuda:0")]
+        assert [str(array.device) for array in (there.held[0], there.held[1]["a"])] == ["cuda:0", "cuda:0"]
+        assert there.held[1]["a"].tolist() == [4.0] * 5

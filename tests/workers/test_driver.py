@@ -14,8 +14,8 @@ from raygrad.proto.program import INLINE_RESULT_BYTES, Record
 from raygrad.scheduler.measured import Called
 from raygrad.workers.base import Report, WorkerGone
 from raygrad.workers.calls import Given, Kept
-from raygrad.workers.host import POISON
 from raygrad.workers.inprocess import InProcessExecutor
+from raygrad.workers.objects import POISON
 from raygrad.workers.shipping import unpack_exception
 
 BIG = (INLINE_RESULT_BYTES // 8 + 1,)
@@ -185,6 +185,21 @@ def test_a_plan_is_made_once_for_runs_of_one_graph(session: Any, graphs: Any):
     for _ in range(3):
         session.wait(session.submit(g.graph(), np.ones(4)))
     assert session.driver.planner.misses == 1
+
+
+def test_the_planner_is_told_what_a_run_before_made_by_the_same_graph(session: Any, graphs: Any, monkeypatch: Any):
+    told: list[Any] = []
+    monkeypatch.setattr(session.driver.planner, "reconsider", lambda loop: told.append(loop()))
+    g = graphs(2)
+    after = g.mul(0, 1, pin=last(session))
+    g.keep(after)
+    graph = g.graph()
+    first = session.submit(graph, np.full(4, 3.0), np.ones(4))
+    second = session.submit(graph, Kept(first, after), np.ones(4))
+    h = graphs(2)
+    h.keep(h.mul(0, 1), h.mul(1, 0))
+    session.wait(session.submit(h.graph(), Kept(first, after), Kept(second, after)))
+    assert told == [[], [(0, after)], []]
 
 
 def test_outputs_of_a_function_not_seen_before_are_kept_and_read(session: Any, graphs: Any):

@@ -55,6 +55,8 @@ def test_a_process_serves_what_it_was_given_and_nothing_else(monkeypatch: pytest
         rg.ones(1, device="cuda")
     assert serve_gpus("worker 1", (4, 2), False) == ""  # the variable asks for simulated ones, too
     assert list(serving("cuda").numbers()) == [4, 2]
+    assert serve_gpus("worker 1", (4,), True, memory=1000) == ""
+    assert rg.cuda.mem_get_info(4) == (1000, 1000)
 
 
 def test_it_says_why_it_cannot_serve_them(monkeypatch: pytest.MonkeyPatch):

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.function import run_forward
 from raygrad.errors import ExecutionError
 from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec
 from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
 from raygrad.workers import host as module
-from raygrad.workers.contexts import WANTED, Context
-from raygrad.workers.host import POISON, WorkerHost, packed_since
+from raygrad.workers.host import WorkerHost
+from raygrad.workers.objects import POISON, unpack_all
 from raygrad.workers.shipping import ship, unpack_exception
 from raygrad.workers.spilling import Parked
+from raygrad.workers.telling import packed_since
 from raygrad.workers.waits import Waits
+
+from .test_objects import Keeps, context_of
 
 VECTOR = Spec("array", (2,), "float64")
 
@@ -114,20 +115,6 @@ def test_poison_skips_a_segment_and_spreads(host: WorkerHost) -> None:
     assert record.status == "skipped"
 
 
-def test_poison_keeps_its_identity_across_pickling() -> None:
-    assert pickle.loads(pickle.dumps(POISON)) is POISON
-
-
-def test_packed_objects_keep_values_undefined_gradients_and_objects(host: WorkerHost) -> None:
-    values: list[Any] = [np.arange(6.0).reshape(2, 3).T, None, {"a": (1, "b")}, (1, 2)]
-    array, undefined, table, pair = host.unpack(host.pack(values))  # type: ignore[misc]
-    assert array.strides == values[0].strides
-    assert not array.flags.writeable
-    assert undefined is None
-    assert table == {"a": (1, "b")}
-    assert pair == (1, 2)
-
-
 def test_a_program_or_code_that_was_never_shipped_is_named(host: WorkerHost) -> None:
     with pytest.raises(ExecutionError, match="was not loaded on worker worker 7"):
         host.run(Call(1, 0, 0, b"\x01", ()), [])
@@ -174,25 +161,6 @@ def test_a_node_that_takes_no_time_is_not_told_of(host: WorkerHost, monkeypatch:
     assert record.timing.nodes == ()
 
 
-class Keeps(rg.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any, own: Any) -> Any:
-        ctx.save_for_backward(x, x * own if own else None)
-        if own > 1:
-            ctx.own = own
-        return x * 2.0
-
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        return grad, None
-
-
-def context_of(shape: tuple[int, ...], own: float = 0.0) -> Context:
-    """Return the context of an application of `Keeps`."""
-    x: Any = rg.tensor(np.ones(shape), requires_grad=True)
-    return Context(run_forward(Keeps, (x, own), True, (WANTED, None))[0])
-
-
 ANY = (("cpu", -1),)
 
 
@@ -204,32 +172,6 @@ def test_a_record_says_what_values_held_if_its_call_asks(host: WorkerHost) -> No
         for run in (1, 2, 3)
     ]
     assert peaks == [(("cpu", 1600),), (), (("cpu", 3200),)], "what other runs pinned counts, too"
-
-
-def test_contexts_without_data_are_packed_once_and_stay_apart(host: WorkerHost) -> None:
-    contexts = [context_of((2,)) for _ in range(20)]
-    alone: Any = host.pack(contexts[:1])
-    packed: Any = host.pack([*contexts, np.ones(3), context_of((5,)), context_of((2,))])
-    assert packed.nbytes < 5 * alone.nbytes
-    opened: Any = host.unpack(packed)
-    nodes: list[Any] = [context.live(Keeps) for context in opened if isinstance(context, Context)]
-    assert len({id(node) for node in nodes}) == 22
-    assert [node._inputs[0][0] for node in nodes] == [(2,)] * 20 + [(5,), (2,)]
-    nodes[0].mark = 1
-    assert "mark" not in nodes[1].__dict__
-    assert nodes[1].needs_input_grad == (True, False)
-    assert nodes[1]._saved == nodes[0]._saved
-    onwards: Any = host.unpack(packed)
-    again: Any = host.unpack(host.pack(onwards))
-    rebuilt: list[Any] = [context.live(Keeps) for context in again if isinstance(context, Context)]
-    assert [node._inputs[0][0] for node in rebuilt] == [(2,)] * 20 + [(5,), (2,)]
-
-
-def test_contexts_with_data_are_packed_each(host: WorkerHost) -> None:
-    opened: Any = host.unpack(host.pack([context_of((2,), own) for own in (1.0, 1.5, 2.0, 3.0)]))
-    nodes = [context.live(Keeps) for context in opened]
-    assert [node._saved[1].value.numpy().tolist() for node in nodes] == [[own] * 2 for own in (1.0, 1.5, 2.0, 3.0)]
-    assert [node.__dict__.get("own") for node in nodes] == [None, 1.5, 2.0, 3.0]
 
 
 def spilling(first: str, *more: Step, **fields: Any) -> Program:
@@ -265,7 +207,7 @@ def test_what_a_program_reads_and_waits_on_disk_is_brought_once_others_have_made
     negate = Step(5, Node("op", "neg", (), (3,), (0,), ()), (2,), ())
     program = spilling("spill", negate, slots=4, externals=((0, 0), (1, 3)), results=((2, 9),))
     host.load(b"key", program)
-    host._pins[1, 8] = Parked(host._written(host._pins[1, 8]))
+    host._pins[1, 8] = host.parked(host._pins[1, 8])
     record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 7), Pinned(1, 8)), beside=ANY), [])
     assert record.results[0][1].tolist() == [-8.0] * 100
     assert isinstance(host._pins[1, 7], Parked)
@@ -299,5 +241,9 @@ def test_what_a_program_keeps_and_spills_is_kept_on_disk_and_leaves_as_it_was(ho
     record, exports = host.run(Call(1, 0, 0, b"key", (np.ones(100),), beside=ANY), [])
     assert record.results == ()
     assert isinstance(host._pins[1, 9], Parked)
-    assert exports[0][0].tolist() == [-1.0] * 100
+    assert host.brought(exports)[0][0].tolist() == [-1.0] * 100
+    packed: Any = host.pack(exports[0])
+    unpacked: Any = unpack_all(packed)
+    assert unpacked[0].tolist() == [-1.0] * 100
+    assert record.exports == ((800, 0),)
     assert host.fetch(1, 9).tolist() == [-1.0] * 100

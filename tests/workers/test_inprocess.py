@@ -16,8 +16,8 @@ from raygrad.proto.program import Call, Pinned, Program, Record
 from raygrad.scheduler.plan import Cluster
 from raygrad.scheduler.planner import Planned, Planner
 from raygrad.workers.base import ObjectId, SegmentId, SegmentReturned, ValueReady, Work, value_object
-from raygrad.workers.host import POISON
 from raygrad.workers.inprocess import InProcessExecutor
+from raygrad.workers.objects import POISON
 from raygrad.workers.shipping import ship
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*captures.*RAN_ON")

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 from raygrad.proto.graph import Node
 from raygrad.proto.program import Step
-from raygrad.workers.contexts import LARGE
-from raygrad.workers.parking import in_the_way, to_leave
+from raygrad.workers.contexts import LARGE, Context
+from raygrad.workers.parking import NEVER, Place, Reads, half_of, in_the_way, places_to_leave, to_leave
 
 EACH = LARGE // 8
 """Items of an array that is just large."""
@@ -70,3 +72,74 @@ def test_what_is_pinned_leaves_with_what_shares_its_memory_unless_that_is_read()
     held = {(1, 0): base[1:], (1, 1): np.zeros(10)}
     assert to_leave("cpu", [reading(0)], 0, [base, None], held) == ([], [(1, 1)], 80)
     assert to_leave("cpu", [reading()], 0, [base, None], held) == ([0], [(1, 0)], 80)
+
+
+def test_wherever_it_is_held_what_a_step_does_not_read_leaves_its_device() -> None:
+    steps = [reading(0), reading(1), reading(2), reading(3)]
+    slots = [*(np.zeros(10) for _ in range(5)), None]
+    assert places_to_leave("cpu", steps, 0, slots, []) == [(slots, 4), (slots, 3)]
+    assert places_to_leave("cpu", steps, 2, slots, []) == [(slots, 0), (slots, 1)], "what nobody reads is kept"
+    last = slots[4:]
+    assert places_to_leave("cpu", steps, 3, last, []) == [(last, 0)]
+    assert places_to_leave("cuda:0", steps, 0, slots, []) == []
+
+
+def test_wherever_it_is_held_what_shares_memory_leaves_together() -> None:
+    base = np.zeros(10)
+    held = {(1, 0): base[1:], (1, 1): np.zeros(10)}
+    slots = [base, None]
+    assert places_to_leave("cpu", [reading(0)], 0, slots, [held]) == [(held, (1, 1))]
+    assert places_to_leave("cpu", [reading()], 0, slots, [held]) == [(slots, 0), (held, (1, 0))]
+
+
+def test_what_cannot_leave_keeps_what_shares_its_memory() -> None:
+    base, other = np.zeros(10), np.zeros(10)
+    held = {(1, 0): base[1:], (1, 1): base[:3], (1, 2): other}
+    stays = {id(held[1, 1])}
+    assert places_to_leave("cpu", [], 0, [None], [held], stays) == [(held, (1, 2))]
+
+
+def test_what_holds_two_memories_joins_those_that_hold_one() -> None:
+    with use_stand_in(1):
+        placed = [rg.tensor(np.zeros(10)).cuda().read(), rg.tensor(np.zeros(20)).cuda().read()]
+        slots = [*placed, context_of(*placed), np.zeros(5), None]
+        assert places_to_leave("cuda:0", [reading(0)], 0, slots, []) == [], "the step reads a part of it"
+        assert sorted(one.key for one in places_to_leave("cuda:0", [], 0, slots, [])) == [0, 1, 2]
+
+
+def context_of(*arrays: Any) -> Context:
+    node: Any = Keeps._backward_cls()
+    node.held = [rg.as_tensor(array) for array in arrays]
+    return Context(node)
+
+
+class Keeps(rg.autograd.Function):
+    """Its contexts are made by hand."""
+
+
+def test_a_place_is_read_and_written() -> None:
+    slots = [1, 2]
+    place = Place(slots, 1)
+    place.put(place.value + 1)
+    assert slots == [1, 3]
+
+
+def test_half_of_some_is_the_first_that_make_up_half_of_their_bytes() -> None:
+    assert half_of(["aaaa", "b", "c", "dd"], len) == ["aaaa"]
+    assert half_of(["a", "b", "c"], len) == ["a", "b"]
+    assert half_of([], len) == []
+
+
+def test_the_next_step_that_reads_a_slot_is_told() -> None:
+    reads = Reads([reading(0), reading(1, 0), reading(), reading(0)])
+    assert [reads.next(0, position) for position in range(5)] == [0, 1, 3, 3, NEVER]
+    assert (reads.next(1, 0), reads.next(1, 2), reads.next(7, 0)) == (1, NEVER, NEVER)
+
+
+def test_as_much_leaves_as_is_wanted_of_what_may() -> None:
+    steps = [reading(0), reading(1), reading(2), reading(3)]
+    slots = [*(np.zeros(10) for _ in range(5)), None]
+    assert to_leave("cpu", steps, 0, slots, {}, want=81) == ([4, 3], [], 160)
+    assert to_leave("cpu", steps, 0, slots, {}, want=10**9) == ([4, 3, 2, 1], [], 320)
+    assert to_leave("cpu", steps, 0, slots, {}, want=10**9, but={3}, stays={id(slots[2])}) == ([4, 1], [], 160)
+    assert to_leave("cpu", steps, 0, slots, {}, want=10**9, among=[0, 1, 2], reads=Reads(steps)) == ([2, 1], [], 160)

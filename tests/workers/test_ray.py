@@ -18,7 +18,7 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ExecutionError, WorkerLost
 from raygrad.proto.program import INLINE_RESULT_BYTES
 from raygrad.workers.calls import Given, Kept
-from raygrad.workers.host import POISON
+from raygrad.workers.objects import POISON
 from raygrad.workers.ray import RayExecutor
 from raygrad.workers.rayactors import is_alive
 from raygrad.workers.rayconnection import store_statistics
@@ -134,6 +134,26 @@ def test_values_of_all_sizes_come_back_and_nothing_stays_in_the_store(session: A
         assert session.executor.stored_bytes() == 0
     assert session.executor._objects == {}
     assert not any(channel.under_way for channel in session.executor._channels)
+
+
+def test_the_store_s_bytes_are_told_at_once_where_it_holds_what_is_held(
+    session: Any, graphs: Any, monkeypatch: pytest.MonkeyPatch
+):
+    g = graphs(shape=LARGE)
+    kept = [g.mul(0, 0, pin=0), g.mul(0, 0, pin=1)]
+    g.keep(*kept, in_store=True)
+    run = session.submit(g.graph(), np.full(LARGE, 3.0))
+    session.wait(run)
+    assert session.executor.stored_bytes() >= 2 * 8 * LARGE[0]
+    asked: list[int] = []
+
+    def counted() -> dict[str, int]:
+        asked.append(1)
+        return store_statistics()
+
+    monkeypatch.setattr("raygrad.workers.ray.store_statistics", counted)
+    assert session.executor.stored_bytes() >= 2 * 8 * LARGE[0]
+    assert len(asked) == 1, "what surrounds arrays in the store is not something that will go"
 
 
 def test_a_later_run_reads_kept_values_of_either_worker(session: Any, graphs: Any):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import raygrad as rg
 from raygrad.autograd.function import Function
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
@@ -470,3 +471,41 @@ def test_in_process_code_that_can_neither_be_copied_nor_read_what_it_read_is_ref
     second = ship(hook, in_process=True)
     assert second.fingerprint != first.fingerprint
     assert open_shipment(second.shipment)(1) == 3
+
+
+def test_an_optimiser_that_code_on_a_worker_steps_is_warned_of():
+    weight = rg.ones(2, requires_grad=True)
+    optimizer = rg.optim.SGD([weight], lr=0.1)
+
+    def steps(grad: Any) -> None:
+        optimizer.step()
+
+    def clears(grad: Any) -> None:
+        optimizer.zero_grad()
+
+    def reads(grad: Any) -> Any:
+        return grad * optimizer.param_groups[0]["lr"]
+
+    for hook, called in ((steps, "step"), (clears, "zero_grad")):
+        told = rf"'{hook.__name__}' calls optimizer.{called}\(...\), .* is lost; .*register_post_accumulate_grad_hook"
+        with pytest.warns(UserWarning, match=told):
+            ship(hook, in_process=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ship(reads, in_process=True)
+
+
+def test_the_gradient_of_a_captured_leaf_goes_home_and_is_not_warned_of():
+    leaf, other = rg.ones(2, requires_grad=True), rg.ones(2)
+
+    def assigns(grad: Any) -> None:
+        leaf.grad = grad
+
+    def assigns_to_another(grad: Any) -> None:
+        other.grad = grad
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ship(assigns, in_process=False)
+    with pytest.warns(UserWarning, match="'assigns_to_another' changes 'grad', which is of the client"):
+        ship(assigns_to_another, in_process=False)

@@ -16,6 +16,7 @@ from raygrad.autograd.devices.serving import device_of, to_host
 from raygrad.errors import NotShippable
 from raygrad.proto.values import Blob, Packed
 from raygrad.workers.host import WorkerHost
+from raygrad.workers.objects import unpack_all
 from raygrad.workers.pickling import HoldsDeviceArray, pickle_value
 from raygrad.workers.shipping import ship
 from raygrad.workers.staged import noting, pack_object, staged, unpack_object, unstaged
@@ -98,7 +99,7 @@ def test_arrays_of_a_device_pack_without_being_pickled(device: str) -> None:
         assert devices.transfers.to_host == 1
         crossed = pickle.loads(pickle.dumps(packed))
         assert isinstance(crossed, Packed)
-        back, beside = host.unpack(crossed)  # type: ignore[misc]
+        back, beside = unpack_all(crossed)  # type: ignore[misc]
         assert devices.transfers.to_device == 1
         assert (str(device_of(back)), back.dtype, back.shape, back.strides) == (device, array.dtype, (3, 2), (8, 24))
         assert to_host(back).tolist() == to_host(array).tolist()
@@ -110,12 +111,12 @@ def test_what_is_not_served_crosses_on_as_it_came() -> None:
     with use_stand_in(2):
         packed = host.pack([rg.ones(2, device="cuda:1").read()])
     with use_stand_in(1) as devices:
-        (held,) = host.unpack(packed)  # type: ignore[misc]
+        (held,) = unpack_all(packed)  # type: ignore[misc]
         assert isinstance(held, AbsentArray)
         again = host.pack([held])
         assert devices.transfers.to_host == devices.transfers.to_device == 0
     with use_stand_in(2):
-        (back,) = host.unpack(again)  # type: ignore[misc]
+        (back,) = unpack_all(again)  # type: ignore[misc]
         assert str(device_of(back)) == "cuda:1"
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.proto.graph import ROLE_OP, Node
+from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node
 from raygrad.proto.program import Step
-from raygrad.workers.weighing import Scales
+from raygrad.workers.contexts import Context
+from raygrad.workers.weighing import Scales, holds
 
 NODE = Node(ROLE_OP, "add", (), (0, 0), (0,), ())
 
@@ -68,3 +69,50 @@ def test_each_memory_is_counted_by_itself() -> None:
         scales.take(there[:2])
         assert scales.held == {"cpu": 80, "cuda:0": 0}
         assert scales.peaks == {"cpu": 80, "cuda:0": 80}
+
+
+def test_what_a_call_brings_is_there_until_it_ends() -> None:
+    array = np.zeros(10)
+    slots: list[Any] = [array, None]
+    scales = Scales([], slots, [array])
+    scales.stepped(step(frees=(0,)), slots)
+    assert (scales.held["cpu"], scales.peaks["cpu"]) == (80, 80)
+
+
+def context(**attributes: Any) -> Context:
+    node: Any = rg.autograd.Function._backward_cls()
+    node.keep_slots([])
+    node.__dict__.update(attributes)
+    return Context(node)
+
+
+def test_what_contexts_and_values_share_counts_once() -> None:
+    array, other = np.zeros(10), np.zeros(20)
+    before, after = context(a=array, more=[other, other[:3]]), context(a=array)
+    scales = Scales([array], [before])
+    assert scales.held == {"cpu": 240}
+    scales.put(after)
+    scales.take(before)
+    assert (scales.held["cpu"], scales.peaks["cpu"]) == (80, 240)
+    scales.take(after)
+    scales.take(array)
+    assert scales.held == {"cpu": 0}
+
+
+def test_a_context_that_holds_something_else_when_it_was_read_is_weighed_anew() -> None:
+    one: Any = context(a=np.zeros(10))
+    scales = Scales([], [one, None])
+    one._live.__dict__.update(a=np.zeros(5))
+    node = Node(ROLE_FUNCTION, "@f", ("vjp",), (0, -1), (), ())
+    scales.stepped(Step(0, node, (), ()), [one, None])
+    assert (scales.held["cpu"], scales.peaks["cpu"]) == (40, 80)
+
+
+def test_a_context_holds_all_of_what_it_has_a_part_of() -> None:
+    array = np.zeros(10)
+    holding: Any = context(a=array[:2], b=array[3:])._live
+    assert holds(holding) == 80
+    small: Any = context(a=3)._live
+    assert holds(small) == 1
+    bare: Any = context()._live
+    assert holds(bare) == 0

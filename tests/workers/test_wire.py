@@ -86,12 +86,18 @@ def test_small_frames_travel_as_one_string_of_bytes_large_ones_as_they_are():
     assert isinstance(decode_call(pieces(compact(large))), Call)
 
 
-def test_an_order_comes_back_as_bytes_or_as_it_is():
+def test_an_order_comes_back_with_what_follows_it():
     large: Any = [b"piece", b"piece"]
-    for after, frames in (((), (b"frame",)), ((3, 1 << 40), (b"one", b"", b"three")), ((), (b"one", large))):
-        order = Order(5, after, 3, 2, frames)
-        assert isinstance(encode_order(order), bytes) is all(isinstance(frame, bytes) for frame in frames)
-        assert decode_order(encode_order(order)) == order
+    many = (b"1" * JOINED_BYTES, b"2", b"3" * (JOINED_BYTES - 1), b"")
+    for after, frames, arguments in (
+        ((), (b"frame",), 1),
+        ((3, 1 << 40), (b"one", b"", b"three"), 1),
+        ((), (b"one", large, b"three"), 2),
+        ((1,), many, 3),
+    ):
+        encoded = encode_order(Order(5, after, 2, frames))
+        assert len(encoded) == arguments
+        assert decode_order([*encoded, "object"]) == (Order(5, after, 2, frames), ["object"])
 
 
 def test_the_records_of_an_order_come_back_together():

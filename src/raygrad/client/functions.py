@@ -29,7 +29,7 @@ from .learned import Known, Learning, inferred, shown
 from .leaves import leaves_met
 from .outputs import fresh_outputs, wrap_outputs
 from .records import CONTEXT, Constant, NodeRecord, SpecEntry, place_embedded, snapshot
-from .saving import RECOMPUTE, STORE, WORKER, OfRegion, Repetition, is_pure, policy_of, unheard
+from .saving import RECOMPUTE, STORE, WORKER, OfRegion, Repetition, is_pinned, is_pure, policy_of, unheard
 from .sharing import Shared, check_shared, may_change, shared_among
 from .sites import user_site
 from .vjps import VjpShape
@@ -82,7 +82,7 @@ class Application:
         self.meta = (*meta, known.expected, *given, casting)
         self.placed = any(entry.device is not CPU for entry in known.outputs) or _are_placed(inputs)
         """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
-        self.living = living = self.placed or not known.pickles or bool(getattr(cls, "pinned", False))
+        self.living = living = self.placed or not known.pickles or is_pinned(cls)
         """Its context cannot be taken apart."""
         self.pinned = living or policy == WORKER
         self.outputs = (_context_of(known, LIVE if living else STAYS if self.pinned else 0), *known.outputs)

@@ -8,9 +8,10 @@ once.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import cloudpickle
 import numpy as np
@@ -85,7 +86,7 @@ def snapshot(value: Any, function: type[Any] | None = None, name: int | str = ""
     if is_array(value) and value.dtype.kind in "biufc":
         kept = value.copy(order="K")
         kept.flags.writeable = False
-        return Constant(kept), ("array", value.shape, value.dtype.str, kept.strides)
+        return Constant(kept, _constant_of(kept.nbytes)), ("array", value.shape, value.dtype.str, kept.strides)
     if function is not None and holds_tensors(value):
         return _embedded(value, function, name)
     try:
@@ -98,6 +99,20 @@ def snapshot(value: Any, function: type[Any] | None = None, name: int | str = ""
             "it inside forward"
         ) from error
     return Constant(kept), ("pickle", blob)
+
+
+def _constant_of(size: int) -> SpecEntry:
+    """Return what is known of a constant that holds so many bytes: large ones count where memory is limited."""
+    return CONST if size < LARGE else _large_constant(size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _large_constant(size: int) -> SpecEntry:
+    return SpecEntry(Spec(KIND_CONST, (size,)))
+
+
+LARGE: Final = 4096
+"""Bytes of a constant that counts."""
 
 
 def _embedded(value: Any, function: type[Any], name: int | str) -> tuple[Constant, Any]:

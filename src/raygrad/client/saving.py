@@ -51,6 +51,18 @@ def is_pure(cls: type[Any]) -> bool | None:
     return pure
 
 
+def is_pinned(cls: type[Any]) -> bool:
+    """Return whether a Function says that its contexts stay on their worker.
+
+    Raises:
+        TypeError: it says something else.
+    """
+    pinned = getattr(cls, "pinned", False)
+    if type(pinned) is not bool:
+        raise TypeError(f"{cls.__name__}.pinned must be True or False, not {pinned!r}")
+    return pinned
+
+
 def policy_of(cls: type[Any], session_policy: str) -> str:
     """Return the policy that holds for a Function: its own `saved_policy`, or that of the session.
 

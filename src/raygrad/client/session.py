@@ -1,7 +1,8 @@
 """The session: one program's connection to an executor.
 
-Rules of this file: the public object and its life: submitting, waiting, reading, raising, closing. Recording is in
-`recorder` and `functions`, graphs in `submission`, cells in `cells`, running in the workers room.
+Rules of this file: the public object and its life: what it is made of, waiting, raising, closing. Two parts of it are
+functions of it in files of their own: `sending` (submissions) and `reading` (values). What the driver reports goes to
+`arrivals`. Recording is in `recorder`, graphs in `submission`, cells in `cells`, running in the workers room.
 """
 
 from __future__ import annotations
@@ -9,31 +10,26 @@ from __future__ import annotations
 import itertools
 import os
 import time
-import warnings
 import weakref
-from collections.abc import Callable, Generator, Sequence, Set
+from collections.abc import Callable, Generator, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from raygrad.autograd.devices import Device
-from raygrad.autograd.devices.serving import CPU, current_of
+from raygrad.autograd.devices.serving import current_of
 from raygrad.autograd.modes import state
 from raygrad.autograd.tensor import Tensor
-from raygrad.errors import DeviceError, DroppedError, GraphError, RaygradError, SessionError, WaitTimeout
-from raygrad.proto.program import Learned
-from raygrad.proto.program import Record as RunRecord
+from raygrad.errors import DeviceError, SessionError
 from raygrad.scheduler.clocks import ClockOffset
 from raygrad.scheduler.machine import Machine
-from raygrad.scheduler.measured import Called, MeasuredCosts
+from raygrad.scheduler.measured import MeasuredCosts
 from raygrad.scheduler.planner import Planner
-from raygrad.workers.calls import Kept, Submission
-from raygrad.workers.derivatives import CHANGES, CONDUCT
-from raygrad.workers.driver import Driver, Lost
-from raygrad.workers.host import POISON
-from raygrad.workers.shipping import Shipped, unpickle_value
+from raygrad.workers.driver import Driver
+from raygrad.workers.shipping import Shipped
 
+from .arrivals import Arrivals
 from .backends import devices_of, open_executor
 from .bits import check_numerics
 from .budget import Memory, limited_to
@@ -42,9 +38,6 @@ from .compiled import CompiledFunction
 from .costs import SessionCosts
 from .failures import Failures
 from .graphs import Graphs
-from .learned import Learning, outputs_told
-from .learned import shown as shown_by
-from .naming import call_nodes
 from .options import (
     MOST_THREADS,
     MOST_WORKERS,
@@ -58,13 +51,14 @@ from .options import (
     whole,
 )
 from .options import address as checked_address
+from .reading import fetched, is_output_defined, read_output, wait_for_record
 from .recorder import SessionRecorder
-from .records import NodeRecord, SpecEntry
+from .records import NodeRecord
 from .reissue import Reissue
 from .runs import Run
 from .saving import WORKER, checked_policy
-from .sites import Site
-from .submission import Submitted, needed_records
+from .sending import send_off, submit_recorded
+from .submission import Submitted
 
 if TYPE_CHECKING:
     from raygrad.report.explanation import Explanation
@@ -171,7 +165,7 @@ class Session:
         except BaseException:
             executor.close()
             raise
-        self._driver = Driver(executor, planner, Machine(), self)
+        self._driver = Driver(executor, planner, Machine(), Arrivals(self))
         self._devices = devices_of(executor.cluster)
         self._recorder = SessionRecorder(self, by_reference=address == "local" and not strict)
         self._graphs = Graphs()
@@ -248,7 +242,7 @@ class Session:
                     continue
                 for index, entry in enumerate(record.outputs):
                     if record.live >> index & 1 and entry.spec.kind == "array":
-                        self._fetch(record, index)
+                        fetched(self, record, index)
         self._raise_errors()
 
     # ---- what its users call ----------------------------------------------------------------------------------------
@@ -383,78 +377,8 @@ class Session:
             self._holders.pop(id(leaf), None)
         return leaves
 
-    def submit(self, *, open_ended: bool = False) -> None:
-        """Send off what is recorded and needed."""
-        recorder = self._recorder
-        with recorder.lock:
-            if recorder.trace is not None:
-                recorder.trace.interrupt("something had to be learned by running it")
-            number = self.settle()
-            records = needed_records(recorder.records, number)
-            recorder.records.clear()
-            recorder.forget_code()
-            if not records:
-                self.poll()
-                return
-            submission = self._graphs.submission(number, records, recorder.demands, open_ended=open_ended)
-            learns: dict[int, NodeRecord] = {}
-            stories: dict[int, str] = {}
-            for index, record in enumerate(records):
-                record.run = number
-                record.sources = ()
-                record.near = None
-                if record.live:
-                    self.hold(record)
-                if record.learn is not None:
-                    learns[index] = record
-                if record.story:
-                    stories[index] = record.story
-            self.send(submission, [record.site for record in records], learns, stories)
-            if self.sync and not open_ended:
-                self.wait_for_everything()
-
-    def send(
-        self,
-        submission: Submission,
-        sites: list[Site | None],
-        learns: dict[int, NodeRecord],
-        stories: dict[int, str],
-    ) -> None:
-        """Send off a submission, with the writes to cells that were made for it."""
-        number = submission.run
-        depends = {external.run for external in submission.externals if isinstance(external, Kept)}
-        submitted = Submitted(number, sites, learns, self._recorder.cells.take(), depends)
-        submitted.stories = stories
-        alone = not self._history
-        self._history.append(submitted)
-        failed = self._failures.runs
-        lost = sorted(depends & failed.keys())
-        if lost:
-            error = DroppedError(f"what was recorded reads a value that was dropped: {failed[lost[0]]}")
-            self._failures.fail(number, error)
-            raise error
-        started = time.monotonic()
-        try:
-            with self.costs.lock:
-                self.costs.learn()
-                planned = self._driver.submit(submission)
-        except RaygradError as error:
-            call_nodes(error, submission.graph, sites, self._driver.executor.name_of)
-            self._failures.fail(number, error)
-            raise
-        added = len(planned.graph.nodes) - len(submission.graph.nodes)
-        if added and submission.graph.open_ended:  # the node that is to be learned of has remained the last
-            last = len(submission.graph.nodes) - 1
-            learns[last + added] = record = learns.pop(last)
-            record.base = planned.graph.values - 1
-            sites[-1:] = [*[None] * added, sites[-1]]
-            if last in stories:
-                stories[last + added] = stories.pop(last)
-        if self.last_run is not None:
-            self.last_run.alone &= self.last_run.finished
-        self.last_run = self._runs[number] = Run(self, number, planned.plan, planned.graph, sites, started)
-        self._shown[number] = self.last_run
-        self.last_run.alone = alone
+    submit = submit_recorded
+    send = send_off
 
     def settle(self) -> int:
         """Take in what has arrived, raise what went wrong, and return the number of the next run, which is submitted
@@ -487,177 +411,21 @@ class Session:
         self._driver.wait(lambda: done() or bool(self._failures.unraised), deadline)
         self._raise_errors()
 
-    def wait_for(self, record: NodeRecord, done: Callable[[], bool]) -> None:
-        """Wait until `done()`, which the end of the record's run brings about."""
-        try:
-            self.wait_until(lambda: done() or record.run in self._failures.runs)
-        except WaitTimeout as error:
-            raise self._too_long(record, error) from None
-        if not done():
-            raise self._failures.dropped(record)
+    wait_for = wait_for_record
+    read = read_output
+    is_defined = is_output_defined
 
     def wait_for_everything(self) -> None:
         """Wait for every run."""
         self.wait_until(lambda: all(s.finished or s.error is not None for s in self._history))
 
-    def read(self, record: NodeRecord, index: int) -> Any:
-        """Return output `index` of a record, waiting for it; None when it is an undefined gradient."""
-        if record.values is not None and index in record.values:
-            return record.values[index]
-        self._submitted(record)
-        value = self._fetch(record, index)
-        self._raise_errors()
-        if value is POISON:
-            raise self._failures.dropped(record)
-        return value
-
-    def is_defined(self, record: NodeRecord, index: int) -> bool:
-        """Tell whether output `index` of a record is no undefined gradient, waiting for it. An array stays where it
-        is."""
-        if record.values is None or index not in record.values:
-            self._submitted(record)
-            try:
-                stays = self._driver.stays(record.run, record.base + index, self._limit())
-            except WaitTimeout as error:
-                raise self._too_long(record, error) from None
-            if stays:
-                self._raise_errors()
-                return True
-        return self.read(record, index) is not None
-
-    def _submitted(self, record: NodeRecord) -> None:
-        """See to it that a record is submitted.
-
-        Raises:
-            SessionError: the session is closed.
-            DroppedError: its run failed; or the error of that, if it was not raised before.
-        """
-        if self._recorder.closed:
-            raise SessionError("this value was dropped when its session was closed")
-        if record.run < 0 and not record.failed:
-            self.submit()
-        if record.failed or record.run in self._failures.runs:
-            self._raise_errors()
-            raise self._failures.dropped(record)
-
     def _limit(self) -> float | None:
         """Return when a wait that begins now passes its deadline."""
         return None if self.timeout is None else time.monotonic() + self.timeout
 
-    def _too_long(self, record: NodeRecord, error: WaitTimeout) -> WaitTimeout:
-        """Return the error for a wait that has passed its deadline, which says for what it was."""
-        return WaitTimeout(f"waited {self.timeout} s (Session(timeout=...)) for {self._failures.name(record)}: {error}")
-
-    def _fetch(self, record: NodeRecord, index: int) -> Any:
-        try:
-            value = self._driver.read(record.run, record.base + index, self._limit())
-        except WaitTimeout as error:
-            raise self._too_long(record, error) from None
-        if value is not POISON:
-            if record.values is None:
-                record.values = {}
-            record.values[index] = value
-        return value
-
-    # ---- what the driver reports ------------------------------------------------------------------------------------
-
-    def record(self, called: Called) -> None:
-        """A segment's record has arrived and counts."""
-        record = called.record
-        run = self._runs.get(record.run)
-        submitted = next((s for s in reversed(self._history) if s.run == record.run), None)
-        self._warnings.take(record)
-        if run is not None:
-            run.take(called)
-        if submitted is not None:
-            for learned in record.learned:
-                self._learned(submitted.learns[learned.index], learned)
-            for index, undefined, flows in record.undefined:
-                learner = submitted.learns.get(index)
-                if learner is not None:
-                    learner.learn.undefined = (undefined, flows)
-                    before = self.undefined.get(learner.learn.key, ((), flows))[0]
-                    found = (tuple(sorted({*before, *undefined})), flows)
-                    if self.undefined.get(learner.learn.key) != found:
-                        self.undefined[learner.learn.key] = found
-                        self._recorder.lessons += 1
-        for node, ordinal, name, value in record.emits:
-            opened = unpickle_value(value)
-            if run is not None:
-                run._emits.append((node, ordinal, name, opened))
-            for handler in self._handlers.get(name, ()):
-                handler(opened)
-
-    def _learned(self, record: NodeRecord, learned: Learned) -> None:
-        """A Function that was not known has run (H3); what its `infer` said must hold."""
-        learning: Learning = record.learn
-        if learning.fn:
-            self._conducted(learning.fn, dict(learned.outputs)[CONDUCT])
-            return
-        learning.learned = learned
-        if learning.inferred is None:
-            return
-        found = shown_by(self._recorder, learned)
-        said = [_told(entry) for entry in learning.inferred.outputs]
-        was = [_told(entry) for entry in found.outputs]
-        if said == was and learning.inferred.fixed == found.fixed:
-            self.known[learning.key] = found
-        else:
-            self._failures.unraised.append(
-                GraphError(
-                    f"the infer of {self._failures.name(record)} said that its outputs are "
-                    f"{outputs_told(learning.inferred)}, but its forward returned {outputs_told(found)}: let infer "
-                    "describe each output as (shape, dtype), or leave it out; what a Function returns is then learned "
-                    "by running it"
-                )
-            )
-
-    def _conducted(self, fn: str, conduct: int) -> None:
-        """The backward of a Function has run, and read or changed its context or not; later passes will go by that."""
-        if conduct & CHANGES and not self.conduct.get(fn, CHANGES) & CHANGES:
-            warnings.warn(
-                "a user's backward changed its ctx, and had not in earlier runs: this change is not kept, those of "
-                "later passes are",
-                UserWarning,
-                stacklevel=2,
-            )
-        if self.conduct.get(fn) != conduct | self.conduct.get(fn, 0):
-            self.conduct[fn] = conduct | self.conduct.get(fn, 0)
-            self._recorder.lessons += 1
-
-    def brought(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
-        """A value was asked for here, and arrays left their devices for it."""
-        found = self._shown.get(run)
-        if found is not None:
-            found._brought.append((value, worker, left))
-
-    def finished(self, run: int) -> None:
-        """Every segment of a run is done."""
-        self._warnings.forget(run)
-        if run in self._runs:
-            self._runs[run].finished = True
-            executor = self._driver.executor
-            self.costs.finished(self._runs[run], executor.cluster, executor.host)
-        for submitted in self._history:
-            if submitted.run == run:
-                submitted.finished = True
-        while self._history and self._history[0].finished:
-            self._runs.pop(self._history.pop(0).run, None)
-
-    def failed(self, run: int, record: RunRecord | None, reason: str, lost: Lost | None = None) -> None:
-        """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
-        self._warnings.forget(run)
-        self._failures.came(run, record, reason, lost)
-
     def _raise_errors(self) -> None:
         self._warnings.issue()
         self._failures.raise_next()
-
-
-def _told(entry: SpecEntry) -> tuple[Any, ...]:
-    """Return what an `infer` says of an output: its shape and dtype, and by its arguments the device."""
-    spec = entry.spec
-    return (spec.shape, spec.dtype) if entry.device is CPU else (spec.shape, spec.dtype, spec.device)
 
 
 def ambient() -> Session | None:

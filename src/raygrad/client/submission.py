@@ -98,11 +98,6 @@ def build(
     for later runs and hardly ever read here.
     """
     specs: list[Any] = []
-    externals: dict[Any, int] = {}
-    given: list[Any] = []
-    sources: list[Any] = []
-    external_specs: list[int] = []
-
     stamp = next(_stamps)
 
     def spec_index(entry: SpecEntry) -> int:
@@ -112,6 +107,33 @@ def build(
             specs.append(entry.spec)
         return entry.local
 
+    externals = _externals_of(records, spec_index)
+    next_id = len(externals.given)
+    for record in records:
+        record.base = next_id
+        next_id += len(record.outputs)
+    nodes = _nodes_of(records, externals.numbers, spec_index)
+    keep, demands = _kept_of(records, unread), demands_of(records, asked)
+    graph = Graph(tuple(specs), tuple(externals.specs), tuple(nodes), tuple(keep), open_ended, demands)
+    encoded = graph.encode()
+    return Built(Submission(run, graph, encoded, structural_hash(encoded), tuple(externals.given)), externals.sources)
+
+
+class _Externals(NamedTuple):
+    """What records read that none of them makes."""
+
+    numbers: dict[Any, int]
+    """Of an output of an earlier run by (run, value), of a constant by its id."""
+    given: list[Any]
+    sources: list[Any]
+    """See `Built`."""
+    specs: list[int]
+
+
+def _externals_of(records: Sequence[NodeRecord], spec_index: Callable[[SpecEntry], int]) -> _Externals:
+    """Return what these records read from elsewhere, each once, in the order in which they do."""
+    found = _Externals({}, [], [], [])
+    numbers, given, sources, specs = found
     for record in records:
         for source in record.sources if record.near is None else (*record.sources, record.near):
             if type(source) is tuple:
@@ -120,33 +142,35 @@ def build(
                     continue
                 index: int = source[1]
                 key: Any = (maker.run, maker.base + index)
-                if key not in externals:
-                    externals[key] = len(given)
+                if key not in numbers:
+                    numbers[key] = len(given)
                     sources.append((maker, index))
                     value = None if maker.values is None else value_here(maker, index)
                     given.append(Kept(*key) if value is None else Given(value))
-                    external_specs.append(spec_index(maker.outputs[index]))
+                    specs.append(spec_index(maker.outputs[index]))
             elif source is not None:
                 constant: Any = source
                 key = id(constant)
-                if key not in externals:
-                    externals[key] = len(given)
+                if key not in numbers:
+                    numbers[key] = len(given)
                     sources.append(constant)
                     given.append(Given(constant.value))
-                    external_specs.append(spec_index(constant.spec))
-    next_id = len(given)
-    for record in records:
-        record.base = next_id
-        next_id += len(record.outputs)
+                    specs.append(spec_index(constant.spec))
+    return found
+
+
+def _nodes_of(
+    records: Sequence[NodeRecord], externals: Mapping[Any, int], spec_index: Callable[[SpecEntry], int]
+) -> list[Node]:
+    """Return the node of each record; all know by now where their values will be."""
     nodes: list[Node] = []
-    keep: list[tuple[int, int]] = []
     shared: dict[int, Any] = {}
     """Outputs and params that records share (`Template`), translated once."""
     for record in records:
         inputs: list[int] = []
         for source in record.sources:
             if type(source) is tuple:
-                maker = source[0]
+                maker: Any = source[0]
                 value = maker.base + source[1]
                 inputs.append(value if maker.run < 0 else externals[maker.run, value])
             elif source is None:
@@ -168,16 +192,21 @@ def build(
                 params = shared[id(record.meta)] = tuple([_param(p, spec_index) for p in record.meta])
         fields = (record.role, record.fn, record.transforms, tuple(inputs), outputs, params, record.pin, near)
         nodes.append(_node(fields))
-        if record.live:
-            for index, entry in enumerate(record.outputs):
-                if record.live >> index & 1:
-                    stored = is_stored(record, index, entry)
-                    on_worker = KEEP_FOR_RUNS if unread.get(id(record), 0) >> index & 1 else KEEP_ON_WORKER
-                    keep.append((record.base + index, KEEP_IN_STORE if stored else on_worker))
-    demands = demands_of(records, asked)
-    graph = Graph(tuple(specs), tuple(external_specs), tuple(nodes), tuple(keep), open_ended, demands)
-    encoded = graph.encode()
-    return Built(Submission(run, graph, encoded, structural_hash(encoded), tuple(given)), sources)
+    return nodes
+
+
+def _kept_of(records: Sequence[NodeRecord], unread: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Return the values that somebody holds, and where each is kept."""
+    keep: list[tuple[int, int]] = []
+    for record in records:
+        if not record.live:
+            continue
+        for index, entry in enumerate(record.outputs):
+            if record.live >> index & 1:
+                stored = is_stored(record, index, entry)
+                on_worker = KEEP_FOR_RUNS if unread.get(id(record), 0) >> index & 1 else KEEP_ON_WORKER
+                keep.append((record.base + index, KEEP_IN_STORE if stored else on_worker))
+    return keep
 
 
 def value_here(record: NodeRecord, index: int) -> Any:

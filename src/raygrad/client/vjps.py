@@ -200,8 +200,7 @@ class VjpShape:
         self.transforms = (VJP,) * depth
         on: Any = places or (CPU,) * len(metas)
         gradients: Any = zip(metas, on, strict=True)
-        context = LIVING if base._pinned else CONTEXT
-        self.outputs = (context, *[recorder.plain_on(meta, place) for meta, place in gradients])
+        self.outputs = (_left_by(recorder, base), *[recorder.plain_on(meta, place) for meta, place in gradients])
         present = tuple([None if i is None else (i.shape, i.dtype.char, *_named(i)) for i in items])
         casting = moment()
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)
@@ -223,6 +222,14 @@ class VjpShape:
             int(depth == 1 and session.conduct.get(base._fn) is None),
             casting,
         )
+
+
+def _left_by(recorder: SessionRecorder, base: RecordedFunction) -> SpecEntry:
+    """Return what is known of a context as a backward leaves it: where the pass keeps what was saved, as before."""
+    context: Any = base._context
+    if recorder.retaining and context is not None:
+        return context.record.outputs[context.index]
+    return LIVING if base._pinned else CONTEXT
 
 
 def _keeping(recorder: SessionRecorder, node: FunctionNode) -> int:

@@ -1,0 +1,185 @@
+"""Keeping what values hold on a worker within its limits while a call runs, where the plan could not know of them.
+
+Rules of this file: when something has to make way, and for how much; what that is, is decided in `parking`, and it is
+put away by the host. A plan goes by what Functions saved before, so nothing happens here for what has run. Of a
+Function that was never run, or saves more than it did, what it makes is expected to be as much, for the bytes that it
+reads, as it was here before. What a node needs by itself beyond the limit is an error: it is passed once, by
+that node, before anybody can know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from raygrad.errors import OverBudget
+from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, ROLE_FUNCTION, UNDEFINED, Spec
+from raygrad.proto.program import Program, Step
+
+from .parking import NEVER, Reads, to_leave
+from .weighing import HOST, Scales, owner_of
+
+GUESS: Final = 8
+"""What a Function makes that was never run here is expected to be up to this many times the bytes that it reads."""
+AT_ONCE: Final = 8
+"""Whenever something has to make way, this part of the limit does besides, so that it does not happen at every step."""
+
+
+class Expected(NamedTuple):
+    """What a step makes, as far as it is known before."""
+
+    bytes: tuple[tuple[str, int], ...]
+    """Per memory."""
+    unknown: str
+    """The Function of which nobody knows what it makes or saves, if it is one."""
+
+
+def expected_of(program: Program) -> list[Expected]:
+    """Return what each step of a program is expected to make."""
+    known: dict[int, tuple[str, int]] = {}
+    opening = len(program.steps) - 1 if program.open_base >= 0 else -1
+    return [_expected(program, step, position == opening, known) for position, step in enumerate(program.steps)]
+
+
+def _expected(program: Program, step: Step, opens: bool, known: dict[int, tuple[str, int]]) -> Expected:
+    node = step.node
+    sizes: dict[str, int] = {}
+    unknown = opens
+    for spec, slot in zip(node.outputs, step.outputs, strict=True):
+        found = known.get(spec)
+        if found is None:
+            found = known[spec] = _size(program.specs[spec])
+        device, size = found
+        if size > 0:
+            sizes[device] = sizes.get(device, 0) + size
+        unknown = unknown or (size < 0 and slot >= 0 and node.role == ROLE_FUNCTION and not node.transforms)
+    return Expected(tuple(sizes.items()), node.fn if unknown else "")
+
+
+def _size(spec: Spec) -> tuple[str, int]:
+    """Return in which memory a value is, and its bytes; -1 if they are not known."""
+    if spec.kind == KIND_ARRAY:
+        return spec.device or HOST, prod(spec.shape) * np.dtype(spec.dtype).itemsize
+    if spec.kind == KIND_CONTEXT:
+        return HOST, spec.shape[0] if spec.shape else -1
+    return HOST, 0
+
+
+class Within:
+    """Watches over one call.
+
+    Args:
+        limits: per memory that is limited, its bytes.
+        program: what is run.
+        slots: the values of it.
+        pins: what is pinned on the worker.
+        scales: counts what is held.
+        seen: per Function that ran here, how many bytes it made at most for each that it read; kept by the worker.
+        leave: puts slots and pinned values away; returns the owners of memory of those that cannot be.
+    """
+
+    def __init__(
+        self,
+        limits: Sequence[tuple[str, int]],
+        program: Program,
+        slots: Sequence[Any],
+        pins: dict[tuple[int, int], Any],
+        scales: Scales,
+        seen: dict[str, float],
+        leave: Callable[[Sequence[int], Sequence[tuple[int, int]]], set[int]],
+    ) -> None:
+        self._limits = limits
+        self._steps = program.steps
+        self._slots = slots
+        self._pins = pins
+        self._scales = scales
+        self._seen = seen
+        self._leave = leave
+        self._expected = expected_of(program)
+        self._reads: Reads | None = None
+        self._full = {slot for slot, value in enumerate(slots) if value is not None}
+        """Slots that may hold memory."""
+        self._stays = set(scales.brought)
+        """The owners of memory that nothing makes way of."""
+
+    def begin(self, position: int, away: Sequence[tuple[str, int]]) -> None:
+        """Make room for what a step makes, and for what is brought from disk for it: per value, memory and bytes."""
+        expected = self._expected[position]
+        need = dict(expected.bytes)
+        if expected.unknown:
+            factor = self._seen.get(expected.unknown, GUESS)
+            read: dict[str, int] = {}
+            for device, size in self._read(position, away):
+                read[device] = read.get(device, 0) + size
+            for device, size in read.items():
+                need[device] = max(need.get(device, 0), int(factor * size))
+        for device, size in away:
+            need[device] = need.get(device, 0) + size
+        if away:
+            self._full.update(self._steps[position].node.inputs)
+            self._full.discard(UNDEFINED)
+        for device, limit in self._limits:
+            over = self._scales.held.get(device, 0) + need.get(device, 0) - limit
+            if over > 0:
+                self._make_room(device, limit, position, over)
+
+    def weigh(self, position: int) -> None:
+        """Count what a step has made, and let go of what it was the last to read.
+
+        Raises:
+            OverBudget: it does not fit, whatever else makes way.
+        """
+        scales, step = self._scales, self._steps[position]
+        before = sum(scales.held.values())
+        scales.made(step, self._slots)
+        self._full.update([slot for slot in step.outputs if slot >= 0])
+        name = self._expected[position].unknown
+        if name:
+            read = sum([size for _, size in self._read(position, ())])
+            factor = (sum(scales.held.values()) - before) / max(read, 1)
+            self._seen[name] = max(self._seen.get(name, 0.0), factor)
+        over = [(device, limit) for device, limit in self._limits if scales.held.get(device, 0) > limit]
+        for device, limit in over:
+            made = frozenset(step.outputs) | frozenset(range(scales.opened_before, len(self._slots)))
+            *_, spare = self._to_leave(device, position, NEVER, but=made)
+            least = scales.held[device] - spare
+            if least > limit:
+                raise OverBudget(device, limit, least)
+        scales.freed(step, self._slots)
+        self._full.difference_update(step.frees)
+        for device, limit in over:
+            more = scales.held.get(device, 0) - limit
+            if more > 0:
+                self._make_room(device, limit, position + 1, more)
+
+    def _read(self, position: int, away: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Return, per value that a step reads, its memory and its bytes."""
+        found = {owner: (device, size) for owner, device, size in map(owner_of, self._values_read(position)) if size}
+        return [*found.values(), *away]
+
+    def _values_read(self, position: int) -> list[Any]:
+        return [self._slots[slot] for slot in self._steps[position].node.inputs if slot >= 0]
+
+    def _make_room(self, device: str, limit: int, position: int, over: int) -> None:
+        """Have values make way that the step at a position does not read."""
+        target = self._scales.held.get(device, 0) - over
+        want = over + limit // AT_ONCE
+        while self._scales.held.get(device, 0) > target:
+            slots, names, size = self._to_leave(device, position, want, stays=self._stays)
+            if not size:
+                return
+            self._stays |= self._leave(slots, names)
+            self._full.difference_update(slots)
+
+    def _to_leave(
+        self, device: str, position: int, want: int, stays: Container[int] = (), but: Container[int] = ()
+    ) -> tuple[list[int], list[tuple[int, int]], int]:
+        if self._reads is None:
+            self._reads = Reads(self._steps)
+        steps, slots, pins = self._steps, self._slots, self._pins
+        return to_leave(
+            device, steps, position, slots, pins, want=want, stays=stays, but=but, among=self._full, reads=self._reads
+        )
