@@ -1,4 +1,4 @@
-"""Steps whose values are on a device: built-in ops, their derivatives, sums of gradients, and moves between devices.
+"""Steps whose values are on a device: built-in ops, their derivatives, and moves between devices.
 
 Rules of this file: which kernel serves is the registry's decision, by (op, device, dtype); the device of the operands
 is the current one while it runs. Nothing moves but by `to_device`.
@@ -14,7 +14,6 @@ from raygrad.autograd.derive import vjp_arrays
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.room import shapes_of, with_room
 from raygrad.autograd.devices.serving import CPU, guard, is_away, is_elsewhere, named, send, serving_array
-from raygrad.autograd.devices.sums import plus
 from raygrad.autograd.dispatch import MISUSE, explained
 from raygrad.autograd.elsewhere import run
 from raygrad.autograd.registry import get_op
@@ -102,15 +101,3 @@ def compile_vjp_on(step: Step, specs: Sequence[Spec], device: Device) -> Execute
             slots[target] = results[position]
 
     return vjp
-
-
-def compile_sum_on(step: Step) -> Execute:
-    """Return what adds two gradients on a device, either of which may be undefined."""
-    left, right = step.node.inputs
-    (target,) = step.outputs
-
-    def add(slots: Slots) -> None:
-        a, b = slots[left], slots[right]
-        slots[target] = b if a is None else a if b is None else plus(a, b)
-
-    return add

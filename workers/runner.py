@@ -6,16 +6,19 @@ tensors for user code. Undefined gradients are None. It knows no scheduler and n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from raygrad.autograd.autocast import as_at
 from raygrad.autograd.derive import OpContext, vjp_arrays
 from raygrad.autograd.devices.serving import CPU, guard, is_away
+from raygrad.autograd.devices.sums import plus
 from raygrad.autograd.dispatch import MISUSE, explained
 from raygrad.autograd.elsewhere import guard_of, places_of
 from raygrad.autograd.engine import call_hook
@@ -45,9 +48,11 @@ from .leaves import Leaves
 from .making_way import in_room
 from .op_vjp import OpVjp
 from .pickling import load
-from .placed import MOVING, compile_move, compile_op_on, compile_sum_on, compile_vjp_on, device_of_step
+from .placed import MOVING, compile_move, compile_op_on, compile_vjp_on, device_of_step
 
 _ARRAY = np.ndarray
+_NUMBER: Any = np.generic
+"""What NumPy makes of two arrays without axes."""
 
 
 def compile_steps(program: Program, host: Host) -> list[Execute]:
@@ -200,13 +205,15 @@ def _compile_defined(step: Step) -> Execute:
     return defined
 
 
-def _compile_sum(step: Step) -> Execute:
+def _compile_sum(step: Step, plus: Callable[[Any, Any], Any]) -> Execute:
+    """Return what adds two gradients, either of which may be undefined."""
     left, right = step.node.inputs
     (target,) = step.outputs
 
     def add(slots: Slots) -> None:
         a, b = slots[left], slots[right]
-        slots[target] = b if a is None else a if b is None else np.asarray(a + b)
+        total = b if a is None else a if b is None else plus(a, b)
+        slots[target] = np.asarray(total) if isinstance(total, _NUMBER) else total
 
     return add
 
@@ -278,15 +285,15 @@ def fingerprint(arrays: Sequence[np.ndarray[Any, Any] | None]) -> bytes:
     return digest.digest()
 
 
-_SUMS = {
-    "sum": _compile_sum,
+_SUMS: Final[dict[str, Callable[[Step], Execute]]] = {
+    "sum": partial(_compile_sum, plus=operator.add),
     "defined": _compile_defined,
     "no nan": _compile_no_nan,
     "after": _compile_after,
     "digest": _compile_digest,
     "agree": _compile_agree,
 }
-_PLACED_SUMS = {**_SUMS, "sum": compile_sum_on}
+_PLACED_SUMS: Final = {**_SUMS, "sum": partial(_compile_sum, plus=plus)}
 
 
 def _compile_memory(step: Step, host: Host) -> Execute:

@@ -84,6 +84,14 @@ def test_h5_an_undefined_gradient_stays_undefined_through_vjps_and_is_skipped_by
     assert dict(record.results)[1] is None
 
 
+def test_the_sum_of_two_gradients_without_axes_is_an_array_as_they_are() -> None:
+    scalar = Spec("array", (), "float64", "cpu")
+    total = Node(ROLE_SUM, "sum", (), (0, 0), (0,), ())
+    _, values = run(Graph((scalar,), (0,), (total,), ((1, KEEP_ON_WORKER),)), [np.array(3.0)])
+    assert type(values[1]) is np.ndarray
+    assert values[1].tolist() == 6.0
+
+
 def host_with(*code: Any) -> tuple[WorkerHost, list[str]]:
     host, names = WorkerHost("worker 0"), []
     for each in code:
