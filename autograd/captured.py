@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from raygrad.errors import AutogradError
 
+from .accumulator import AccumulateGrad, next_value
 from .devices import Device
-from .node import AccumulateGrad, Node, next_sequence, next_value
+from .node import Node, next_sequence
 from .recording import Data, Pending, Recorder
 from .tensor import Tensor
 

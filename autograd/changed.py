@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .node import OpNode
+from .op_node import OpNode
 from .recording import Data, Recorder, settled
 
 

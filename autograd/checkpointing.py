@@ -16,12 +16,11 @@ from raygrad.errors import AutogradError, CheckpointError
 from .autocast import as_at, moment
 from .creation import RandomPlace
 from .modes import enable_grad, state
-from .node import stale_message
 from .recording import Data
 from .saving import Hooks, Packed, hooked, in_force
 from .tensor import Tensor
 from .trees import flatten, unflatten
-from .versions import was_changed
+from .versions import stale_message, was_changed
 
 R = TypeVar("R")
 

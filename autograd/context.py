@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from raygrad.errors import AutogradError
 
+from .accumulator import is_inner
 from .backward_vmap import backward_batched
 from .derive import Meta
 from .devices import Device
@@ -21,14 +22,14 @@ from .devices.serving import CPU
 from .levels import carried
 from .members import MembersOfFunction
 from .modes import state
-from .node import FREED, NO_EDGE, Edge, Node, is_inner, stale_message, stale_value
+from .node import FREED, NO_EDGE, Edge, Node
 from .packed import UNSHARED as UNSHARED
 from .packed import run_packed
 from .recording import Data, Recorder
 from .saving import Placed
 from .tensor import Tensor
 from .user_backward import arrays_through, densified, run_backward, shown
-from .versions import exchanged, was_changed
+from .versions import exchanged, stale_message, stale_value, was_changed
 
 if TYPE_CHECKING:
     from .function import Function

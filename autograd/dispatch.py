@@ -24,7 +24,8 @@ from .inference import marked
 from .inheriting import inherit
 from .keeping import keep
 from .modes import Modes, state
-from .node import NO_EDGE, OpNode, next_sequence
+from .node import NO_EDGE, next_sequence
+from .op_node import OpNode
 from .placed import DeviceOpNode
 from .promotion import note_conversion, promoted
 from .recording import Pending

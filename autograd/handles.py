@@ -13,7 +13,8 @@ from raygrad.errors import AutogradError
 
 from .context import INPUT, OUTPUT, PACKED, FunctionNode, Saved
 from .modes import state
-from .node import FREED, Edge, OpNode
+from .node import FREED, Edge
+from .op_node import OpNode
 from .placed import OnDevice
 from .recording import Data, Recorder
 from .saving import Hooks, Packed

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .accumulator import AccumulateGrad
 from .modes import state
-from .node import AccumulateGrad, Edge
+from .node import Edge
 from .recording import Data, Recorder
 from .tensor import Tensor
 from .versions import was_changed, watch
@@ -20,7 +21,7 @@ from .views import UNKNOWN, again, made_by, make_stale, node_of, owner_of, paren
 class Unreached(AccumulateGrad):
     """Where the gradient of such a view goes: nowhere."""
 
-    reached = False
+    _reached = False
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         return ()

@@ -22,7 +22,8 @@ from .devices.sums import write_into
 from .exchange import exchange_converted, held_by
 from .inference import check_change
 from .modes import state
-from .node import Node, OpNode
+from .node import Node
+from .op_node import OpNode
 from .overlap import check_partial
 from .placed import DeviceOpNode, OnDevice
 from .places import Placed

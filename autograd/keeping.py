@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .inference import refuse_saving
-from .node import OpNode
+from .op_node import OpNode
 from .recording import Pending
 from .tensor import Tensor
 

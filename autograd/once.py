@@ -14,9 +14,10 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .accumulator import AccumulateGrad
 from .derive import Meta
 from .modes import no_grad, state
-from .node import NO_EDGE, AccumulateGrad, Node, next_sequence
+from .node import NO_EDGE, Node, next_sequence
 from .recording import Data, Recorder
 from .tensor import Tensor
 from .trees import flatten, unflatten

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
+from .accumulator import AccumulateGrad
 from .derive import Meta
 from .levels import only
 from .modes import state
-from .node import FREED, NO_EDGE, AccumulateGrad, Edge, Node, next_sequence
+from .node import FREED, NO_EDGE, Edge, Node, next_sequence
 from .once import check_differentiable, refused
 from .recording import Data, Recorder
 from .tensor import Tensor
@@ -93,7 +94,7 @@ def edges_outside(results: Items, own: Items, since: int) -> list[Edge]:
         if node is None or node in ends or node in seen:
             continue
         if isinstance(node, AccumulateGrad):
-            if node.reached:
+            if node._reached:
                 found[edge] = None
         elif node._sequence <= since:
             found[edge] = None

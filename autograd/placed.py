@@ -12,11 +12,13 @@ from typing import Any, ClassVar, cast
 
 from raygrad.errors import AutogradError
 
+from .accumulator import AccumulateGrad
 from .batched import bottom
 from .devices import Device
 from .devices.room import with_room
 from .devices.serving import CPU, device_of, guard, is_away, serving
-from .node import AccumulateGrad, Node, OpNode
+from .node import Node
+from .op_node import OpNode
 from .recording import Data, Recorder
 
 

@@ -17,7 +17,8 @@ from raygrad.errors import DtypeError
 from . import dtypes
 from .devices.serving import is_elsewhere
 from .exchange import remember_converted
-from .node import Edge, OpNode, next_sequence
+from .node import Edge, next_sequence
+from .op_node import OpNode
 from .registry import Op, get_op
 from .tensor import Tensor
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .derive import Meta
     from .devices import Device
     from .function import Function
-    from .node import Node, OpNode
+    from .node import Node
+    from .op_node import OpNode
     from .registry import Op
     from .tensor import Tensor
 

@@ -14,7 +14,8 @@ import numpy as np
 from .derive import Meta
 from .keeping import keep
 from .modes import Modes
-from .node import NO_EDGE, OpNode, next_sequence
+from .node import NO_EDGE, next_sequence
+from .op_node import OpNode
 from .recording import Pending
 from .registry import Derivative, Op
 from .tensor import Tensor

@@ -13,14 +13,15 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from raygrad.errors import AutogradError
 
+from .accumulator import AccumulateGrad
 from .derive import Meta
 from .devices.serving import writable
 from .levels import Tangents
 from .modes import state
-from .node import AccumulateGrad, Edge, stale_message
+from .node import Edge
 from .recording import Data
 from .tensor import Tensor
-from .versions import was_changed
+from .versions import stale_message, was_changed
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,7 +16,8 @@ from raygrad.errors import MissingDerivative
 from .derive import OpContext, vjp_tensors
 from .levels import Level, hand_on, only
 from .modes import state
-from .node import NO_EDGE, Edge, Node, OpNode, next_sequence
+from .node import NO_EDGE, Edge, Node, next_sequence
+from .op_node import OpNode
 from .tensor import Tensor
 
 if TYPE_CHECKING:

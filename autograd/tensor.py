@@ -16,6 +16,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import dtypes
+from .accumulator import AccumulateGrad
 from .batched import Batched, bottom
 from .derive import quiet
 from .devices import Device, device_of
@@ -26,7 +27,7 @@ from .hooks import HookDict, RemovableHandle
 from .inference import REMEDY, refuse_saving
 from .methods import TensorMethods
 from .modes import state
-from .node import AccumulateGrad, Edge, hook_for
+from .node import Edge, hook_for
 from .orphans import orphan_views
 from .recording import Data, Pending, Recorder
 from .versions import bump, new_counter, note_detached

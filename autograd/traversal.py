@@ -20,6 +20,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import turns
+from .accumulator import AccumulateGrad, accumulate
 from .anomaly import Watcher
 from .derive import Meta, balanced_sum, quiet
 from .devices.serving import guard, is_away, is_elsewhere
@@ -27,7 +28,7 @@ from .devices.sums import plus
 from .hooks import ClientHook
 from .modes import state
 from .multi_hooks import Watch
-from .node import AccumulateGrad, Edge, Node, accumulate, in_slots, over_tensors
+from .node import Edge, Node, in_slots, over_tensors
 from .recording import Data, Recorder, settled
 from .tensor import Tensor
 

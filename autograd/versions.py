@@ -1,8 +1,9 @@
 """Versions: how changes of a tensor's memory are counted (CX-13, CX-14).
 
-Rules of this file: the counter that a tensor shares with its views and aliases, and the clock of all changes. A counter
-is a list, since who keeps a saved value keeps it too: the version, when it last moved, and, if there are any, the views
-that a change makes stale or cuts off. What is rare costs nothing where counters are made and compared.
+Rules of this file: the counter that a tensor shares with its views and aliases, the clock of all changes, and what is
+said of a saved value that was changed. A counter is a list, since who keeps a saved value keeps it too: the version,
+when it last moved, and, if there are any, the views that a change makes stale or cuts off. What is rare costs nothing
+where counters are made and compared.
 """
 
 from __future__ import annotations
@@ -172,3 +173,22 @@ def was_detached(counter: list[int], node: Node | None, number: int) -> bool:
     """Tell whether what was output `number` of a node was detached in place since the last change."""
     version = counter[0]
     return isinstance(version, Noted) and any(held() is node and at == number for held, at in version.places)
+
+
+def stale_value(data: Data, made_by: Edge | None, keeper: Node) -> str:
+    """Return how the message for a stale saved value names it (CX-13)."""
+    from .accumulator import is_inner
+
+    what = f"[{data.dtype} {list(data.shape)}], "
+    if made_by is not None and made_by[0] is not None and is_inner(made_by):
+        what += f"which is output {made_by[1]} of {made_by[0]._title()}, "
+    return what + f"saved by {keeper._title()},"
+
+
+def stale_message(what: str, current: int, expected: int) -> str:
+    """Return the message for a saved value that was changed in place."""
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{what} is at version {current}; expected version {expected} instead. Hint: enable anomaly detection to find "
+        "the operation that failed to compute its gradient."
+    )

@@ -24,7 +24,8 @@ from ..traversal import call_hook
 if TYPE_CHECKING:
     from ..devices import Device
     from ..function import Function
-    from ..node import Node, OpNode
+    from ..node import Node
+    from ..op_node import OpNode
     from ..registry import Op
 
 

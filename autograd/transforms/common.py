@@ -11,10 +11,11 @@ from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
+from ..accumulator import AccumulateGrad
 from ..batched import Batched
 from ..levels import hand_on
 from ..modes import state
-from ..node import AccumulateGrad, Node
+from ..node import Node
 from ..once import DelayedError
 from ..recording import Pending
 from ..tangents import Entry, edge_or_none

@@ -11,7 +11,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd import ops
 from raygrad.autograd.dispatch import apply_op, call
-from raygrad.autograd.node import OpNode
+from raygrad.autograd.op_node import OpNode
 from raygrad.autograd.registry import get_op
 from raygrad.errors import DtypeError
 

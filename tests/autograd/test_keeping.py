@@ -9,7 +9,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.keeping import keep
-from raygrad.autograd.node import OpNode
+from raygrad.autograd.op_node import OpNode
 
 
 def kept(saves: tuple[int, ...], gates: tuple[int | None, ...], *operands: Any, wants: tuple[bool, ...]) -> OpNode:

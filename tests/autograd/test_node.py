@@ -7,12 +7,9 @@ import pickle
 import weakref
 from typing import Any
 
-import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.node import ACCUMULATOR_RANK, AccumulateGrad, Node
-from raygrad.errors import MissingDerivative
 
 
 def vector(T: Any, *values, requires_grad=True) -> Any:
@@ -59,14 +56,6 @@ def test_nd_03_next_functions_has_one_entry_per_tensor(T: Any):
     assert above.grad_fn.next_functions == ((second.grad_fn, 1), (first.grad_fn, 0))
 
 
-def test_nd_04_one_accumulator_per_leaf(T: Any):
-    x = vector(T, 1)
-    a, b = x * 2, two_of_three(T).apply(x, 2.0, x)[0]
-    accumulator = a.grad_fn.next_functions[0][0]
-    assert [edge[0] for edge in b.grad_fn.next_functions] == [accumulator] * 2
-    assert accumulator.variable is x
-
-
 def test_nd_05_metadata_is_the_users_dictionary(T: Any):
     y = vector(T, 1) * 2
     y.grad_fn.metadata["mine"] = [1, 2]
@@ -86,11 +75,6 @@ def test_nd_06_creation_numbers_decide_which_ready_node_runs_first(T: Any):
     a.grad_fn._set_sequence_nr(b.grad_fn._sequence_nr() + 1000)
     T.autograd.backward([a, b], [vector(T, 1, requires_grad=False)] * 2)
     assert order == ["a", "b"]
-
-
-def test_nd_06_accumulators_rank_above_all():
-    assert accumulator_of(vector(rg, 1))._sequence_nr() == ACCUMULATOR_RANK
-    assert isinstance(accumulator_of(vector(rg, 1)), AccumulateGrad)
 
 
 def test_nd_08_function_nodes_cannot_be_called_or_pickled(T: Any):
@@ -233,17 +217,6 @@ def test_nd_13_a_posthook_registered_in_its_own_backward_runs_but_sees_no_output
         y.grad_fn.register_hook(lambda ins, outs: None)
     y.sum().backward()
     assert seen == [(1, before)]  # the outputs are kept only for hooks that are known before the node runs
-
-
-def test_nd_14_hooks_of_accumulators(T: Any):
-    seen = []
-    x = vector(T, 1)
-    accumulator = accumulator_of(x)
-    accumulator.register_prehook(lambda grads: seen.append(("pre", grads[0].item(), x.grad)))
-    accumulator.register_hook(lambda ins, outs: seen.append(("post", ins, outs[0].item(), x.grad.item())))
-    x.register_hook(lambda g: g * 10)
-    (x * 2).sum().backward()
-    assert seen == [("pre", 20, None), ("post", (), 20, 20)]
 
 
 def test_nd_15_node_hooks_run_only_if_the_node_runs(T: Any):
@@ -427,37 +400,3 @@ def test_nd_18_handing_a_leaf_to_a_graph_does_not_keep_it(no_collector):
     assert leaf() is not None  # the graph holds it
     del y
     assert leaf() is None
-
-
-# ---- built-in nodes -------------------------------------------------------------------------------------------------
-
-
-def test_en_32_the_first_gradient_takes_the_axis_order_of_its_leaf():
-    x: Any = rg.from_numpy(np.asfortranarray(np.ones((3, 4)))).requires_grad_()
-    (x * 2).sum().backward()
-    assert x.grad.numpy().strides == (8, 24)
-
-
-def test_a_built_in_node_says_which_of_its_values_is_stale():
-    x = vector(rg, 1, 2) * 1
-    y = x * x
-    x.add_(1)
-    with pytest.raises(
-        RuntimeError, match=r"\[float64 \[2\]\], which is output 0 of MulBackward0, saved by MulBackward0"
-    ):
-        y.sum().backward()
-
-
-def test_ac_07_an_op_without_derivative_runs_forward_and_raises_in_backward():
-    from raygrad.autograd.registry import Op, declare, get_op, register_kernel
-
-    if "test_node_opaque" not in rg.autograd.list_ops():
-        declare(Op("test_node_opaque", ("a",)))
-        register_kernel("test_node_opaque")(np.negative)
-    from raygrad.autograd.dispatch import call
-
-    y = call(get_op("test_node_opaque"), (vector(rg, 1),))
-    assert y.tolist() == [-1]
-    with pytest.raises(MissingDerivative, match="derivative for 'test_node_opaque' is not implemented"):
-        y.sum().backward()
-    assert isinstance(y.grad_fn, Node)

@@ -12,6 +12,7 @@ from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from raygrad.autograd.accumulator import AccumulateGrad, is_inner
 from raygrad.autograd.anomaly import PARENT, STACK
 from raygrad.autograd.backward_vmap import each_example
 from raygrad.autograd.batched import bottom
@@ -20,12 +21,12 @@ from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.function import OUTPUT, Function, FunctionNode
 from raygrad.autograd.levels import Tangents
 from raygrad.autograd.modes import state
-from raygrad.autograd.node import FREED, NO_EDGE, AccumulateGrad, Edge, is_inner, stale_message, stale_value
+from raygrad.autograd.node import FREED, NO_EDGE, Edge
 from raygrad.autograd.placed import check_place
 from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.versions import Noted, exchanged, was_changed
+from raygrad.autograd.versions import Noted, exchanged, stale_message, stale_value, was_changed
 from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.contexts import WRITABLE
 from raygrad.workers.derivatives import CHANGES, READS

@@ -14,7 +14,8 @@ from raygrad.autograd.derive import Meta
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of
 from raygrad.autograd.function import FunctionNode
-from raygrad.autograd.node import Node, OpNode
+from raygrad.autograd.node import Node
+from raygrad.autograd.op_node import OpNode
 from raygrad.autograd.recording import Data
 from raygrad.errors import NotShippable
 from raygrad.proto.graph import KIND_UNKNOWN, ROLE_EMIT, ROLE_HOOK, Spec

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from raygrad.autograd.accumulator import AccumulateGrad
 from raygrad.autograd.captured import LEAF, come_home, kind_of
-from raygrad.autograd.node import AccumulateGrad, Edge
+from raygrad.autograd.node import Edge
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
 from raygrad.workers.captures import ADDS, REPLACES

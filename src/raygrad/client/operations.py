@@ -18,7 +18,7 @@ from raygrad.autograd.devices.sums import check_together
 from raygrad.autograd.elsewhere import missing
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.modes import state
-from raygrad.autograd.node import OpNode
+from raygrad.autograd.op_node import OpNode
 from raygrad.autograd.recording import Data, Pending
 from raygrad.autograd.registry import Op, get_op
 from raygrad.proto.graph import ROLE_OP, ROLE_SUM, VJP

@@ -10,7 +10,7 @@ import marshal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from raygrad.autograd.node import OpNode
+from raygrad.autograd.op_node import OpNode
 from raygrad.autograd.recording import Data, Pending
 from raygrad.autograd.registry import Op
 from raygrad.proto.graph import VJP
