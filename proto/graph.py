@@ -67,6 +67,7 @@ The casting state of user code, the last of its params: () if it was recorded ou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -125,7 +126,8 @@ class Spec(NamedTuple):
     """What is known of a value before it exists.
 
     `layout` is None where only the kernel knows it; else (axes from outermost to innermost, expanded axes): H1. Of a
-    context `shape` is (), or (bytes that it alone holds or -1, STAYS or LIVE or 0); of a constant (), or (its bytes,).
+    context `shape` is (), or (bytes that it alone holds or -1, STAYS or LIVE or 0) and per device that `device` names,
+    apart by spaces, how many of these bytes are there; of a constant (), or (its bytes,).
     """
 
     kind: str
@@ -141,7 +143,20 @@ STAYS, LIVE = 1, 2
 
 def stored(spec: Spec) -> bool:
     """Tell whether a value is a context that goes to the object store where it outlives its segment."""
-    return spec.kind == KIND_CONTEXT and spec.shape[1:] in ((), (0,))
+    return spec.kind == KIND_CONTEXT and spec.shape[1:2] in ((), (0,))
+
+
+def context_spec(size: int, stays: int, on: Sequence[tuple[str, int]] = ()) -> Spec:
+    """Return the spec of a context that holds so many bytes, or -1, of which some are `on` devices."""
+    if not on:
+        return Spec(KIND_CONTEXT, (size, stays))
+    return Spec(KIND_CONTEXT, (size, stays, *[held for _, held in on]), device=" ".join([device for device, _ in on]))
+
+
+def on_devices(spec: Spec) -> tuple[tuple[str, int], ...]:
+    """Return per device how many bytes a context holds there."""
+    held = spec.shape[2:]
+    return tuple(zip(spec.device.split(), held, strict=True)) if held else ()
 
 
 class Node(NamedTuple):
@@ -251,6 +266,9 @@ def spec_of(raw: Any) -> Spec:
     kind, shape, dtype, device, layout = fields(raw, len(Spec._fields), "spec")
     shape = integers(shape, "shape of a spec", -1)
     kind, dtype = one_of(kind, KINDS, "kind of a spec"), text(dtype, "dtype of a spec")
+    device = text(device, "device of a spec")
+    if kind == KIND_CONTEXT and shape[2:] and len(device.split()) != len(shape) - 2:
+        raise ProtocolError(f"a context holds bytes on {len(shape) - 2} devices, which are {shown(device)}")
     if layout is not None:
         order, expanded = fields(layout, 2, "layout of a spec")
         layout = (
@@ -258,7 +276,7 @@ def spec_of(raw: Any) -> Spec:
             integers(expanded, "expanded axes of a spec", 0),
         )
         check_layout(shape, *layout)
-    return Spec(kind, shape, dtype, text(device, "device of a spec"), layout)
+    return Spec(kind, shape, dtype, device, layout)
 
 
 def specs_of(raw: Any) -> tuple[Spec, ...]:

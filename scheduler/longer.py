@@ -97,7 +97,7 @@ class Longer:
         spec = self.priced.graph.specs[self.priced.spec[value]]
         if spec.kind == KIND_ARRAY:
             return True
-        return spec.kind == KIND_CONTEXT and spec.shape[1:] != (LIVE,)
+        return spec.kind == KIND_CONTEXT and spec.shape[1:2] != (LIVE,)
 
     def relieved(self, sequences: list[list[int]]) -> Relieved:
         """Return what was made."""

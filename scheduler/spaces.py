@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, Spec
+from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, Spec, on_devices
 
 from .plan import Cluster
 from .priced import Priced
@@ -18,6 +18,8 @@ from .priced import Priced
 HOST = "cpu"
 GUESS = 2.0
 """What a Function makes and saves that was never run, and so nobody knows: this many times the bytes that it reads."""
+WHOLE: Final = (1, 0)
+NOTHING: Final = (0, 0)
 
 
 class Space(NamedTuple):
@@ -34,18 +36,25 @@ class Space(NamedTuple):
         """Return a graph with the bytes of values in this memory alone. What the last node of an open-ended graph will
         make counts as its context."""
         graph = priced.graph
-        counts = [_device(spec) == self.device for spec in graph.specs]
+        shares = [self._share(spec) for spec in graph.specs]
         unknown = graph.open_ended and self.guess
         unmade = _unmade(priced)
-        if all(counts) and not unknown and not unmade:
+        if not unknown and not unmade and all([share is WHOLE for share in shares]):
             return priced
-        sizes = [size if counts[spec] else 0 for size, spec in zip(priced.size, priced.spec, strict=True)]
+        sizes = [size * shares[spec][0] + shares[spec][1] for size, spec in zip(priced.size, priced.spec, strict=True)]
         for value in unmade:
             sizes[value] = 0
         if unknown:
             read = {value for value in graph.nodes[-1].inputs if value >= 0}
             sizes[priced.first[-1]] += int(self.guess * sum([sizes[value] for value in read]))
         return replace(priced, size=sizes)
+
+    def _share(self, spec: Spec) -> tuple[int, int]:
+        """Return what of a value is here: how many times its bytes, and how many more."""
+        if spec.kind == KIND_CONTEXT and (held := on_devices(spec)):
+            here = sum([size for device, size in held if self.device in (HOST, device)])
+            return (1, -here) if self.device == HOST else (0, here)
+        return WHOLE if ((spec.device or HOST) if spec.kind == KIND_ARRAY else HOST) == self.device else NOTHING
 
     def named(self, size: int) -> str:
         """Return an amount of it as it is given to a session: `memory=1000`."""
@@ -60,7 +69,7 @@ def limited_spaces(specs: Sequence[Spec], cluster: Cluster) -> list[Space]:
 
 def _limited(specs: Sequence[Spec], cluster: Cluster) -> Iterator[Space]:
     if any(worker.gpu_memory is not None for worker in cluster.workers):
-        for device in sorted({_device(spec) for spec in specs} - {HOST}):
+        for device in sorted(_devices(specs) - {HOST}):
             limits = [worker.gpu_memory if worker.serves(device) else None for worker in cluster.workers]
             if any(limit is not None for limit in limits):
                 yield Space(device, limits)
@@ -81,5 +90,6 @@ def _unmade(priced: Priced) -> set[int]:
     return found
 
 
-def _device(spec: Spec) -> str:
-    return (spec.device or HOST) if spec.kind == KIND_ARRAY else HOST
+def _devices(specs: Sequence[Spec]) -> set[str]:
+    found = {spec.device or HOST for spec in specs if spec.kind == KIND_ARRAY}
+    return found.union(*[spec.device.split() for spec in specs if spec.kind == KIND_CONTEXT])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from raygrad.proto.graph import ROLE_MEMORY, Graph, is_spill
+from raygrad.proto.graph import KIND_CONTEXT, ROLE_MEMORY, Graph, Spec, is_spill, on_devices
 
 from .place import MOVING, devices_of
 from .plan import Plan
@@ -66,11 +66,12 @@ def transfers(
     devices = devices_of(graph.specs)
     if not {*devices} - {"", "cpu"}:
         return ()
-    device = [devices[spec] for spec in graph.externals]
+    spec = list(graph.externals)
     first: list[int] = []
     for node in graph.nodes:
-        first.append(len(device))
-        device.extend([devices[spec] for spec in node.outputs])
+        first.append(len(spec))
+        spec.extend(node.outputs)
+    device = [devices[one] for one in spec]
     found: list[Transfer] = []
     for segment in plan.segments:
         if staged:
@@ -95,7 +96,15 @@ def transfers(
             elif node.role == ROLE_MEMORY:
                 spilled = is_spill(node)
                 value = node.inputs[0] if spilled else first[index]
-                if device[value] not in ("", "cpu"):
-                    ways = (device[value], "cpu") if spilled else ("cpu", device[value])
-                    found.append(Transfer(index, segment.worker, *ways, sizes[value]))
+                for there, size in _held_on(graph.specs[spec[value]], sizes[value]):
+                    ways = (there, "cpu") if spilled else ("cpu", there)
+                    found.append(Transfer(index, segment.worker, *ways, size))
     return tuple(found)
+
+
+def _held_on(spec: Spec, size: int) -> tuple[tuple[str, int], ...]:
+    """Return the devices on which a value of so many bytes is, with its bytes there."""
+    if spec.kind == KIND_CONTEXT:
+        return on_devices(spec)
+    device = devices_of((spec,))[0]
+    return () if device in ("", "cpu") else ((device, size),)

@@ -26,6 +26,7 @@ from raygrad.autograd.recording import Resident
 from raygrad.autograd.saving import Packed
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
+from raygrad.proto.graph import LIVE, STAYS
 from raygrad.proto.values import Blob
 
 from .shipping import pickle_value, unpickle_value
@@ -256,17 +257,28 @@ def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
     return (slots, node.needs_input_grad, node._edges, node._inputs, node._metas, *flags)
 
 
-def pickles(node: FunctionNode) -> bool:
-    """Tell whether a context can leave its worker (H10)."""
-    if node._input_places is not None:
-        return False  # what it saved lies on a device, where its backward has to run
+def bound_to(node: FunctionNode) -> int:
+    """Return 0 if a context can leave its worker (H10), STAYS if only for the disk there, LIVE if not even that."""
     if node._given or node._lent:
-        return False  # a copy of what it holds would hold other tensors than its arguments
-    try:
-        Context(node).packed()
-    except NotShippable:
+        return LIVE  # a copy of what it holds would hold other tensors than its arguments
+    if node._input_places is None:
+        try:
+            Context(node).packed()
+        except NotShippable:
+            pass
+        else:
+            return 0
+    return STAYS if _all_is_seen(node) else LIVE  # what it saved lies on a device, where its backward has to run
+
+
+def _all_is_seen(node: FunctionNode) -> bool:
+    """Tell whether a context holds nothing but tensors, arrays and plain data."""
+    if node._notes or node._pre_hooks or node._post_hooks:
         return False
-    return True
+    held = list(node._attributes().values())
+    saved: Any = node._saved if node.readable else ()
+    held += [slot.value[1].content[1] for slot in saved or () if slot is not None and slot.kind is PACKED]
+    return not any([_is_opaque(value) for value in held])
 
 
 # ---- what backward and the client change (DR-05) ---------------------------------------------------------------------
@@ -471,7 +483,9 @@ def _is_opaque(value: Any) -> bool:
         return any([_is_opaque(one) for one in cast("dict[Any, Any]", value).values()])
     if isinstance(value, list | tuple):
         return any([_is_opaque(one) for one in cast("Sequence[Any]", value)])
-    return not (isinstance(value, Tensor) or is_array(value) or type(value) in _PLAIN)
+    if is_array(value):
+        return bool(value.dtype.hasobject)
+    return not (isinstance(value, Tensor) or type(value) in _PLAIN)
 
 
 def _find_parts(value: Any, found: list[Any]) -> None:

@@ -28,7 +28,7 @@ from raygrad.proto.program import Learned, Program, Step
 from raygrad.proto.values import Blob
 
 from .arguments import Slots, compile_arguments, compile_originals
-from .contexts import UNWANTED, WANTED, Context, attributes_of, pickles
+from .contexts import UNWANTED, WANTED, Context, attributes_of, bound_to
 from .embedded import Embedding, opened, tensors_of
 from .emit import emitting_to
 from .leaves import Leaves
@@ -324,7 +324,7 @@ def learned(
         ("tuple", as_tuple),
         ("saves", saves),
         ("attributes", attributes_of(context)),
-        ("pickles", int(pickles(context))),
+        ("bound", bound_to(context)),
         ("unchecked", _unchecked(context)),
         ("holds", holds(context)),
         ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changes_of(shown)])),

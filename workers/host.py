@@ -45,7 +45,7 @@ from .spilling import Away, Parked, Spilled, SpillFile
 from .telling import RunReport, detached, failure_of, record_of, size_of, with_values
 from .waits import SUSPECT_SECONDS, Waits
 from .warned import WarningCollector
-from .weighing import Scales, owner_of
+from .weighing import Scales, owner_of, shares_of
 from .within import Within
 
 PROGRAM_CACHE: Final = 512
@@ -177,8 +177,8 @@ class WorkerHost:
 
     def parked(self, value: Any) -> Parked:
         """See `Holder`."""
-        _, memory, size = owner_of(value)
-        return Parked(self._written(value), memory, size)
+        sizes = [(memory, size) for _, memory, size in shares_of(value)]
+        return Parked(self._written(value), sizes)
 
     def _written(self, value: Any) -> Spilled:
         return self.spills.write(pack_values([portable(value, asked=True)]))  # it stays with its worker
@@ -457,7 +457,7 @@ class WorkerHost:
         if is_spill(step.node):
             return []
         parked = [slots[slot] for slot in {*step.node.inputs} & self._away]
-        return [(one.memory, one.size) for one in parked if type(one) is Parked]
+        return [share for one in parked if type(one) is Parked for share in one.sizes]
 
     def _done(
         self, call: Call, program: Program, report: RunReport, started: float, slots: list[Any]

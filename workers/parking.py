@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from raygrad.proto.program import Step
 
 from .contexts import LARGE
-from .weighing import owner_of, owners_of
+from .weighing import owners_of, shares_of
 
 T = TypeVar("T")
 
@@ -40,24 +40,28 @@ def in_the_way(
     over = {memory: -room for memory, room in rooms if room >= 0}
     if not over:
         return []
-    groups: dict[int, tuple[str, int, list[tuple[int, int]]]] = {}
+    groups: dict[int, tuple[dict[str, int], list[tuple[int, int]]]] = {}
     stays: set[int] = set()
     for name, value in pins.items():
-        owner, memory, size = owner_of(value)
-        if not size or memory not in over:
+        shares = [share for share in shares_of(value) if share[2] and share[1] in over]
+        if not shares:
             continue
+        owner = shares[0][0]
         if name[0] == run or name in reads:
             stays.add(owner)
         else:
-            groups.setdefault(owner, (memory, size, []))[2].append(name)
+            sizes = {memory: size for _, memory, size in shares}
+            groups.setdefault(owner, (sizes, []))[1].append(name)
     others = [group for owner, group in groups.items() if owner not in stays]
-    for memory, size, _ in others:
-        over[memory] += size
+    for sizes, _ in others:
+        for memory, size in sizes.items():
+            over[memory] += size
     gone: list[tuple[int, int]] = []
     for is_large in (True, False):  # of small ones many have to go before anything is won
-        for memory, size, names in others:
-            if over[memory] > 0 and (size >= LARGE) is is_large:
-                over[memory] -= size
+        for sizes, names in others:
+            if (sum(sizes.values()) >= LARGE) is is_large and any([over[memory] > 0 for memory in sizes]):
+                for memory, size in sizes.items():
+                    over[memory] -= size
                 gone.extend(names)
     return gone
 
@@ -114,14 +118,14 @@ def to_leave(
         value = slots[slot]
         if value is None:
             continue
-        owner, memory, size = owner_of(value)
-        if size and memory == device and owner not in stays:
+        owner, size = _share_of(value, device)
+        if size and owner not in stays:
             group = groups.setdefault(owner, _Group(size, [], []))
             group.slots.append(slot)
             group.read = min(group.read, position if slot in but else read.next(slot, position))
     for name, value in list(pins.items()):
-        owner, memory, size = owner_of(value)
-        if size and memory == device and owner not in stays:
+        owner, size = _share_of(value, device)
+        if size and owner not in stays:
             groups.setdefault(owner, _Group(size, [], [])).names.append(name)
     others = sorted([group for group in groups.values() if group.read > position], key=lambda group: -group.read)
     enough, gone = sum([group.size for group in others]) / 2 if want is None else want, 0
@@ -132,6 +136,11 @@ def to_leave(
         leaving.append(group)
         gone += group.size
     return [slot for one in leaving for slot in one.slots], [name for one in leaving for name in one.names], gone
+
+
+def _share_of(value: Any, device: str) -> tuple[int, int]:
+    """Return the identity of what owns a value's memory on a device, and its bytes there."""
+    return next(((owner, size) for owner, memory, size in shares_of(value) if memory == device), (0, 0))
 
 
 @dataclass(slots=True)

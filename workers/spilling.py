@@ -133,14 +133,12 @@ class Away(ABC):
 class Parked(Away):
     """Stands for a value while that is on disk."""
 
-    __slots__ = ("memory", "size", "spilled")
+    __slots__ = ("sizes", "spilled")
 
-    def __init__(self, spilled: Spilled, memory: str, size: int) -> None:
+    def __init__(self, spilled: Spilled, sizes: Sequence[tuple[str, int]]) -> None:
         self.spilled = spilled
-        self.memory = memory
-        """Where it was, and will be."""
-        self.size = size
-        """The bytes that it held there."""
+        self.sizes = sizes
+        """Per memory where it was, and will be, the bytes that it held there."""
 
     @property
     def nbytes(self) -> int:

@@ -144,10 +144,20 @@ class _Owner:
     count: int = 1
 
 
-def holds(node: FunctionNode) -> int:
-    """Return how many bytes a context alone holds; at least 1 if it holds anything but references."""
-    owners = {key: size for key, _, size in map(owner_of, Context(node).parts())}
-    return max(sum(owners.values()), int(not is_bare(node)))
+def holds(node: FunctionNode) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """Return how many bytes a context alone holds, at least 1 if it holds anything but references, and how many of
+    them on each device."""
+    found = _by_memory(Context(node).parts())
+    devices = tuple([(memory, size) for memory, size in sorted(found.items()) if memory != HOST and size])
+    return max(sum(found.values()), int(not is_bare(node))), devices
+
+
+def _by_memory(parts: Iterable[Any]) -> dict[str, int]:
+    """Return per memory how many bytes values hold there."""
+    found: dict[str, int] = {}
+    for memory, size in {key: (memory, size) for key, memory, size in map(owner_of, parts)}.values():
+        found[memory] = found.get(memory, 0) + size
+    return found
 
 
 def owner_of(value: Any) -> tuple[int, str, int]:
@@ -165,6 +175,13 @@ def owner_of(value: Any) -> tuple[int, str, int]:
         base = value if value.base is None else value.base
         return id(base), str(device_of(value)), base.nbytes
     return 0, HOST, 0
+
+
+def shares_of(value: Any) -> list[tuple[int, str, int]]:
+    """Return the same per memory in which a value holds something: a context owns what it holds."""
+    if type(value) is Context:
+        return [(id(value), memory, size) for memory, size in _by_memory(value.parts()).items()]
+    return [owner_of(value)]
 
 
 def owners_of(value: Any) -> list[tuple[int, str, int]]:

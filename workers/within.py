@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from raygrad.errors import OverBudget
-from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, ROLE_FUNCTION, UNDEFINED, Spec
+from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, ROLE_FUNCTION, UNDEFINED, Spec, on_devices
 from raygrad.proto.program import Program, Step
 
 from .parking import NEVER, Reads, to_leave
-from .weighing import HOST, Scales, owner_of
+from .weighing import HOST, Scales, shares_of
 
 GUESS: Final = 8
 """What a Function makes that was never run here is expected to be up to this many times the bytes that it reads."""
@@ -39,33 +39,34 @@ class Expected(NamedTuple):
 
 def expected_of(program: Program) -> list[Expected]:
     """Return what each step of a program is expected to make."""
-    known: dict[int, tuple[str, int]] = {}
+    known: dict[int, list[tuple[str, int]]] = {}
     opening = len(program.steps) - 1 if program.open_base >= 0 else -1
     return [_expected(program, step, position == opening, known) for position, step in enumerate(program.steps)]
 
 
-def _expected(program: Program, step: Step, opens: bool, known: dict[int, tuple[str, int]]) -> Expected:
+def _expected(program: Program, step: Step, opens: bool, known: dict[int, list[tuple[str, int]]]) -> Expected:
     node = step.node
     sizes: dict[str, int] = {}
     unknown = opens
     for spec, slot in zip(node.outputs, step.outputs, strict=True):
         found = known.get(spec)
         if found is None:
-            found = known[spec] = _size(program.specs[spec])
-        device, size = found
-        if size > 0:
-            sizes[device] = sizes.get(device, 0) + size
-        unknown = unknown or (size < 0 and slot >= 0 and node.role == ROLE_FUNCTION and not node.transforms)
+            found = known[spec] = _sizes(program.specs[spec])
+        for device, size in found:
+            if size > 0:
+                sizes[device] = sizes.get(device, 0) + size
+            unknown = unknown or (size < 0 and slot >= 0 and node.role == ROLE_FUNCTION and not node.transforms)
     return Expected(tuple(sizes.items()), node.fn if unknown else "")
 
 
-def _size(spec: Spec) -> tuple[str, int]:
-    """Return in which memory a value is, and its bytes; -1 if they are not known."""
+def _sizes(spec: Spec) -> list[tuple[str, int]]:
+    """Return in which memories a value is, and its bytes there; -1 if they are not known."""
     if spec.kind == KIND_ARRAY:
-        return spec.device or HOST, prod(spec.shape) * np.dtype(spec.dtype).itemsize
+        return [(spec.device or HOST, prod(spec.shape) * np.dtype(spec.dtype).itemsize)]
     if spec.kind == KIND_CONTEXT:
-        return HOST, spec.shape[0] if spec.shape else -1
-    return HOST, 0
+        held = on_devices(spec)
+        return [(HOST, spec.shape[0] - sum([size for _, size in held]) if spec.shape else -1), *held]
+    return []
 
 
 class Within:
@@ -157,11 +158,9 @@ class Within:
 
     def _read(self, position: int, away: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         """Return, per value that a step reads, its memory and its bytes."""
-        found = {owner: (device, size) for owner, device, size in map(owner_of, self._values_read(position)) if size}
-        return [*found.values(), *away]
-
-    def _values_read(self, position: int) -> list[Any]:
-        return [self._slots[slot] for slot in self._steps[position].node.inputs if slot >= 0]
+        values = [self._slots[slot] for slot in self._steps[position].node.inputs if slot >= 0]
+        found = {(owner, device): size for value in values for owner, device, size in shares_of(value)}
+        return [*[(device, size) for (_, device), size in found.items() if size], *away]
 
     def _make_room(self, device: str, limit: int, position: int, over: int) -> None:
         """Have values make way that the step at a position does not read."""

@@ -34,6 +34,22 @@ class Grow(rg.autograd.Function):
         return outer * w, outer * x
 
 
+class Hoard(rg.autograd.Function):
+    """Saves twice what it reads on its GPU, and as much as that on the host."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        sine, cosine = x.sin(), x.cos()
+        ctx.save_for_backward(sine, cosine)
+        ctx.table = np.full(SIZE, 0.5)
+        return sine * cosine
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        sine, cosine = ctx.saved_tensors
+        return (cosine * cosine - sine * sine) * grad * float(ctx.table[0])
+
+
 class Trained(NamedTuple):
     bits: bytes
     nodes: list[str]
@@ -113,6 +129,58 @@ def test_what_fits_in_no_way_is_refused_with_what_would_do() -> None:
         trained(gpu_memory=3 * ARRAY)
     enough = int(str(caught.value).split("needs gpu_memory=")[1].split(",")[0])
     assert trained(gpu_memory=enough, has=enough + SCRATCH).bits == trained().bits
+
+
+def hoarded(**options: Any) -> tuple[bytes, dict[str, tuple[int, int]], list[Any]]:
+    """Return a gradient, per memory what was predicted and measured at most, and what went between host and GPU."""
+    with use_stand_in(1), rg.Session(workers=1, gpus=1, **options) as session:
+        w = rg.tensor(np.linspace(0.1, 0.9, SIZE)).cuda().requires_grad_()
+
+        def step() -> None:
+            w.grad = None
+            y: Any = w
+            for _ in range(10):
+                y = Hoard.apply(y)
+            y.sum().backward()
+
+        step()
+        session.run().wait()
+        with session.deferred():
+            step()
+            moved = list(session.explain().plan.transfers)
+            worker = session.run().wait().report().run.workers[0]
+        gradient: Any = w.grad
+        peaks = {device: (predicted, measured) for device, predicted, measured in worker.peaks}
+        return gradient.cpu().numpy().tobytes(), peaks, moved
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_what_functions_save_is_counted_in_the_memory_where_it_is(strict: bool) -> None:
+    free, *_ = hoarded(strict=strict)
+    bits, peaks, moved = hoarded(strict=strict, gpu_memory=40 * ARRAY, memory=12 * ARRAY)
+    assert bits == free
+    assert moved == []
+    predicted, measured = peaks["cuda:0"]
+    assert 20 * ARRAY < measured <= predicted < 26 * ARRAY
+    predicted, measured = peaks["cpu"]
+    assert 10 * ARRAY <= measured <= predicted < 11 * ARRAY
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"gpu_memory": 10 * ARRAY}, {"memory": 5 * ARRAY}, {"gpu_memory": 12 * ARRAY, "memory": 5 * ARRAY}],
+    ids=["gpu", "host", "both"],
+)
+def test_what_functions_save_on_a_gpu_waits_on_disk_with_what_they_save_beside_it(limits: dict[str, int]) -> None:
+    free, *_ = hoarded()
+    bits, peaks, moved = hoarded(**limits)
+    assert bits == free
+    for memory, (predicted, measured) in peaks.items():
+        assert measured <= predicted <= limits["memory" if memory == "cpu" else "gpu_memory"]
+    spilled = [one for one in moved if (one.source, one.target) == ("cuda:0", "cpu")]
+    loaded = [one for one in moved if (one.source, one.target) == ("cpu", "cuda:0")]
+    assert len(spilled) == len(loaded) > 0
+    assert 2 * ARRAY in {one.bytes for one in spilled}, "what a context holds there"
 
 
 @pytest.mark.parametrize(

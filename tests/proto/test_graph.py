@@ -17,13 +17,17 @@ from raygrad.proto.graph import (
     ROLE_FUNCTION,
     ROLE_HOOK,
     ROLE_OP,
+    STAYS,
     UNDEFINED,
     VJP,
     Demand,
     Graph,
     Node,
     Spec,
+    context_spec,
     first_outputs,
+    on_devices,
+    stored,
     structural_hash,
 )
 
@@ -50,6 +54,17 @@ def test_a_graph_comes_back_equal_and_with_its_types():
     assert {type(node) for node in back.nodes} == {Node}
     assert {type(spec) for spec in back.specs} == {Spec}
     assert back.encode() == SMALL.encode()
+
+
+def test_of_a_context_it_is_told_where_it_holds_what():
+    on = (("cuda:0", 60), ("cuda:1", 30))
+    context = context_spec(100, STAYS, on)
+    assert on_devices(context) == on
+    assert not stored(context)
+    assert on_devices(context_spec(100, 0)) == ()
+    assert stored(context_spec(100, 0, on))
+    graph = SMALL._replace(specs=(VECTOR, context, NUMBER))
+    assert Graph.decode(graph.encode()) == graph
 
 
 def test_values_are_numbered_externals_first():
@@ -142,6 +157,7 @@ def _with_node(**changes: Any) -> Graph:
         (SMALL._replace(specs=(VECTOR._replace(layout=((1,), ())), CONTEXT, NUMBER)), "axis order"),
         (SMALL._replace(specs=(VECTOR._replace(layout=((0,),)), CONTEXT, NUMBER)), "layout of a spec"),
         (SMALL._replace(specs=(("array",),)), "spec is not 5 fields"),
+        (SMALL._replace(specs=(VECTOR, Spec("context", (8, 0, 4, 4)), NUMBER)), "holds bytes on 2 devices, which"),
     ],
 )
 def test_a_malformed_graph_is_refused_and_the_error_says_where(graph: Graph, says: str):

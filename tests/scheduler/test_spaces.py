@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raygrad.proto.graph import KIND_CONTEXT, ROLE_OP, Graph, Node, Spec
+from raygrad.proto.graph import KIND_CONTEXT, ROLE_OP, Graph, Node, Spec, context_spec
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.plan import Cluster, WorkerSpec
 from raygrad.scheduler.priced import price
@@ -42,6 +42,18 @@ def test_a_value_takes_room_where_it_is_and_nowhere_else() -> None:
     priced = price(Graph(SPECS, (0, 1), nodes, ()), Costs(context_bytes=1))
     sizes = {device: Space(device, []).within(priced).size for device in ("cpu", "cuda:0", "cuda:1")}
     assert sizes == {"cpu": [80, 0, 0, 41], "cuda:0": [0, 160, 0, 0], "cuda:1": [0, 0, 240, 0]}
+
+
+def test_a_context_takes_room_in_each_memory_in_which_it_holds_something() -> None:
+    specs = (context_spec(100, 1, (("cuda:0", 60), ("cuda:1", 30))),)
+    priced = price(Graph(specs, (0,), (), ()), Costs(context_bytes=1))
+    assert {device: Space(device, []).within(priced).size for device in ("cpu", "cuda:0", "cuda:1", "cuda:2")} == {
+        "cpu": [11],
+        "cuda:0": [60],
+        "cuda:1": [30],
+        "cuda:2": [0],
+    }
+    assert limited_spaces(specs, cluster((None, 5))) == [Space("cuda:0", [5])]
 
 
 def test_of_a_graph_of_one_memory_nothing_is_copied() -> None:

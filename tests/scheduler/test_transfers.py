@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from raygrad.proto.graph import Spec
+from raygrad.proto.graph import RECORDED, STAYS, Node, Spec, context_spec
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planner import make_plan
@@ -44,6 +44,18 @@ def test_what_crosses_between_processes_goes_through_host_memory(builder: Any) -
     build.op("to_device", build.op("to_device", 0, spec=one), spec=other)
     assert Transfer(-1, 2, "cuda:0", "cuda:0", 32) in listed(build.graph(), staged=True)
     assert len(listed(build.graph())) == 2
+
+
+def test_what_a_context_holds_on_devices_moves_with_it_to_disk_and_back(builder: Any) -> None:
+    build = builder()
+    one, context = build.spec(ONE), build.spec(context_spec(100, STAYS, (("cuda:0", 60),)))
+    there = build.op("to_device", 0, spec=one)
+    forward = Node("function", "@f", (), (there,), (context, one), (1, (1,), RECORDED, ()))
+    saved, _ = build.add(forward)
+    (handle,) = build.add(Node("memory", "spill", (), (saved,), (0,), ()))
+    build.add(Node("memory", "load", (), (handle,), (context,), ()))
+    moved = [(each.source, each.target, each.bytes) for each in listed(build.graph()) if each.node > 1]
+    assert moved == [("cuda:0", "cpu", 60), ("cpu", "cuda:0", 60)]
 
 
 def test_what_was_read_is_named_by_the_node_that_made_it(builder: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.function import run_backward, run_forward
 from raygrad.autograd.recording import Resident
 from raygrad.errors import NotShippable
-from raygrad.workers.contexts import WANTED, Context
+from raygrad.proto.graph import LIVE, STAYS
+from raygrad.workers.contexts import WANTED, Context, bound_to
 from raygrad.workers.host import WorkerHost
 from raygrad.workers.objects import unpack_all
 
@@ -161,6 +162,17 @@ def test_what_may_hold_more_than_is_seen_is_told_by_its_device() -> None:
         assert context.parts() == []
         assert [context.hides(), context.hides("cuda:0"), context.hides("cuda:1")] == [True, True, False]
     assert not Context(forward(Closed, rg.ones(2))[0]).hides(), "it is of the host"
+
+
+def test_where_a_context_can_go_is_told() -> None:
+    assert bound_to(forward(Placed, rg.ones(2))[0]) == 0
+    assert bound_to(forward(Closed, rg.ones(2))[0]) == 0
+    with use_stand_in(1):
+        assert bound_to(cast("Any", on_device(Placed)._live)) == STAYS, "to the disk of its worker"
+        assert bound_to(cast("Any", on_device(Closed)._live)) == LIVE, "nobody sees what it holds"
+        lent: Any = on_device(Placed)._live
+        lent._lent = {0: rg.ones(2)}
+        assert bound_to(lent) == LIVE
 
 
 def test_a_context_of_a_device_is_packed_with_its_places_where_it_was_asked_for() -> None:

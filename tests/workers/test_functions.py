@@ -57,7 +57,7 @@ def test_h3_an_open_ended_function_reports_and_pins_its_outputs() -> None:
     record, _ = run(graph, [np.array([1.0, 2.0]), 5.0], host)
     assert host.fetch(1, 3).tolist() == [5.0, 10.0]
     assert dict(record.results)[3].tolist() == [5.0, 10.0]
-    facts = {"tuple": 0, "saves": 1, "attributes": 1, "pickles": 1, "unchecked": (), "holds": 1, "bumps": ()}
+    facts = {"tuple": 0, "saves": 1, "attributes": 1, "bound": 0, "unchecked": (), "holds": (1, ()), "bumps": ()}
     assert dict(record.learned[0].outputs[1:]) == facts
 
 

@@ -107,6 +107,19 @@ def test_what_holds_two_memories_joins_those_that_hold_one() -> None:
         assert sorted(one.key for one in places_to_leave("cuda:0", [], 0, slots, [])) == [0, 1, 2]
 
 
+def test_a_context_makes_way_in_each_memory_in_which_it_holds_something() -> None:
+    with use_stand_in(1):
+        placed = rg.tensor(np.zeros(EACH)).cuda().read()
+        both = context_of(placed, np.zeros(2 * EACH))
+        held: dict[tuple[int, int], Any] = {(1, 0): both, (1, 1): np.zeros(EACH), (1, 2): context_of(np.zeros(EACH))}
+        assert in_the_way(held, 2, (), (("cuda:0", 0),)) == [(1, 0)]
+        assert in_the_way(held, 2, (), (("cpu", 2 * LARGE),)) == [(1, 0)]
+        assert in_the_way(held, 2, (), (("cuda:0", LARGE), ("cpu", 4 * LARGE))) == []
+        assert in_the_way(held, 2, {(1, 0)}, (("cuda:0", 0), ("cpu", LARGE))) == [(1, 1)]
+        found = {memory: to_leave(memory, [], 0, [both, None], {}, want=1) for memory in ("cpu", "cuda:0", "cuda:1")}
+        assert found == {"cpu": ([0], [], 2 * LARGE), "cuda:0": ([0], [], LARGE), "cuda:1": ([], [], 0)}
+
+
 def context_of(*arrays: Any) -> Context:
     node: Any = Keeps._backward_cls()
     node.held = [rg.as_tensor(array) for array in arrays]

@@ -11,7 +11,7 @@ from raygrad.autograd.devices import use_stand_in
 from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node
 from raygrad.proto.program import Step
 from raygrad.workers.contexts import Context
-from raygrad.workers.weighing import Scales, holds
+from raygrad.workers.weighing import Scales, holds, shares_of
 
 NODE = Node(ROLE_OP, "add", (), (0, 0), (0,), ())
 
@@ -111,8 +111,23 @@ def test_a_context_that_holds_something_else_when_it_was_read_is_weighed_anew() 
 def test_a_context_holds_all_of_what_it_has_a_part_of() -> None:
     array = np.zeros(10)
     holding: Any = context(a=array[:2], b=array[3:])._live
-    assert holds(holding) == 80
+    assert holds(holding) == (80, ())
     small: Any = context(a=3)._live
-    assert holds(small) == 1
+    assert holds(small) == (1, ())
     bare: Any = context()._live
-    assert holds(bare) == 0
+    assert holds(bare) == (0, ())
+
+
+def test_what_a_context_holds_is_told_by_where_it_is() -> None:
+    with use_stand_in(2):
+        there = [rg.zeros(size, dtype=rg.float64, device=f"cuda:{index}").read() for index, size in ((1, 3), (0, 5))]
+        holding = context(a=there[0], b=[there[1], np.zeros(2)], c=there[0])
+        live: Any = holding._live
+        assert holds(live) == (80, (("cuda:0", 40), ("cuda:1", 24)))
+        assert sorted((memory, size) for _, memory, size in shares_of(holding)) == [
+            ("cpu", 16),
+            ("cuda:0", 40),
+            ("cuda:1", 24),
+        ]
+        assert {owner for owner, *_ in shares_of(holding)} == {id(holding)}
+        assert [size for *_, size in shares_of(there[0])] == [24]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from raygrad.errors import OverBudget
-from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec
+from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec, context_spec
 from raygrad.proto.program import Program, Step
 from raygrad.workers.weighing import Scales
 from raygrad.workers.within import GUESS, Expected, Within, expected_of
@@ -22,6 +22,7 @@ SPECS = (
     Spec("context", (500, 0)),
     Spec("array", (ITEMS,), "float32", "cuda:1"),
     Spec("const"),
+    context_spec(700, 1, (("cuda:0", 300), ("cuda:1", 100))),
 )
 
 
@@ -78,6 +79,7 @@ def test_what_a_step_makes_is_told_by_its_specs() -> None:
         op((0,), 1, specs=(2,)),
         op((0,), 1, specs=(4,)),
         new((0,), 1),
+        op((0,), 1, specs=(5,)),
     )
     assert expected_of(program(*steps)) == [
         Expected((("cpu", ARRAY), ("cuda:1", ARRAY // 2)), ""),
@@ -85,6 +87,7 @@ def test_what_a_step_makes_is_told_by_its_specs() -> None:
         Expected((("cpu", 500),), ""),
         Expected((), ""),
         Expected((), "@f"),
+        Expected((("cpu", 300), ("cuda:0", 300), ("cuda:1", 100)), ""),
     ]
     ending = Step(0, Node(ROLE_FUNCTION, "@g", (), (0,), (2,), ()), (-1,), ())
     assert expected_of(program(ending, ending, open_base=3))[1] == Expected((("cpu", 500),), "@g")

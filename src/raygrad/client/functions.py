@@ -21,7 +21,7 @@ from raygrad.autograd.modes import state
 from raygrad.autograd.node import NO_EDGE, next_sequence
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.proto.graph import KIND_CONTEXT, LIVE, PURE, RECORDED, ROLE_FUNCTION, STAYS, Spec
+from raygrad.proto.graph import LIVE, PURE, RECORDED, ROLE_FUNCTION, STAYS, context_spec
 from raygrad.workers.shipping import Shipped
 
 from .applied import RecordedFunction
@@ -45,10 +45,10 @@ class Application:
     `Template` of a built-in op is."""
 
     __slots__ = (
+        "bound",
         "effects",
         "key",
         "known",
-        "living",
         "members",
         "meta",
         "name",
@@ -82,10 +82,11 @@ class Application:
         self.meta = (*meta, known.expected, *given, casting)
         self.placed = any(entry.device is not CPU for entry in known.outputs) or _are_placed(inputs)
         """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
-        self.living = living = self.placed or not known.pickles or is_pinned(cls)
-        """Its context cannot be taken apart."""
-        self.pinned = living or policy == WORKER
-        self.outputs = (_context_of(known, LIVE if living else STAYS if self.pinned else 0), *known.outputs)
+        unseen = self.placed and known.expected is None
+        self.bound = LIVE if unseen or is_pinned(cls) else known.bound or STAYS * (policy == WORKER)
+        """Whether its context stays on its worker, and whether it can be taken apart there: 0, STAYS or LIVE."""
+        self.pinned = bool(self.bound)
+        self.outputs = (_context_of(known, self.bound), *known.outputs)
         self.pure = bool(meta[2] & PURE) or self.placed
         """Whether a second run of forward is not compared with the first; of a device it never is: that would move
         what it returned."""
@@ -112,9 +113,10 @@ class Application:
 def _context_of(known: Known, stays: int) -> SpecEntry:
     """Return what is known of the contexts of a Function."""
     size = -1 if known.expected is None else known.holds
-    entry = _contexts.get((size, stays))
+    on = () if size < 0 else known.on
+    entry = _contexts.get((size, stays, on))
     if entry is None:
-        entry = _contexts[size, stays] = SpecEntry(Spec(KIND_CONTEXT, (size, stays)))
+        entry = _contexts[size, stays, on] = SpecEntry(context_spec(size, stays, on))
         if len(_contexts) > CONTEXTS_KEPT:
             del _contexts[next(iter(_contexts))]
     return entry
@@ -123,7 +125,7 @@ def _context_of(known: Known, stays: int) -> SpecEntry:
 CONTEXTS_KEPT: Final = 1024
 """Sizes of contexts that are remembered: a bound on memory for Functions that save other bytes each time."""
 
-_contexts: dict[tuple[int, int], SpecEntry] = {}
+_contexts: dict[tuple[int, int, tuple[tuple[str, int], ...]], SpecEntry] = {}
 
 
 def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -310,7 +312,7 @@ def _resolve(
         values.append(context)
     application = Application(cls, known, meta, given, casting, where, policy, inputs)
     application.pinned = True
-    record.outputs = (_context_of(known, LIVE if application.living else STAYS), *known.outputs)
+    record.outputs = (_context_of(known, application.bound or STAYS), *known.outputs)
     return application, record, values
 
 

@@ -45,8 +45,8 @@ class Known(NamedTuple):
     """Whether it saves tensors at all: else there is nothing to free, and another backward may run (CX-11)."""
     attributes: int = WRITABLE
     """What attributes forward sets on its ctx, for somebody to ask for later (CX-02): 0 none, 1 constants, WRITABLE."""
-    pickles: bool = True
-    """Whether its context can leave its worker (H10)."""
+    bound: int = 0
+    """Whether its context can leave its worker (H10): 0, else STAYS or LIVE."""
     origins: tuple[tuple[Any, ...], ...] = ()
     """Per output, () if forward made it, else what it is to which argument (DR-01), and a view's place there (OU-12):
     see `workers.functions`."""
@@ -57,6 +57,8 @@ class Known(NamedTuple):
     holds: int = 1
     """Bytes that its context alone holds, beside references to arguments and outputs; at least 1 if it holds anything,
     or if that is not known."""
+    on: tuple[tuple[str, int], ...] = ()
+    """Per device, how many of these bytes are there."""
     fixed: Mapping[int, Any] = MappingProxyType({})
     """By number, the outputs that are no tensors and the same each time."""
 
@@ -137,6 +139,7 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
     described = [entry for entry in learned.outputs if entry[0] in ("array", "object", "fixed")]
     facts = dict(learned.outputs[len(described) :])
     as_tuple, saves = facts["tuple"], facts["saves"]
+    holds, on = facts["holds"]
     entries: list[SpecEntry] = []
     kinds: list[tuple[Any, ...]] = []
     for kind, body in described:
@@ -168,10 +171,11 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
         bool(as_tuple),
         bool(saves),
         facts["attributes"],
-        bool(facts["pickles"]),
+        facts["bound"],
         tuple([kind[5] if kind[0] == "array" else () for kind in kinds]),
         dict(facts["bumps"]),
         frozenset([(int(position), bool(is_output)) for position, is_output in facts["unchecked"]]),
-        int(facts["holds"]),
+        int(holds),
+        tuple([(device, int(size)) for device, size in on]),
         {number: unpickle_value(kind[1]) for number, kind in enumerate(kinds) if kind[0] == "fixed"},
     )

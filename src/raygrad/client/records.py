@@ -43,7 +43,7 @@ class SpecEntry:
         self.shape = spec.shape
         self.is_context = spec.kind == KIND_CONTEXT
         self.dtype = np.dtype(spec.dtype) if spec.dtype else None
-        self.device = named(spec.device)
+        self.device = CPU if self.is_context else named(spec.device)
         self.bytes = 0 if self.dtype is None else math.prod(spec.shape) * self.dtype.itemsize
         """Of an array, as far as its spec tells."""
         self.stamp = -1
