@@ -64,7 +64,7 @@ def _picked(value: Any, level: Level, number: int) -> Any:
 
 def _picked_node(node: FunctionNode, saved: Sequence[Any], level: Level, number: int) -> FunctionNode:
     """Return a context for one example."""
-    from .context import UNSHARED, VALUE, Saved
+    from .slots import UNSHARED, VALUE, Saved
 
     one = object.__new__(type(node))
     one.__dict__.update(node.__dict__)

@@ -1,16 +1,15 @@
 """The node of a user's Function, which is also the `ctx` that forward and backward are given (SEMANTICS CX).
 
-Rules of this file: what a context keeps and gives back. Making and running one is `function`'s. Names that users may
-set as attributes are theirs: what belongs to the engine starts with an underscore.
+Rules of this file: what a context keeps and gives back. What it saved is in `slots`; making and running one is
+`function`'s. Names that users may set as attributes are theirs: what belongs to the engine starts with an underscore.
 """
 
 from __future__ import annotations
 
-import functools
 import warnings
 import weakref
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.errors import AutogradError
 
@@ -23,10 +22,9 @@ from .levels import carried
 from .members import MembersOfFunction
 from .modes import state
 from .node import FREED, NO_EDGE, Edge, Node
-from .packed import UNSHARED as UNSHARED
 from .packed import run_packed
 from .recording import Data, Recorder
-from .saving import Placed
+from .slots import INPUT, OUTPUT, PACKED, TAKEN, VALUE, GivenAway, Refused, Saved, place_of, replayed
 from .tensor import Tensor
 from .user_backward import arrays_through, densified, run_backward, shown
 from .versions import exchanged, stale_message, stale_value, was_changed
@@ -34,58 +32,6 @@ from .versions import exchanged, stale_message, stale_value, was_changed
 if TYPE_CHECKING:
     from .function import Function
     from .plan import Plan
-
-INPUT, OUTPUT, VALUE = "input", "output", "value"
-PACKED = "packed"
-"""A slot that a saved-tensor hook has packed: its value is (what it is, the `Packed`)."""
-
-
-class Saved(NamedTuple):
-    """One saved slot: an input or output of the Function by position, or a value of its own."""
-
-    kind: str
-    position: int
-    value: Any
-    """The tensor; for an output its data (holding the tensor would make a reference cycle)."""
-    counter: list[int]
-    version: int
-
-    @property
-    def what(self) -> str:
-        """What was saved, also where hooks have packed it."""
-        return self.value[0] if self.kind is PACKED else self.kind
-
-    @property
-    def checked(self) -> bool:
-        """Whether a change in place of the original would show."""
-        return self.kind is not PACKED or self.value[1].checked
-
-
-class GivenAway(list[Any]):
-    """Saved slots that whoever reads them first takes away (CX-25)."""
-
-
-class Refused(Sequence[Any]):
-    """Stands for saved tensors that must not be read any more: says why."""
-
-    def __init__(self, message: str) -> None:
-        self.message = message
-
-    def __len__(self) -> int:
-        return 1
-
-    def __getitem__(self, index: Any) -> Any:
-        raise AutogradError(self.message)
-
-
-TAKEN = Refused(
-    "the saved tensors of this context can only be accessed once, since clear_saved_tensors_on_access is set on its "
-    "Function: keep what the first access returned in a variable, or set the flag to False"
-)
-"""They were given away when they were first read (CX-25)."""
-
-_slot: Any = functools.partial(cast("Any", tuple).__new__, Saved)
-"""Makes a `Saved` from a tuple, in a third of the time."""
 
 
 class FunctionNode(MembersOfFunction, Node):
@@ -449,21 +395,11 @@ class FunctionNode(MembersOfFunction, Node):
         copy.__dict__.update(self.__dict__)
         given = {INPUT: inputs, OUTPUT: outputs}
         if self.readable:
-            copy.keep_slots([slot if slot is None else _replayed(slot, given) for slot in self._saved or ()])
+            copy.keep_slots([slot if slot is None else replayed(slot, given) for slot in self._saved or ()])
         for name, (kind, position) in self.references().items():
             if given[kind][position] is not None:
                 setattr(copy, name, given[kind][position])
         return copy
-
-
-def _replayed(slot: Saved, given: dict[str, Sequence[Tensor | None]]) -> Saved:
-    if slot.kind is VALUE:
-        return slot
-    if slot.kind is not PACKED:
-        return Saved(VALUE, -1, given[slot.kind][slot.position], UNSHARED, 0)
-    kind, packed = slot.value
-    place = None if kind is VALUE else given[kind][slot.position]
-    return Saved(PACKED, -1, (VALUE, Placed(packed, place)), UNSHARED, 0)
 
 
 def _only_tensors(complaint: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -483,54 +419,6 @@ OWN = frozenset(
 
 HOLDING = frozenset({"_kept", "_slots"})
 """Among them, where what was saved is held."""
-
-
-def keep(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
-    """Sort what forward saved into inputs, outputs and values of its own; the last are tagged by what they are not."""
-    tensors = node.to_save
-    if tensors is None:
-        return
-    if type(tensors) is not tuple:
-        raise AutogradError(f"ctx.to_save must be a tuple of tensors, got {type(tensors).__name__}")
-    dirty = node.dirty_tensors
-    if dirty is None and _stand_for_themselves(tensors, args):
-        node._kept = tensors
-        return
-    first = args[0] if args and dirty is None else node
-    saved: list[Saved | None] = []
-    for tensor in tensors:
-        if tensor is None:
-            saved.append(None)
-            continue
-        counter = tensor._counter
-        if counter is None:
-            counter = tensor.counter_to_save()
-        if tensor is first:
-            saved.append(_slot((INPUT, 0, tensor, counter, counter[0])))
-            continue
-        outputs = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
-        kind, position = place_of(tensor, args, outputs, dirty)
-        version = counter[0]
-        if dirty is not None and any(counter is d.counter() for d in dirty):
-            version += 1  # its memory is about to be that of an output (OU-16)
-        saved.append(_slot((kind, position, tensor._data if kind is OUTPUT else tensor, counter, version)))
-    node._saved = saved
-
-
-def _stand_for_themselves(tensors: tuple[Any, ...], args: tuple[Any, ...]) -> bool:
-    """Tell whether tensors are the first arguments, in order, and were never changed: nothing else need be known of
-    them later."""
-    if len(tensors) > len(args):
-        return False
-    position = 0
-    for tensor in tensors:
-        if tensor is not args[position] or type(tensor) is not Tensor:
-            return False
-        counter = tensor._counter
-        if counter[0] if counter is not None else tensor._inference is not None:
-            return False
-        position += 1
-    return True
 
 
 def refer(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
@@ -563,17 +451,3 @@ def _note_given(held: Collection[Any], args: tuple[Any, ...], given: dict[int, T
         elif isinstance(one, list | tuple | dict | set) and id(one) not in seen:  # pyright: ignore[reportUnknownArgumentType]
             seen.add(id(one))  # pyright: ignore[reportUnknownArgumentType]
             stack.extend(one.values() if isinstance(one, dict) else one)  # pyright: ignore[reportUnknownArgumentType]
-
-
-def place_of(
-    tensor: Tensor, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: tuple[Any, ...] | None = None
-) -> tuple[str, int]:
-    """Return what a tensor is to a Function: an input or output by position, or a value of its own. An input that was
-    changed in place is the output that it has become (CX-16)."""
-    for position, arg in enumerate(args):
-        if arg is tensor and not (dirty and any(arg is d for d in dirty)):
-            return INPUT, position
-    for position, output in enumerate(outputs):
-        if output is tensor:
-            return OUTPUT, position
-    return VALUE, -1

@@ -1,8 +1,8 @@
 """User-written Functions: the class that users subclass, and how applying one runs forward (SEMANTICS FN).
 
 Rules of this file: apply and forward. Arguments are bound in `binding`, outputs wrapped in `outputs`; the context is in
-`context`, backward in `user_backward`. It knows nothing of sessions but `Recorder`; workers use `run_forward` and
-`run_backward`.
+`context`, what it saved in `slots`, backward in `user_backward`. It knows nothing of sessions but `Recorder`; workers
+use `run_forward` and `run_backward`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,8 @@ from .after_session import brought_home
 from .anomaly import remember as remember_origin
 from .batched import innermost, living
 from .binding import bind
-from .context import INPUT as INPUT
-from .context import OUTPUT as OUTPUT
-from .context import UNSHARED as UNSHARED
-from .context import VALUE as VALUE
 from .context import FunctionNode as FunctionNode
-from .context import Saved as Saved
-from .context import keep, refer
+from .context import refer
 from .derive import Meta
 from .devices.serving import guard, is_away, is_elsewhere
 from .elsewhere import check_kinds, places_of
@@ -46,6 +41,7 @@ from .overlap import may_share
 from .plan import Plan, may_mark, unwritten, unwritten_forward, unwritten_setup
 from .recording import Pending
 from .saving import in_force
+from .slots import keep
 from .tensor import Tensor
 from .trees import flatten
 from .user_backward import densified

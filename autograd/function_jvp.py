@@ -13,10 +13,10 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from .context import UNSHARED, VALUE, Saved
 from .forward_ad import check_size
 from .levels import Level, carried, only
 from .modes import state
+from .slots import UNSHARED, VALUE, Saved
 from .tangents_in_place import begin
 from .tensor import Tensor
 

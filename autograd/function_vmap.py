@@ -14,7 +14,7 @@ from raygrad.errors import AutogradError, NoSingleValue
 
 from .batched import Level, beneath, bottom, refused, split
 from .batching import along, batched
-from .context import FunctionNode, keep
+from .context import FunctionNode
 from .elsewhere import places_of, zeros_on
 from .function_jvp import propagate
 from .jointly import Jointly
@@ -25,6 +25,7 @@ from .node import NO_EDGE, next_sequence
 from .ops.define import axis_of
 from .outputs import wrap_outputs
 from .recording import Pending
+from .slots import keep
 from .tensor import Tensor
 from .trees import LEAF, Structure, broadcast, flatten, unflatten
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
-from .context import INPUT, OUTPUT, PACKED, FunctionNode, Saved
+from .context import FunctionNode
 from .modes import state
 from .node import FREED, Edge
 from .op_node import OpNode
 from .placed import OnDevice
 from .recording import Data, Recorder
 from .saving import Hooks, Packed
+from .slots import INPUT, OUTPUT, PACKED, Saved
 from .tensor import Tensor
 
 if TYPE_CHECKING:

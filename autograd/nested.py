@@ -14,11 +14,12 @@ from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
-from .context import FunctionNode, Refused
+from .context import FunctionNode
 from .function import Function
 from .members import OfContext
 from .node import FREED
 from .recording import Fixed
+from .slots import Refused
 from .tensor import Tensor
 from .trees import Structure, broadcast, flatten, unflatten
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.errors import AutogradError
 
-from .context import OUTPUT, refer
+from .context import refer
 from .devices.serving import CPU
 from .devices.sums import write_into
 from .inheriting import inherit, owns_grad
 from .inplace import changed_by_function
 from .modes import state
 from .places import Placed, place_of
+from .slots import OUTPUT
 from .tensor import Tensor
 from .versions import watch
 from .views import FUNCTION, NO_GRAD, SEVERAL, remember_output, remember_view_of

@@ -20,13 +20,11 @@ from .modes import state
 from .node import FREED, NO_EDGE, Edge, Node, next_sequence
 from .once import check_differentiable, refused
 from .recording import Data, Recorder
+from .slots import UNSHARED, VALUE
 from .tensor import Tensor
 
 if TYPE_CHECKING:
     from .context import FunctionNode
-
-UNSHARED: list[int] = [0]
-"""The version counter of saved values that nobody else can change."""
 
 Items = Sequence[Tensor | None]
 
@@ -61,7 +59,7 @@ def on_tape(context: FunctionNode, inputs: Items, outputs: Items) -> tuple[Funct
     tagged: list[tuple[int, Tensor]] = []
     saved = list(node._saved or ())
     for number, (slot, before) in enumerate(zip(saved, context._saved or (), strict=True)):
-        if slot is not None and before is not None and before.kind == "value" and slot.value.dtype.kind in "fc":
+        if slot is not None and before is not None and before.kind is VALUE and slot.value.dtype.kind in "fc":
             leaf = leaf_of(slot.value, True)
             tagged.append((number, leaf))
             saved[number] = slot._replace(value=leaf, counter=UNSHARED, version=0)

@@ -17,10 +17,11 @@ from raygrad.errors import AutogradError
 from .backward_vmap import backward_batched
 from .batched import Level, opened, split
 from .batching import along, batched
-from .context import UNSHARED, VALUE, FunctionNode, Saved
+from .context import FunctionNode
 from .elsewhere import places_of
 from .function import Function
 from .modes import state
+from .slots import UNSHARED, VALUE, Saved
 from .tensor import Tensor
 from .trees import Structure, unflatten
 

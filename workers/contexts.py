@@ -13,9 +13,9 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.context import HOLDING, OWN, PACKED, Refused
+from raygrad.autograd.context import HOLDING, OWN
 from raygrad.autograd.devices.serving import device_of, is_elsewhere, named
-from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, Function, FunctionNode, Saved
+from raygrad.autograd.function import Function, FunctionNode
 from raygrad.autograd.hooked import unpack_of
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.inheriting import owns_grad
@@ -24,6 +24,7 @@ from raygrad.autograd.node import FREED
 from raygrad.autograd.packed import changes_on
 from raygrad.autograd.recording import Resident
 from raygrad.autograd.saving import Packed
+from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.graph import LIVE, STAYS

@@ -15,15 +15,15 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.context import PACKED, Refused
 from raygrad.autograd.devices.serving import guard, is_away
 from raygrad.autograd.engine import call_hook
-from raygrad.autograd.function import INPUT, OUTPUT, UNSHARED, VALUE, FunctionNode, Saved, run_backward
+from raygrad.autograd.function import FunctionNode, run_backward
 from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import in_slots, over_tensors
 from raygrad.autograd.once import refused
 from raygrad.autograd.packed import Intermediate, differentiated, on_tape
+from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.autograd.traversal import Pass
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.graph import KEPT, SPARED, UNDEFINED

@@ -12,14 +12,14 @@ from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
-from raygrad.autograd.context import PACKED
 from raygrad.autograd.devices.serving import CPU, device_of, guard
 from raygrad.autograd.elsewhere import guard_of, places_of
-from raygrad.autograd.function import INPUT, OUTPUT, FunctionNode, run_forward
+from raygrad.autograd.function import FunctionNode, run_forward
 from raygrad.autograd.hooked import is_packing, packing
 from raygrad.autograd.outputs import is_among, is_captured
 from raygrad.autograd.places import place_of
 from raygrad.autograd.recording import Fixed
+from raygrad.autograd.slots import INPUT, OUTPUT, PACKED
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.graph import AGAIN, RECORDED

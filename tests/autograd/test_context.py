@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.context import INPUT, OUTPUT
 from raygrad.errors import AutogradError
 
 
@@ -144,34 +143,6 @@ def test_cx_04_an_output_as_a_plain_attribute_is_the_tensor_that_apply_returned(
 
 
 # ---- saving ---------------------------------------------------------------------------------------------------------
-
-
-def test_cx_05_order_is_kept_and_the_last_call_counts(T: Any):
-    class Twice(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, a, b):
-            ctx.save_for_backward(a)
-            ctx.save_for_backward(b, a)
-            return a + b
-
-        @staticmethod
-        def backward(ctx, g):
-            first, second = ctx.saved_tensors
-            return g * first, g * second
-
-    a, b = vector(T, 2), vector(T, 3)
-    Twice.apply(a, b).sum().backward()
-    assert (a.grad.tolist(), b.grad.tolist()) == ([3], [2])
-
-
-def test_cx_05_06_nothing_and_none_may_be_saved(T: Any):
-    y = saving(T, lambda x, m, y: ()).apply(vector(T, 1))
-    assert y.grad_fn.saved_tensors == ()
-    y = saving(T, lambda x, m, y: (None, x, None)).apply(vector(T, 1))
-    first, kept, last = y.grad_fn.saved_tensors
-    assert first is None
-    assert last is None
-    assert kept.tolist() == [1]
 
 
 @pytest.mark.parametrize("wrong", [1, "text", []])
@@ -453,34 +424,3 @@ def test_cx_20_it_can_be_read():
 
 
 # ---- what workers need ----------------------------------------------------------------------------------------------
-
-
-def test_h7_a_replayed_context_gives_back_the_tensors_of_the_tape():
-    class Keeping(rg.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, n):
-            y = x * 2
-            own = x + 1
-            ctx.save_for_backward(x, own, y)
-            ctx.x, ctx.n, ctx.own = x, n, own
-            return y
-
-        @staticmethod
-        def backward(ctx, g):
-            raise AssertionError
-
-    node = Keeping.apply(vector(rg, 1), 3).grad_fn
-    assert [(slot.kind, slot.position) for slot in node._saved if slot.kind in (INPUT, OUTPUT)] == [
-        (INPUT, 0),
-        (OUTPUT, 0),
-    ]
-    assert set(node._attributes()) == {"x", "n", "own"}
-    x, y = vector(rg, 10), vector(rg, 20)
-    copy = node.replay([x, None], [y])
-    saved_x, own, saved_y = copy.saved_tensors
-    assert saved_x is x
-    assert saved_y is y
-    assert own.tolist() == [2]
-    assert copy.x is x
-    assert copy.n == 3
-    assert node.x is not x

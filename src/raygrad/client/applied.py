@@ -16,14 +16,15 @@ from raygrad.autograd.accumulator import AccumulateGrad, is_inner
 from raygrad.autograd.anomaly import PARENT, STACK
 from raygrad.autograd.backward_vmap import each_example
 from raygrad.autograd.batched import bottom
-from raygrad.autograd.context import OWN, PACKED, TAKEN, Refused
+from raygrad.autograd.context import OWN
 from raygrad.autograd.devices.serving import CPU
-from raygrad.autograd.function import OUTPUT, Function, FunctionNode
+from raygrad.autograd.function import Function, FunctionNode
 from raygrad.autograd.levels import Tangents
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import FREED, NO_EDGE, Edge
 from raygrad.autograd.placed import check_place
 from raygrad.autograd.recording import Data, Pending, Recorder
+from raygrad.autograd.slots import OUTPUT, PACKED, TAKEN, Refused
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.versions import Noted, exchanged, stale_message, stale_value, was_changed

@@ -16,11 +16,12 @@ from raygrad.autograd.backward_vmap import each_example
 from raygrad.autograd.derive import Meta
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_placed
-from raygrad.autograd.function import INPUT, OUTPUT, VALUE, FunctionNode
+from raygrad.autograd.function import FunctionNode
 from raygrad.autograd.modes import state
 from raygrad.autograd.node import FREED, NO_EDGE, Node, next_sequence
 from raygrad.autograd.once import refusing
 from raygrad.autograd.recording import Data, Pending, Recorder
+from raygrad.autograd.slots import INPUT, OUTPUT, VALUE
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError
