@@ -9,7 +9,7 @@ user code.
 from __future__ import annotations
 
 import dis
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import repeat
 from operator import is_
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
@@ -40,7 +40,8 @@ _names_of: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
 
 
 class Watch:
-    """What a piece of code would read now, by identity: whether it is all the same later is told in a microsecond."""
+    """What a piece of code would read now, by identity, but numbers and strings by value: whether it is all the same
+    later is told in a microsecond."""
 
     __slots__ = ("_cells", "_collections", "_mappings", "_names", "_tensors")
 
@@ -78,22 +79,43 @@ class Watch:
         """Tell whether all that was watched is the same still."""
         for cell, value in self._cells:
             try:
-                if cell.cell_contents is not value:
+                if not is_same(cell.cell_contents, value):
                     return False
             except ValueError:  # not bound any more
                 return False
         for space, name, value in self._names:
-            if space.get(name, _ABSENT) is not value:
+            if not is_same(space.get(name, _ABSENT), value):
                 return False
         for mapping, length, keys, values in self._mappings:
-            if not all(map(is_, map(mapping.get, keys, repeat(_ABSENT)), values)):
+            if not _are_same(map(mapping.get, keys, repeat(_ABSENT)), values):
                 return False
             if len(mapping) != length and sum(not _is_pythons(key) for key in mapping) != len(keys):
                 return False
         for tensor, kind in self._tensors:
             if kind_of(tensor) != kind:
                 return False
-        return all(len(items) == len(before) and all(map(is_, items, before)) for items, before in self._collections)
+        return all(len(items) == len(before) and _are_same(items, before) for items, before in self._collections)
+
+
+def _are_same(now: Iterable[Any], before: Iterable[Any]) -> bool:
+    return all(map(is_same, now, before))
+
+
+def is_same(now: Any, before: Any) -> bool:
+    """Tell whether a value is the one that was there before, or an equal number, string or tuple of such: a rate that is
+    computed anew at each step is another object each time."""
+    if now is before:
+        return True
+    kind = type(now)
+    if kind is not type(before):
+        return False
+    if kind in _BY_VALUE:
+        return now == before
+    if kind is float or kind is complex:
+        return repr(now) == repr(before)  # which tells zeros apart, and not what is no number
+    if kind is tuple:
+        return len(now) == len(before) and _are_same(now, before)
+    return isinstance(now, np.number | np.bool) and now.tobytes() == before.tobytes()
 
 
 def _is_pythons(key: Any) -> bool:

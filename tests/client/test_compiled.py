@@ -213,6 +213,60 @@ def test_changed_option_records_anew_without_planning(session: Any) -> None:
     np.testing.assert_allclose(params[0].detach().numpy(), expected)
 
 
+def test_option_that_is_set_to_an_equal_number_is_the_same(session: Any) -> None:
+    params = parameters()
+    optimizer = sgd(params)
+    schedule = rg.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5 ** (step // 4))
+
+    @session.compile
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (x @ params[0]).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    recorded: list[int] = []
+    for _ in range(12):
+        before = step.recorded
+        step(rg.ones(2, 4, dtype=rg.float64))
+        recorded.append(step.recorded - before)
+        schedule.step()
+    assert recorded[2:] == [0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
+    expected = parameters()[0].detach().numpy() - 4 * 0.1 * 2.0 * (1 + 0.5 + 0.25)
+    np.testing.assert_allclose(params[0].detach().numpy(), expected)
+
+
+def test_draws_that_no_replay_would_repeat_record_anew_and_say_what_to_do(session: Any) -> None:
+    step = session.compile(lambda x: x + rg.from_numpy(np.random.rand(2)))
+    kept = np.random.get_state()
+    try:
+        np.random.seed(3)
+        found = [step(rg.zeros(2, dtype=rg.float64)).tolist() for _ in range(3)]
+        np.random.seed(3)
+        assert found == [np.random.rand(2).tolist() for _ in range(3)]
+    finally:
+        np.random.set_state(kept)
+    assert "draw with raygrad" in step.reason
+
+
+def test_method_of_a_class_is_called_with_its_object(session: Any) -> None:
+    class Model:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        @session.compile
+        def scaled(self, x: Any) -> Any:
+            return x * self.scale
+
+    one, two = Model(2.0), Model(3.0)
+    x = rg.tensor([1.0, 2.0])
+    for _ in range(2):
+        assert one.scaled(x).tolist() == [2.0, 4.0]
+        assert two.scaled(x=x).tolist() == [3.0, 6.0]
+    assert (Model.scaled.recorded, Model.scaled.replayed) == (2, 2)
+
+
 def test_changed_variable_attribute_array_and_code_record_anew(session: Any) -> None:
     class Model:
         def __init__(self) -> None:

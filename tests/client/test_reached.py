@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.client import reached
-from raygrad.client.reached import Reached
+from raygrad.client.reached import Reached, drawn_in_hiding
 from raygrad.errors import SessionError
 
 TABLE = {"scale": 1.0}
@@ -63,11 +64,11 @@ def test_changes_of_each_kind_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     holder, space, array = Holder(), SimpleNamespace(rate=1.0), np.zeros(3)
     fixed = np.zeros(3)
     fixed.flags.writeable = False
-    generator = np.random.default_rng(0)
+    generator, pythons, old = np.random.default_rng(0), random.Random(0), np.random.RandomState(0)
     value = 1
 
     def fn() -> Any:
-        return holder, space, array, fixed, generator, value, reads_table
+        return holder, space, array, fixed, generator, pythons, old, value, reads_table
 
     def change_value() -> None:
         nonlocal value
@@ -83,6 +84,8 @@ def test_changes_of_each_kind_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: setattr(space, "rate", 2.0),
         lambda: array.__setitem__(0, 1.0),
         lambda: generator.random(),
+        lambda: pythons.random(),
+        lambda: old.rand(),
         lambda: monkeypatch.setitem(TABLE, "scale", 2.0),
         lambda: tensor.register_hook(lambda grad: None),
         lambda: monkeypatch.setattr(Holder, "extra", 1, raising=False),
@@ -99,6 +102,27 @@ def test_value_of_a_tensor_is_no_change() -> None:
     looked = Reached([lambda: tensor])
     tensor.add_(1.0)
     assert looked.holds()
+
+
+def test_attribute_in_a_slot_that_is_set_to_an_equal_number_is_no_change() -> None:
+    slotted = Slotted()
+    slotted.value = 1_000_000
+    looked = Reached([lambda: slotted])
+    slotted.value = int("1000000")
+    assert looked.holds()
+
+
+@pytest.mark.parametrize("draw", [lambda: np.random.rand(2), random.random, np.random.randn, lambda: random.seed(7)])
+def test_draws_from_the_generators_of_libraries_are_seen(draw: Any) -> None:
+    kept = np.random.get_state(), random.getstate()
+    try:
+        before = drawn_in_hiding()
+        assert drawn_in_hiding() == before
+        draw()
+        assert drawn_in_hiding() != before
+    finally:
+        np.random.set_state(kept[0])
+        random.setstate(kept[1])
 
 
 def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,6 +181,36 @@ def test_a_watch_sees_a_variable_bound_anew_and_back():
 
 
 @pytest.mark.parametrize(
+    ("before", "now", "same"),
+    [
+        (0.1, float("0.1"), True),
+        (float("nan"), float("nan"), True),
+        (0.0, -0.0, False),
+        (10**6, int("1000000"), True),
+        (1, True, False),
+        (1, 1.0, False),
+        (1 + 2j, complex("1+2j"), True),
+        ("a rate", "".join(["a ", "rate"]), True),
+        ((0.9, 0.999), (float("0.9"), float("0.999")), True),
+        ((0.9, 0.999), (0.9, 0.99), False),
+        (([],), ([],), False),
+        (np.float64(0.1), np.float64(0.1), True),
+        (np.float64(0.1), 0.1, False),
+        (np.float32(2), np.float32(3), False),
+        (np.array([1.0]), np.array([1.0]), False),
+        ([], [], False),
+        (None, [], False),
+    ],
+    ids=repr,
+)
+def test_a_watch_takes_equal_numbers_and_strings_for_the_same(before: Any, now: Any, same: bool):
+    watch, table = Watch(), {"option": before}
+    watch.mapping(table)
+    table["option"] = now
+    assert watch.holds() == same
+
+
+@pytest.mark.parametrize(
     ("value", "change"),
     [
         ([1], lambda v: v.append(2)),

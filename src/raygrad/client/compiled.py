@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from raygrad.autograd import dtypes
@@ -21,7 +22,7 @@ from raygrad.autograd.trees import flatten
 from raygrad.errors import SessionError
 
 from .collector import collector_paused
-from .reached import Reached
+from .reached import Reached, drawn_in_hiding
 from .replaying import Replay, without_history
 from .tracing import Trace
 
@@ -120,6 +121,10 @@ class CompiledFunction(Generic[P, R]):
                 self._session.submit()
             return self._record(found, leaves, tensors, args, kwargs)
 
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Return the method of an object, where a class has a compiled function among its attributes."""
+        return self if instance is None else MethodType(self, instance)
+
     def _fits(self, recording: _Recording, tensors: Sequence[Tensor], known: dict[int, Pending]) -> Any:
         """Return the leaves of a replay in this call, or None if it must not be replayed; notes why."""
         recorder = self._session._recorder
@@ -171,12 +176,18 @@ class CompiledFunction(Generic[P, R]):
         lessons = recorder.lessons
         earlier = recorder.cells.pending()
         trace = recorder.trace = Trace(recorder, tensors, reached.tensors)
+        drawn = drawn_in_hiding()
         before, state.recorder = state.recorder, recorder
         replay = None
         try:
             with collector_paused():
                 result = fn(*args, **kwargs)
                 recorder.trace = None
+                if drawn_in_hiding() != drawn:
+                    trace.interrupt(
+                        "it draws from Python's or NumPy's own generator, and a replay would have the same numbers "
+                        "again: draw with raygrad (rg.rand), or pass what is drawn as a tensor"
+                    )
                 plain = without_history(trace, result)
                 if not trace.interrupted:
                     known = set(map(id, earlier))

@@ -7,6 +7,7 @@ containers, and classes and functions of the user's; libraries are taken to stay
 
 from __future__ import annotations
 
+import random
 import zlib
 from collections import deque
 from functools import partial
@@ -20,7 +21,7 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.interop.node import Foreign
 from raygrad.optim.optimizer import Optimizer
-from raygrad.workers.likeness import Watch, global_names
+from raygrad.workers.likeness import Watch, global_names, is_same
 from raygrad.workers.pickling import imports_alike
 
 MOST: Final = 100_000
@@ -62,7 +63,7 @@ class Reached:
         """Tell whether everything that was reached is what it was; tensors may have other values."""
         return (
             self._watch.holds()
-            and all(getattr(owner, name, _ABSENT) is value for owner, name, value in self._slots)
+            and all(is_same(getattr(owner, name, _ABSENT), value) for owner, name, value in self._slots)
             and all(_checksum(array) == before for array, before in self._arrays)
             and all(_state(generator) == before for generator, before in self._generators)
         )
@@ -98,7 +99,7 @@ class Reached:
             items: list[Any] = list(cast("list[Any]", value))
             self._watch.collection(cast("list[Any]", value))
             return items + self._attributes(value)
-        if isinstance(value, np.random.Generator | np.random.RandomState):
+        if isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
             self._generators.append((value, _state(value)))
             return []
         return self._attributes(value)
@@ -194,7 +195,23 @@ def _checksum(array: np.ndarray[Any, Any]) -> int:
     return hash((array.shape, array.dtype.str, zlib.crc32(data.view(np.uint8).data if data.size else b"")))
 
 
-def _state(generator: Any) -> str:
-    if isinstance(generator, np.random.Generator):
-        return repr(generator.bit_generator.state)
-    return repr(generator.get_state(legacy=False))
+def drawn_in_hiding() -> Any:
+    """Return what is another value once somebody has drawn from the generators that Python and NumPy keep themselves."""
+    return hash((random.getstate(), _frozen(np.random.get_state(legacy=False))))
+
+
+def _state(generator: np.random.Generator | np.random.RandomState | random.Random) -> Any:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    return _frozen(
+        generator.bit_generator.state
+        if isinstance(generator, np.random.Generator)
+        else generator.get_state(legacy=False)
+    )
+
+
+def _frozen(state: Any) -> Any:
+    """Return the state of a generator as a value that is compared at once, and does not change with it."""
+    if isinstance(state, dict):
+        return tuple([(name, _frozen(value)) for name, value in cast("dict[str, Any]", state).items()])
+    return state.tobytes() if isinstance(state, np.ndarray) else state
