@@ -139,7 +139,11 @@ class WorkerHost:
 
     def giving(self) -> AbstractContextManager[None]:
         """Return a block in which what is pinned here makes way where a device has no room, while nothing runs."""
-        return giving_way(MakingWay(self, (-1, -1), None, (), [None], lambda: 0, lambda _: GONE))
+        return giving_way(self.give_way)
+
+    def give_way(self, device: str, what: str) -> bool:
+        """Have some of what is pinned here leave a device, while nothing runs; return whether there was anything."""
+        return MakingWay(self, (-1, -1), None, (), [None], lambda: 0, lambda _: GONE)(device, what)
 
     def brought(self, exports: list[Any]) -> list[Any]:
         """Return what a run exports, with what waits on disk."""

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from raygrad.autograd.devices.room import giving_way
 from raygrad.autograd.devices.serving import at_hand
 from raygrad.errors import DeviceError, ExecutionError, NotShippable, WaitTimeout
 from raygrad.proto.program import Pinned, Record
@@ -358,7 +359,15 @@ class InProcessExecutor(Executor):
             if name not in self._objects:
                 raise ExecutionError(f"the object {tuple(name)} was dropped, or never asked for")
             values = self._objects[name]
-        return values if not self._strict else unpack_all(values)
+        if not self._strict:
+            return values
+        with giving_way(self._give_way):  # a copy for the client, beside the value on the same device
+            return unpack_all(values)
+
+    def _give_way(self, device: str, what: str) -> bool:
+        """Have workers that run nothing make room on a device; return whether one had something there."""
+        with self._changed:
+            return any([worker.host.give_way(device, what) for worker in self._workers if not worker.running])
 
     def drop(self, name: ObjectId) -> None:
         with self._changed:

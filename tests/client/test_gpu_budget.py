@@ -231,3 +231,21 @@ def test_what_earlier_runs_left_on_a_gpu_gives_way_and_comes_back() -> None:
         assert device.memory(0).peak <= 4 * ARRAY
         held.clear()  # else the end brings all of them to this process, and there is no room for that
         one = total = None
+
+
+@pytest.mark.filterwarnings("ignore:cuda.0 ran out of memory:UserWarning")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_strict_session_has_room_for_what_is_read_as_far_as_workers_hold_it_too(workers: int) -> None:
+    with use_stand_in(1, memory=6 * ARRAY) as device:
+        with rg.Session(workers=workers, gpus=1, strict=True) as session:
+            held = [rg.tensor(np.linspace(0.1, 0.9, SIZE)).cuda()]
+            for _ in range(5):
+                held.append(held[-1].sin())
+            session.run().wait()
+            there = [one.read() for one in held]
+            assert [array.device.id for array in there] == [0] * 6
+        expected = np.linspace(0.1, 0.9, SIZE)
+        for one in held:
+            np.testing.assert_array_equal(one.cpu().numpy(), expected)
+            expected = np.sin(expected)
+        assert device.memory(0).peak <= 6 * ARRAY

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 from raygrad.errors import DroppedError
 
 from .test_session import Cube, Root
@@ -78,3 +79,15 @@ def test_awaiting_a_pending_value(session: Any) -> None:
 
     with session:
         assert asyncio.run(program()) == 6.0
+
+
+def test_what_was_read_of_a_gpu_does_not_come_again_when_its_session_ends() -> None:
+    with use_stand_in(1) as device:
+        with rg.Session(workers=1, gpus=1, strict=True):
+            x = rg.ones(3).cuda()
+            y, z = x + 1.0, x + 2.0
+            there = y.read()
+            device.forget_transfers()
+        assert device.transfers.to_host == 2, "x and z are held, too"
+        assert y.read() is there
+        assert z.cpu().tolist() == [3.0, 3.0, 3.0]

@@ -241,7 +241,8 @@ class Session:
                 if record is None or record.run in self._failures.runs:
                     continue
                 for index, entry in enumerate(record.outputs):
-                    if record.live >> index & 1 and entry.spec.kind == "array":
+                    here = record.values is not None and index in record.values
+                    if record.live >> index & 1 and entry.spec.kind == "array" and not here:
                         fetched(self, record, index)
         self._raise_errors()
 
