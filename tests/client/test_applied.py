@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.errors import AutogradError
 
 
 def square(**more: Any) -> Any:
@@ -120,3 +122,39 @@ def test_a_change_of_ctx_that_earlier_runs_did_not_show_is_said_not_to_be_kept(s
     y = Square.apply(x)
     y.sum().backward()
     assert y.grad_fn.large
+
+
+@pytest.mark.parametrize("said", [False, True], ids=["learned", "inferred"])
+@pytest.mark.parametrize("what", ["argument", "output"])
+def test_gr_05_only_what_was_saved_must_not_be_changed(session: Any, said: bool, what: str) -> None:
+    class Sine(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x.sin() + y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return grad * x.cos(), grad
+
+        if said:
+
+            @staticmethod
+            def infer(x: Any, y: Any) -> Any:
+                return x.shape, x.dtype
+
+    with session:
+        x = rg.tensor([0.5, 1.0], dtype=rg.float64, requires_grad=True)
+        one, other = x * 1.0, x * 2.0
+        z = Sine.apply(one, other)
+        (z if what == "output" else other).mul_(3.0)
+        z.sum().backward()
+        factor = 3.0 if what == "output" else 1.0
+        expected = factor * (np.cos([0.5, 1.0]) + 2.0)
+        gradient: Any = x.grad
+        np.testing.assert_allclose(gradient.numpy(), expected)
+        z = Sine.apply(one, other)
+        one.mul_(3.0)
+        with pytest.raises(AutogradError, match="modified by an inplace operation"):
+            z.sum().backward()

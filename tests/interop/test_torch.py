@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -405,3 +406,22 @@ def test_code_that_cannot_travel_is_refused_when_the_node_is_made() -> None:
     lock = threading.Lock()
     with pytest.raises(TypeError, match="lock"):
         rg.interop.torch.function(lambda x: (lock, x)[1])
+
+
+@pytest.mark.parametrize("options", [None, {}, {"strict": True}], ids=["eager", "session", "strict"])
+def test_a_result_that_is_changed_in_place_has_the_gradient_that_torch_gives_it(options: dict[str, Any] | None) -> None:
+    values = [0.5, 1.0, 2.0]
+    x = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+    y = x.sin().clone()
+    y.mul_(3.0)
+    y[0] = 1.0
+    y.sum().backward()
+    mine = rg.tensor(values, dtype=rg.float64, requires_grad=True)
+    with nullcontext() if options is None else rg.Session(workers=1, **options):
+        made = rg.interop.torch.function(lambda one: one.sin())(mine)
+        made.mul_(3.0)
+        made[0] = 1.0
+        made.sum().backward()
+        gradient: Any = mine.grad
+        assert made.tolist() == y.tolist()
+        assert gradient.tolist() == x.grad.tolist()

@@ -79,6 +79,8 @@ class RecordedFunction(FunctionNode):
     """Of saved arguments and (True) outputs, the position, the version counter and the version when it was saved."""
     _unchecked: frozenset[tuple[int, bool]]
     """As `Known.unchecked`."""
+    _unseen: Any = None
+    """By what the session will know what forward saves, where so far only the Function's `infer` told of it."""
     _shapes: dict[Any, VjpShape]
     """How its backward was recorded before, there or for a Function applied alike."""
     _saves: bool
@@ -426,8 +428,8 @@ class RecordedFunction(FunctionNode):
             return FREED
         if self._taken:
             return TAKEN.message
-        for position, is_output, counter, version in self._versions:
-            if was_changed(counter, version):
+        for position, is_output, counter, version in list(self._versions):
+            if was_changed(counter, version) and self._has_saved(position, is_output):
                 value: Any = (self._saved_outputs if is_output else self._tensors)[position]
                 made_by: Edge = (self, position) if is_output else (value.grad_fn, value.output_nr)
                 return stale_message(stale_value(value, made_by, self), counter[0], version)
@@ -435,8 +437,20 @@ class RecordedFunction(FunctionNode):
             if self._unchecked and (position, False) in self._unchecked:
                 continue
             if tensor.grad_fn is None and not tensor._requires_grad and is_inner(self._edges[position]):
-                return self._detached_message(position)
+                if self._has_saved(position, False):
+                    return self._detached_message(position)
         return ""
+
+    def _has_saved(self, position: int, is_output: bool) -> bool:
+        """Tell whether forward saved an argument or output, as it is; a sync point where only its run shows that."""
+        if self._unseen is None:
+            return True
+        session = self._recorder.session
+        session.submit()
+        session.wait_for_everything()
+        known = session.known.get(self._unseen)
+        saved = None if known is None else known.saved_outputs if is_output else known.saved_inputs
+        return known is None or saved is None or (position in saved and (position, is_output) not in known.unchecked)
 
 
 _NODES_OWN: Final = OWN | frozenset(RecordedFunction.__annotations__)

@@ -396,6 +396,7 @@ def _node(
             _pinned=application.pinned,
             _barren=frozenset([j for j, flows in enumerate(known.differentiable) if not flows]),
             _unchecked=known.unchecked,
+            _unseen=application.key if known.expected is None else None,
             _conduct=recorder.conduct(applied, shipped, objects),
         )
         if application.placed:
