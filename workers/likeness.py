@@ -11,7 +11,6 @@ from __future__ import annotations
 import dis
 from collections.abc import Collection, Iterable, Mapping
 from itertools import repeat
-from operator import is_
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any, Final, cast
 
@@ -102,11 +101,11 @@ def _are_same(now: Iterable[Any], before: Iterable[Any]) -> bool:
 
 
 def is_same(now: Any, before: Any) -> bool:
-    """Tell whether a value is the one that was there before, or an equal number, string or tuple of such: a rate that is
-    computed anew at each step is another object each time."""
+    """Tell whether a value is the one that was there before, or an equal number, string or tuple of such: a rate that
+    is computed anew at each step is another object each time."""
     if now is before:
         return True
-    kind = type(now)
+    kind = cast("type[Any]", type(now))
     if kind is not type(before):
         return False
     if kind in _BY_VALUE:

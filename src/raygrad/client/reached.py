@@ -196,7 +196,7 @@ def _checksum(array: np.ndarray[Any, Any]) -> int:
 
 
 def drawn_in_hiding() -> Any:
-    """Return what is another value once somebody has drawn from the generators that Python and NumPy keep themselves."""
+    """Return what is another value once somebody has drawn from the generators that Python and NumPy keep."""
     return hash((random.getstate(), _frozen(np.random.get_state(legacy=False))))
 
 
