@@ -39,7 +39,7 @@ settings.load_profile("raygrad")
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """In parallel runs by file (`pytest -n 2 --dist loadfile`) all files that use Ray go to one process, and first: one
-    Ray at a time, beside which the others run."""
+    Ray at a time, beside which the others run. So what a file can test without Ray is better in another."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -49,7 +49,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             return "ray" if uses_ray(config.rootpath / file) else file
 
+    config.option.loadscopereorder = False  # not the largest first, but those on Ray
     return RayTogether(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # one of the processes of a parallel run
+        items.sort(key=lambda item: not uses_ray(item.path))
 
 
 @cache

@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,8 @@ import numpy as np
 
 from .programs import Program
 
-SESSIONS: dict[str, dict[str, Any]] = {
-    "inprocess": {},
-    "strict": {"strict": True},
+SESSIONS_IN_PROCESS: dict[str, dict[str, Any]] = {"inprocess": {}, "strict": {"strict": True}}
+SESSIONS_ON_RAY: dict[str, dict[str, Any]] = {
     "ray1": {"address": "ray", "workers": 1},
     "ray3": {"address": "ray", "workers": 3},
 }
@@ -153,7 +152,45 @@ class Watched:
         self._session.close(discard=discard)
 
 
+class Opener:
+    """Opens the session of a mode when it is asked for: `once` for all programs, or one for each.
+
+    After a failure the next program gets a new one, so that a failing program does not take others with it.
+    """
+
+    def __init__(self, *, once: bool, **options: Any) -> None:
+        self._once, self._options = once, options
+        self._watched: Watched | None = None
+
+    def run(self, program: Program) -> Outcome:
+        if self._watched is None:
+            self._watched = Watched(**self._options)
+        try:
+            outcome = run_in(program, self._watched)
+        except BaseException:
+            self.close(discard=True)
+            raise
+        if not self._once:
+            self.close()
+        return outcome
+
+    def close(self, discard: bool = False) -> None:
+        watched, self._watched = self._watched, None
+        if watched is not None:
+            watched.close(discard)
+
+
 # ---- comparing -----------------------------------------------------------------------------------------------------
+
+
+def expected_of(program: Program, references: Mapping[str, Outcome | Exception]) -> Outcome:
+    """Return what a program gives eagerly; assert that it could be run, and raises what it declares."""
+    expected = references[program.name]
+    if isinstance(expected, Exception):
+        raise AssertionError(f"eagerly: {type(expected).__name__}: {expected}") from expected
+    if program.errors is not None:
+        assert expected.error is not None, f"eagerly no {program.errors.__name__} was raised"
+    return expected
 
 
 def assert_same(got: Outcome, expected: Outcome) -> None:
