@@ -155,7 +155,9 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
         return input
     from ..creation import rand
 
-    kept = rand(input.shape) >= p  # drawn here, an operand of the graph: a cached plan gets new ones each time (H9)
+    kept = (
+        rand(input.shape, device=input.device) >= p
+    )  # drawn here, an operand of the graph: a cached plan gets new ones each time (H9)
     return keep(input, kept) * (1 / (1 - p) if p < 1 else 0.0)
 
 

@@ -104,12 +104,12 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 # ---- left out at random ----------------------------------------------------------------------------------------------
 
 
-def _kept(shape: Any, p: float) -> Any:
+def _kept(shape: Any, p: float, device: Any) -> Any:
     from ..creation import rand
 
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return rand(shape) >= p
+    return rand(shape, device=device) >= p
 
 
 def _feature_dropout(input: Any, p: float, training: bool, dims: int) -> Any:
@@ -117,7 +117,7 @@ def _feature_dropout(input: Any, p: float, training: bool, dims: int) -> Any:
     if not training or p == 0:
         return input
     lead = input.shape[: input.ndim - dims]
-    kept = reshape(_kept(lead, p), (*lead, *(1,) * dims))
+    kept = reshape(_kept(lead, p, input.device), (*lead, *(1,) * dims))
     return where(kept, input * (1 / (1 - p) if p < 1 else 0.0), 0.0)
 
 
@@ -150,7 +150,7 @@ def _alpha(input: Any, kept: Any, p: float) -> Any:
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
     """Return `input` with elements left out at random so that means of 0 and variances of 1 are kept."""
     check_operand("alpha_dropout", input)
-    return _alpha(input, _kept(input.shape, p), p) if training and p else input
+    return _alpha(input, _kept(input.shape, p, input.device), p) if training and p else input
 
 
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
@@ -159,4 +159,4 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False) ->
     if not training or p == 0:
         return input
     lead = input.shape[:2]
-    return _alpha(input, reshape(_kept(lead, p), (*lead, *(1,) * (input.ndim - 2))), p)
+    return _alpha(input, reshape(_kept(lead, p, input.device), (*lead, *(1,) * (input.ndim - 2))), p)

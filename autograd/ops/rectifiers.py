@@ -123,7 +123,7 @@ def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: 
         return leaky_relu(input, (lower + upper) / 2)
     from ..creation import rand
 
-    slopes = rand(input.shape, dtype=input.dtype) * (upper - lower) + lower
+    slopes = rand(input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower
     return where(input > 0, input, mul(input, slopes))
 
 

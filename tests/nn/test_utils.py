@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 
 CASES = [
     ("norm", 0.5, 2.0),
@@ -79,3 +80,19 @@ def test_in_a_session_nothing_is_waited_for() -> None:
 def test_what_is_missing_says_what_there_is_instead(name: str) -> None:
     with pytest.raises(AttributeError, match=f"'{name}': .*(tensor|functional)"):
         getattr(rg.nn, name)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
+def test_gradients_on_several_devices_are_clipped_by_the_norm_of_all(inside: bool) -> None:
+    with use_stand_in(2), rg.Session(workers=1) if inside else nullcontext():
+        params = [rg.ones(2, dtype=rg.float64, device=place).requires_grad_() for place in ("cuda:1", "cpu", "cuda:0")]
+        for factor, one in enumerate(params, start=1):
+            (one.sum() * factor).backward()
+        total = rg.nn.utils.clip_grad_norm_(params, 1.0)
+        norm = np.sqrt(2.0 * (1.0 + 4.0 + 9.0))
+        assert str(total.device) == "cuda:1"
+        assert total.item() == pytest.approx(norm)
+        for factor, one in enumerate(params, start=1):
+            gradient: Any = one.grad
+            assert gradient.device == one.device
+            assert gradient.tolist() == pytest.approx([factor / norm] * 2, rel=1e-5)

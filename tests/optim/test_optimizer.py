@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.recording import Pending
 
 
@@ -273,3 +274,19 @@ class TestInASession:
         assert run(2, 5)[:2] == run(-1, 2)[:2]
         assert run(2, 5)[2] == run(-1, 2)[2]
         assert run(1, 5)[2] == run(-1, 1)[2]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
+def test_state_goes_to_the_device_of_the_parameters_that_it_is_loaded_for(inside: bool) -> None:
+    with use_stand_in(1), rg.Session(workers=1) if inside else nullcontext():
+        here = param(1.0, 2.0)
+        there = here.detach().cuda().requires_grad_()
+        optimizers = [rg.optim.Adam([one], lr=0.1) for one in (here, there)]
+        descend([here], optimizers[0], 2)
+        optimizers[1].load_state_dict(optimizers[0].state_dict())
+        assert {str(value.device) for value in optimizers[1].state[there].values()} == {"cuda:0"}
+        with rg.no_grad():
+            there.copy_(here)
+        for one, optimizer in zip((here, there), optimizers, strict=True):
+            descend([one], optimizer, 2)
+        assert there.tolist() == here.tolist()

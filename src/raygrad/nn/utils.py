@@ -19,7 +19,7 @@ from raygrad.errors import AutogradError
 
 
 def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
-    """Return the norm of all elements of some tensors together, as a tensor.
+    """Return the norm of all elements of some tensors together, as a tensor on the device of the first.
 
     Raises:
         RuntimeError: it is infinite or NaN, and `error_if_nonfinite` is set, which waits for it.
@@ -27,8 +27,8 @@ def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_n
     norms = [vector_norm(one, float(norm_type)) for one in _several(tensors)]
     if not norms:
         return tensor(0.0)
-    dtype = norms[0].dtype
-    total = vector_norm(ops.stack([norm.to(dtype) for norm in norms]), float(norm_type))
+    place, dtype = norms[0].device, norms[0].dtype
+    total = vector_norm(ops.stack([norm.to(place, dtype) for norm in norms]), float(norm_type))
     if error_if_nonfinite and not math.isfinite(float(total)):
         raise AutogradError(
             f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot "
@@ -43,7 +43,7 @@ def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_n
     """Scale the gradients of parameters, in place, so that a norm of `total_norm` becomes no more than `max_norm`."""
     factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
     for grad in _gradients(parameters):
-        grad.mul_(factor.to(grad.dtype))
+        grad.mul_(factor.to(grad.device, grad.dtype))
 
 
 @no_grad()

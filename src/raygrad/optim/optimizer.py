@@ -207,7 +207,8 @@ class Optimizer(ABC):
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned, of this optimiser or of one over like parameters in the same order.
+        """Take over what `state_dict` returned, of this optimiser or of one over like parameters in the same order, be
+        they on other devices.
 
         Raises:
             ValueError: the groups do not correspond.
@@ -234,7 +235,7 @@ class Optimizer(ABC):
                         continue
                     # a counter keeps its own precision; what follows the parameter takes its dtype
                     dtype = param.dtype if value.ndim or name != "step" else value.dtype
-                    self.keep(kept, name, (value.to(dtype) if value.dtype != dtype else value.detach()).clone())
+                    self.keep(kept, name, value.detach().to(param.device, dtype, copy=True))
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

@@ -167,3 +167,32 @@ def test_the_registry_says_which_ops_are_the_hosts():
     }
     builtin = {name for name in declared if rg.autograd.registry.get_op(name).builtin}
     assert builtin == set(HOST_ONLY) - {"scatter_reduce"}
+
+
+@pytest.mark.parametrize("block", ["cpu", "cuda:0", "cuda:1"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dropout", {}),
+        ("dropout1d", {}),
+        ("alpha_dropout", {"training": True}),
+        ("feature_alpha_dropout", {"training": True}),
+        ("rrelu", {"training": True}),
+    ],
+)
+def test_what_is_left_out_at_random_is_drawn_for_the_device_of_the_tensor(
+    name: str, options: dict[str, Any], block: str
+) -> None:
+    function = getattr(rg.nn.functional, name)
+    values = np.linspace(-1.0, 1.0, 24).reshape(2, 4, 3)
+    found: list[Any] = []
+    with use_stand_in(2), rg.device(block):
+        for place in ("cpu", "cuda:1"):
+            rg.manual_seed(5)
+            x = rg.tensor(values, device=place, requires_grad=True)
+            y = function(x, **options)
+            y.sum().backward()
+            gradient: Any = x.grad
+            assert str(y.device) == str(gradient.device) == place
+            found.append((y.tolist(), gradient.tolist()))
+    assert found[0] == found[1]
