@@ -111,56 +111,6 @@ def test_ou_02_objects_among_the_outputs_come_back_as_they_are(session: Any) -> 
         assert (y.numpy().tolist(), label, nothing) == ([2 * start] * 2, {"mean": start}, None)
 
 
-def test_a_class_that_is_patched_is_looked_up_anew(session: Any) -> None:
-    class Noisy(rg.autograd.Function):
-        effects = False
-
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            rg.emit("ran", 1)
-            return x * 1.0
-
-        @staticmethod
-        def backward(ctx: Any, grad: Any) -> Any:
-            return grad
-
-    seen: list[int] = []
-    session.on("ran", seen.append)
-    x = rg.tensor([1.0])
-    for effects, times in ((False, 1), (False, 1), (True, 2), (False, 2)):  # the first time it runs to be resolved
-        Noisy.effects = effects
-        Noisy.apply(x)
-        session.submit()
-        session.wait_for_everything()
-        assert len(seen) == times
-
-
-def test_arguments_that_differ_in_what_is_recorded_are_not_taken_for_one_another(session: Any) -> None:
-    class Twice(rg.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any, factor: float) -> Any:
-            ctx.factor = factor
-            return x * factor
-
-        @staticmethod
-        def backward(ctx: Any, grad: Any) -> Any:
-            return grad * ctx.factor, None
-
-    for _ in range(2):
-        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
-        for factor in (2.0, 3.0):
-            y = Twice.apply(x, factor)
-            assert y.requires_grad
-            (grad,) = rg.autograd.grad(y.sum(), x)
-            assert grad.numpy().tolist() == [factor] * 2
-        assert not Twice.apply(x.detach(), 2.0).requires_grad
-        with rg.no_grad():
-            assert not Twice.apply(x, 2.0).requires_grad
-        long: Any = rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
-        Twice.apply(long, 2.0).sum().backward()
-        assert long.grad.numpy().tolist() == [2.0] * 3
-
-
 weight: Any = rg.tensor([3.0, 4.0], requires_grad=True)
 
 

@@ -17,8 +17,8 @@ from .learned import Learning
 from .records import NodeRecord
 
 if TYPE_CHECKING:
+    from .applications import Application
     from .applied import RecordedFunction
-    from .functions import Application
     from .recorder import SessionRecorder
 
 STORE: Final = "store"
