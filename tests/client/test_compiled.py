@@ -250,6 +250,38 @@ def test_draws_that_no_replay_would_repeat_record_anew_and_say_what_to_do(sessio
     assert "draw with raygrad" in step.reason
 
 
+def test_deferred_call_is_recorded_only_and_can_be_explained(session: Any) -> None:
+    params = parameters()
+    optimizer = sgd(params)
+
+    @session.compile
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (x @ params[0]).sum()
+        loss.backward()
+        optimizer.step()
+        return loss, params[0]
+
+    x = rg.ones(2, 4, dtype=rg.float64)
+    for _ in range(3):
+        step(x)
+    session.run().wait()
+    run, recorded = session.last_run, step.recorded
+    with session.deferred():
+        loss, param = step(x)
+    assert session.last_run is run
+    plan = session.explain()
+    assert "matmul" in plan.graph.names
+    assert plan.graph.kinds.count("backward") > 0
+    assert step.recorded == recorded + 1
+    assert "deferred" in step.reason
+    assert param is params[0]
+    assert not loss.requires_grad
+    step(x)
+    expected = parameters()[0].detach().numpy() - 5 * 0.1 * 2.0
+    np.testing.assert_allclose(params[0].detach().numpy(), expected)
+
+
 def test_method_of_a_class_is_called_with_its_object(session: Any) -> None:
     class Model:
         def __init__(self, scale: float) -> None:
@@ -632,7 +664,7 @@ def test_what_is_large_or_does_more_than_compute_does_not_wait(session: Any) -> 
     passed = rg.tensor([1.0], requires_grad=True)
     with session.deferred():
         (passed * loss.detach()).sum().backward()
-        step(x)
+    step(x)
     assert not session._recorder.records
     session.run().wait()
     assert emitted

@@ -21,6 +21,16 @@ def test_a_run_ends_and_says_so() -> None:
         assert run.plan.rows()[0].forward_nodes == 1
 
 
+def test_a_run_that_is_dropped_with_its_session_says_so() -> None:
+    session = rg.Session(workers=2).start()
+    run = session.run(rg.ones(3) * 2.0)
+    session.close(discard=True)
+    assert run.done()
+    assert run.report().state == "dropped"
+    with pytest.raises(SessionError, match=r"run 1 had not ended when its session was closed"):
+        run.wait()
+
+
 def test_hooks_are_counted_by_process() -> None:
     with rg.Session(workers=1) as session:
         x = rg.tensor([1.0], requires_grad=True)

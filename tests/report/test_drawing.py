@@ -32,6 +32,13 @@ def test_names_are_escaped():
         assert "&lt;script&gt;alert(&#39;&amp;&#39;)" in text
 
 
+def test_characters_that_xml_does_not_take_are_replaced():
+    picture = Picture("a\x07b\x1b[31m\x00\t", True, 400.0, 300.0, (), (), (), ())
+    text = svg(picture)
+    ElementTree.fromstring(text)
+    assert "a\N{REPLACEMENT CHARACTER}b" in text
+
+
 @pytest.mark.parametrize("which", ["told", "told_long"])
 def test_a_drawing_is_well_formed_and_needs_nothing_else(which: str, request: Any):
     told = request.getfixturevalue(which)

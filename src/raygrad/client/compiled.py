@@ -97,6 +97,8 @@ class CompiledFunction(Generic[P, R]):
                 "a compiled function is called inside a transform, forward mode or a backward pass: transform the "
                 "function, and compile the result"
             )
+        if recorder.deferred:
+            return self._recorded_only(args, kwargs)
         with recorder.lock:
             if recorder.records and not recorder.can_wait():
                 self._session.submit()
@@ -161,6 +163,22 @@ class CompiledFunction(Generic[P, R]):
             session.wait_for_everything()
         return result
 
+    def _recorded_only(self, args: Any, kwargs: Any) -> R:
+        """Call the function where nothing is submitted by itself: what it does is recorded with what else is, so that
+        it can be explained."""
+        fn: Callable[..., Any] = self._fn
+        leaves, _ = flatten((args, kwargs))
+        reached = Reached([fn, *leaves]).tensors
+        roots = {id(tensor) for one in reached for tensor in (one, one._grad)}
+        before, state.recorder = state.recorder, self._session._recorder
+        try:
+            result = without_history(roots, fn(*args, **kwargs))
+        finally:
+            state.recorder = before
+        self.recorded += 1
+        self.reason = "it was called inside session.deferred()"
+        return result
+
     # ---- recording --------------------------------------------------------------------------------------------------
 
     def _record(self, found: list[_Recording], leaves: list[Any], tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
@@ -188,7 +206,7 @@ class CompiledFunction(Generic[P, R]):
                         "it draws from Python's or NumPy's own generator, and a replay would have the same numbers "
                         "again: draw with raygrad (rg.rand), or pass what is drawn as a tensor"
                     )
-                plain = without_history(trace, result)
+                plain = without_history(trace.roots, result)
                 if not trace.interrupted:
                     known = set(map(id, earlier))
                     writes = [write for write in recorder.cells.pending() if id(write) not in known]

@@ -7,7 +7,7 @@ nothing else. What may be replayed when is `compiled`'s affair.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -72,8 +72,9 @@ class _Cell(NamedTuple):
     value: Any
 
 
-def without_history(trace: Trace, result: Any) -> Any:
-    """Return what a call returned as replays return it: tensors that it made have no history.
+def without_history(roots: Container[int], result: Any) -> Any:
+    """Return what a call returned as replays return it: tensors that it made, whose ids are not among `roots`, have no
+    history.
 
     Raises:
         TypeError: it is not made of tensors.
@@ -81,7 +82,7 @@ def without_history(trace: Trace, result: Any) -> Any:
     fresh: dict[int, Tensor] = {}
 
     def plain(leaf: Any) -> Any:
-        if leaf is None or id(leaf) in trace.roots:
+        if leaf is None or id(leaf) in roots:
             return leaf
         if not isinstance(leaf, Tensor):
             raise TypeError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raygrad.errors import SessionError
 from raygrad.scheduler.actual import run_facts
 from raygrad.scheduler.clocks import ClockOffset
 from raygrad.scheduler.measured import Called, MeasuredCosts
@@ -80,7 +81,7 @@ class Run:
     def done(self) -> bool:
         """Tell whether it has ended, well or not, without blocking."""
         self._session.poll()
-        return self.finished or self.failed
+        return self.finished or self.failed or self._dropped
 
     def wait(self, timeout: float | None = None) -> Run:
         """Wait until it has ended.
@@ -88,9 +89,15 @@ class Run:
         Raises:
             TypeError, ValueError: `timeout` is no number of seconds.
             WaitTimeout: `timeout` seconds have passed.
+            SessionError: its session was closed before it had ended.
             The error that ended it, if the session has not raised it before.
         """
         limit = seconds("run.wait(timeout)", timeout, zero=True)
+        if self._dropped:
+            raise SessionError(
+                f"run {self.number} had not ended when its session was closed without waiting (`close(discard=True)`, "
+                "or an error that left the `with` block): wait for it before, or run it again in an open session"
+            )
         self._session.wait_until(lambda: self.finished or self.failed, limit)
         return self
 
@@ -119,7 +126,14 @@ class Run:
         path.write_text(json.dumps(trace(self.number, self.plan, report.run, report.graph)), encoding="utf-8")
         return path
 
+    @property
+    def _dropped(self) -> bool:
+        """Whether the session was closed before it had ended."""
+        return self._session._recorder.closed and not (self.finished or self.failed)
+
     def _state(self) -> str:
+        if self._dropped:
+            return "dropped"
         return "failed" if self.failed else "finished" if self.finished else "running"
 
     @property

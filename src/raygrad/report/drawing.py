@@ -1,22 +1,32 @@
 """Pictures and tables as files: SVG and HTML that need nothing else, no network and no scripts.
 
-Rules of this file: templates are filled in, nothing is placed or computed. jinja2 escapes every text.
+Rules of this file: templates are filled in, nothing is placed or computed. jinja2 escapes every text, of which what no
+such file may hold is left out before.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from .picture import Picture
 from .tables import Table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+_FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that XML takes in no form, escaped ones neither."""
+
+
+def _allowed(value: Any) -> Any:
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", value) if type(value) is str else value
 
 
 @cache
@@ -26,6 +36,7 @@ def _environment() -> Environment:
     return Environment(
         loader=PackageLoader("raygrad.report"),
         autoescape=True,
+        finalize=_allowed,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
