@@ -18,6 +18,7 @@ from raygrad.scheduler.numerics import Numerics
 from .actor import CALLS_AT_ONCE, WorkerActor
 from .gpus import numbered
 from .rayconnection import grows, ray_module, whereabouts
+from .rayplacement import check_placement
 
 START_DEADLINE: Final = 60.0
 """Seconds for all workers to come up: a process takes one or two, importing NumPy included."""
@@ -61,9 +62,12 @@ def start_workers(
     Raises:
         ExecutionError: they do not come up before the deadline, or cannot import raygrad.
         DeviceError: there are not so many GPUs, or a worker cannot serve those that it was given.
+        TypeError, ValueError: see `check_placement`.
     """
     ray = ray_module()
     check_gpus(options)
+    if placement_group is not None:
+        check_placement(placement_group, options)
     strategy = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
     workers: list[Worker] = []
     for number, own in enumerate(options):

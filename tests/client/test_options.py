@@ -57,7 +57,13 @@ def test_an_option_that_is_none_is_refused_naming_it_and_what_was_given(
 
 @pytest.mark.parametrize(
     "options",
-    [{"nosuch": 1}, {"runtime_env": 3}, {"object_store_memory": 0}, {"worker_options": {"num_cpus": -1}}],
+    [
+        {"nosuch": 1},
+        {"runtime_env": 3},
+        {"object_store_memory": 0},
+        {"worker_options": {"num_cpus": -1}},
+        {"worker_options": {"max_restarts": 3}},
+    ],
 )
 def test_options_for_ray_are_checked_before_ray_is_looked_for(options: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=next(iter(options))):

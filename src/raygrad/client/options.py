@@ -30,6 +30,9 @@ LOCAL_OFFERS: Final = ("memory", "num_cpus", "num_gpus", "resources")
 RAY_OPTIONS: Final = ("object_store_memory", "placement_group", "runtime_env", "worker_options")
 """Options of a session on Ray."""
 
+OURS: Final = frozenset(("allow_out_of_order_execution", "max_concurrency", "max_restarts", "max_task_retries"))
+"""Options of Ray's actors that are no user's: a session goes by what they are."""
+
 _TRUTH: Any = np.bool_
 _NUMBER: Any = np.integer | np.floating
 
@@ -171,6 +174,11 @@ def options_of(place: str, options: Mapping[str, Any]) -> None:
         raise ValueError(
             f"worker_options of a {place} session say what workers offer; unknown: {strange[0]!r}; known: "
             f"{', '.join(LOCAL_OFFERS)}"
+        )
+    if place == "ray" and (ours := sorted(OURS.intersection(offers))):
+        raise ValueError(
+            f"Session(worker_options=...): '{ours[0]}' is set by the session, which sees to lost workers and to the order "
+            "of calls itself; leave it out"
         )
     own = {name: offers[name] for name in LOCAL_OFFERS[:3] if offers.get(name) is not None}
     amounts("Session(worker_options=...)", own)

@@ -1,0 +1,54 @@
+"""Whether workers fit in a placement group of Ray's, as far as that can be told before they start.
+
+Rules of this file: only what Ray would wait for in vain, or say without a word on the session. Placing is Ray's.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+_NAMES: Final = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+"""What a bundle calls what an actor asks for."""
+ROUNDING: Final = 1e-4
+"""Ray counts parts of a resource to four places."""
+
+
+def check_placement(group: Any, options: Sequence[Mapping[str, Any]]) -> None:
+    """Check that a placement group has a bundle for each worker, with what that asks for.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it was removed, or it has too few bundles, or one of them has less than its worker asks for.
+    """
+    known = importlib.import_module("ray.util.placement_group")
+    if not isinstance(group, known.PlacementGroup):
+        raise TypeError(
+            "Session(placement_group=...) takes a placement group of Ray's (ray.util.placement_group), got "
+            f"{group!r} ({type(group).__name__})"
+        )
+    if known.placement_group_table(group).get("state") == "REMOVED":
+        raise ValueError("Session(placement_group=...): the group was removed; make another")
+    bundles: list[Mapping[str, float]] = group.bundle_specs
+    if len(bundles) < len(options):
+        raise ValueError(
+            f"Session(placement_group=...): each worker takes a bundle, worker i takes bundle i; there are "
+            f"{len(options)} workers, and the group has {len(bundles)}: ask for fewer with Session(workers=...), or "
+            "make a group of more"
+        )
+    for number, (own, bundle) in enumerate(zip(options, bundles, strict=False)):
+        for name, amount in asked_by(own).items():
+            if amount > bundle.get(name, 0.0) + ROUNDING:
+                raise ValueError(
+                    f"Session(placement_group=...): worker {number} asks for {name} {amount:g}, and bundle {number} of "
+                    f"the group has {dict(bundle)}: ask for less with Session(gpus=..., worker_options=...), or put "
+                    "more in that bundle"
+                )
+
+
+def asked_by(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return what an actor with these options asks for, by the names that bundles go by."""
+    asked = {_NAMES[name]: float(options[name]) for name in _NAMES if options.get(name)}
+    more: Mapping[str, Any] = options.get("resources") or {}
+    return {**asked, **{name: float(amount) for name, amount in more.items()}}
