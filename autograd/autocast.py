@@ -30,7 +30,7 @@ LOWER = dtypes.float16
 """What a region casts to. PyTorch has a second, bfloat16, which NumPy has not."""
 
 OTHER_DEVICES = frozenset("cuda hpu ipu maia meta mps mtia privateuseone xla xpu".split())
-"""Devices that PyTorch knows and no tensor of raygrad is on."""
+"""Devices that PyTorch knows and on which nothing is cast here: on most of them no tensor is."""
 
 REGIONS: list[None] = []
 """One for each region that is open on any thread: what runs outside of all asks for this alone."""
@@ -70,7 +70,7 @@ class Casting:
 
 
 def _is_cpu(device_type: Any, asker: str) -> bool:
-    """Tell whether a device is the one that tensors are on.
+    """Tell whether a device is the one on which operands are cast.
 
     Raises:
         TypeError: it is no string.
@@ -93,7 +93,8 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Tell whether operands are cast on a device now; without one, as in PyTorch, on "cuda", where nothing is."""
+    """Tell whether operands are cast on a device now; without one, as in PyTorch, on "cuda", where nothing is
+    cast."""
     casting = state.here.casting
     return _is_cpu(device_type, "is_autocast_enabled") and casting is not None and casting.enabled
 
@@ -130,7 +131,7 @@ class autocast:
     that join tensors in the widest dtype that they are given. float64 is never cast.
 
     Args:
-        device_type: "cpu". On "cuda", where no tensor is, it warns and casts nothing.
+        device_type: "cpu": tensors of the host are cast, and no others. "cuda" warns and casts nothing.
         dtype: float16, the default. With another known one it warns and casts nothing, as in PyTorch.
         enabled: whether to cast; False ends it in a block.
         cache_enabled: whether a leaf that requires grad is cast once for all that use it before the outermost region
@@ -149,12 +150,16 @@ class autocast:
         cpu = _is_cpu(device_type, "autocast")
         if not cpu and device_type != "cuda":
             raise AutogradError(
-                f"User specified an unsupported autocast device_type '{device_type}': tensors are on 'cpu'"
+                f"User specified an unsupported autocast device_type '{device_type}': operands are cast on 'cpu'"
             )
         self.device = device_type
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else known_dtype(dtype, "autocast")
         if enabled and not cpu:
-            warnings.warn("autocast: no tensor is on CUDA. Disabling autocast.", stacklevel=2)
+            warnings.warn(
+                "autocast('cuda') casts nothing here: cast what is to be of lower precision yourself (tensor.half()). "
+                "Disabling autocast.",
+                stacklevel=2,
+            )
         elif enabled and self.fast_dtype != LOWER:
             warnings.warn(
                 f"In CPU autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast.\n"
@@ -248,8 +253,11 @@ def as_at(recorded: Moment) -> Generator[None]:
 
 
 def _is_cast(operand: Any) -> bool:
-    """Tell whether an operand is one that regions cast: real numbers of single precision or less."""
-    return isinstance(operand, Tensor) and (dtype := operand.dtype).kind == "f" and dtype.itemsize < 8
+    """Tell whether an operand is one that regions cast: real numbers of single precision or less, on the host."""
+    if not isinstance(operand, Tensor):
+        return False
+    dtype = operand.dtype
+    return dtype.kind == "f" and dtype.itemsize < 8 and operand.device.type == "cpu"
 
 
 def lowered(casting: Casting, operand: Any) -> Any:

@@ -403,7 +403,8 @@ def with_item(input: Any, index: Any, value: Any) -> Any:
         _check_same(input, value, advanced)
         value = to_dtype(value, input.dtype)
     if not advanced:
-        value = _placed(value, input)
+        if isinstance(value, Tensor) and isinstance(input, Tensor):
+            value = to_device(value, input.device)  # elements are copied there, from wherever they are
         return call(_SETITEM, (input, _fitting(value, _getitem_infer((), input, basic)[0]), basic))
     whole = is_whole(basic, input.shape)
     region = input if whole else call(_GETITEM, (input, basic))

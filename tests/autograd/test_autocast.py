@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import weakref
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd import autocast as module
 from raygrad.autograd.autocast import as_at, autocast, is_autocast_available, moment
+from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.modes import state
 
 
@@ -120,11 +122,11 @@ def test_another_dtype_casts_nothing_and_warns():
 
 
 def test_a_region_of_another_device_leaves_the_one_around_as_it_is():
-    with pytest.warns(UserWarning, match="CUDA. Disabling autocast"):
+    with pytest.warns(UserWarning, match=r"autocast\('cuda'\) casts nothing here: .* Disabling autocast"):
         other = autocast("cuda")
     with autocast("cpu"), other:
         assert rg.is_autocast_enabled("cpu")
-    with pytest.raises(RuntimeError, match="unsupported autocast device_type 'mps': tensors are on 'cpu'"):
+    with pytest.raises(RuntimeError, match="unsupported autocast device_type 'mps': operands are cast on 'cpu'"):
         autocast("mps")
     with pytest.raises(ValueError, match="`device_type` of type `str`, such as 'cpu'"):
         autocast(1)  # type: ignore[arg-type]
@@ -323,3 +325,12 @@ def test_what_one_run_showed_of_a_function_holds_in_regions_of_one_kind():
                     grads = rg.autograd.grad(y.float().sum(), x, create_graph=True, allow_unused=True)
                 found.append((y.dtype.name, grads[0] is None))
     assert found == [("float16", False), ("float32", True)] * 2
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
+def test_what_is_on_a_gpu_is_not_cast_in_a_region_of_the_host(inside: bool) -> None:
+    with use_stand_in(1), rg.Session(workers=1) if inside else nullcontext(), autocast("cpu"):
+        there, here = rg.ones(2, 2, device="cuda"), rg.ones(2, 2)
+        assert (there @ there).dtype == rg.float32
+        assert (here @ here).dtype == rg.float16
+        assert (there @ there).tolist() == (here @ here).tolist()

@@ -177,8 +177,8 @@ def options_of(place: str, options: Mapping[str, Any]) -> None:
         )
     if place == "ray" and (ours := sorted(OURS.intersection(offers))):
         raise ValueError(
-            f"Session(worker_options=...): '{ours[0]}' is set by the session, which sees to lost workers and to the order "
-            "of calls itself; leave it out"
+            f"Session(worker_options=...): '{ours[0]}' is set by the session, which sees to lost workers and to the "
+            "order of calls itself; leave it out"
         )
     own = {name: offers[name] for name in LOCAL_OFFERS[:3] if offers.get(name) is not None}
     amounts("Session(worker_options=...)", own)

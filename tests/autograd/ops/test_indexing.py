@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+
+import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 
 from .cases import FAMILIES
 from .check import Case, check, compare
@@ -22,3 +26,24 @@ def test_derivatives_shapes_dtypes_and_layouts(case: Case):
 def test_same_as_torch(case: Case):
     torch: Any = pytest.importorskip("torch")
     compare(case, torch)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
+@pytest.mark.parametrize("flows", [False, True], ids=["constant", "differentiated"])
+@pytest.mark.parametrize("source", ["cpu", "cuda:0", "cuda:1"])
+@pytest.mark.parametrize("target", ["cpu", "cuda:0", "cuda:1"])
+def test_what_is_copied_to_a_region_may_come_from_any_device(
+    target: str, source: str, flows: bool, inside: bool
+) -> None:
+    with use_stand_in(2), rg.Session(workers=1) if inside else nullcontext():
+        values = rg.tensor([1.0, 2.0], device=source, requires_grad=flows)
+        x = rg.zeros(3, device=target)
+        x[1:] = values * 3.0
+        y = rg.zeros(2, device=target).copy_(values)
+        assert (x.tolist(), y.tolist()) == ([0.0, 3.0, 6.0], [1.0, 2.0])
+        assert str(x.device) == str(y.device) == target
+        if flows:
+            (x.sum() + y.sum()).backward()
+            gradient: Any = values.grad
+            assert gradient.tolist() == [4.0, 4.0]
+            assert str(gradient.device) == source
