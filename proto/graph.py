@@ -68,10 +68,13 @@ The casting state of user code, the last of its params: () if it was recorded ou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import msgpack
+import numpy as np
 
 from raygrad.errors import ProtocolError
 
@@ -139,6 +142,22 @@ class Spec(NamedTuple):
 
 STAYS, LIVE = 1, 2
 """Of a context: it stays on its worker; it stays in its worker's process as it is, and cannot be taken apart (H10)."""
+
+
+def bytes_of(spec: Spec) -> int:
+    """Return the bytes of an array, or those that a context or a constant is said to hold; -1 where nobody knows."""
+    if spec.kind == KIND_ARRAY:
+        return prod(spec.shape) * _itemsize(spec.dtype)
+    return spec.shape[0] if spec.shape and spec.kind in (KIND_CONTEXT, KIND_CONST) else -1
+
+
+@lru_cache(maxsize=64)
+def _itemsize(dtype: str) -> int:
+    """Return the bytes of one element; 8 for a dtype that NumPy does not know by name (bfloat16 and the like)."""
+    try:
+        return np.dtype(dtype).itemsize
+    except TypeError:
+        return 8
 
 
 def stored(spec: Spec) -> bool:

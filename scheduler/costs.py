@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
-
-import numpy as np
 
 from raygrad.proto.graph import (
     KIND_ARRAY,
@@ -26,19 +23,11 @@ from raygrad.proto.graph import (
     ROLE_OP,
     Node,
     Spec,
+    bytes_of,
 )
 
 CONTRACTIONS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "inner", "linear", "addmm"})
 """Built-in ops whose work is the size of the result times the length of the axis that is summed over."""
-
-
-@lru_cache(maxsize=64)
-def _itemsize(dtype: str) -> int:
-    """Return the bytes of one element; 8 for a dtype that NumPy does not know by name (bfloat16 and the like)."""
-    try:
-        return np.dtype(dtype).itemsize
-    except TypeError:
-        return 8
 
 
 class Link(NamedTuple):
@@ -107,12 +96,13 @@ class Costs:
 
     def value_bytes(self, spec: Spec) -> int:
         """Return the predicted bytes of a value."""
+        known = bytes_of(spec)
         if spec.kind == KIND_ARRAY:
-            return prod(spec.shape) * _itemsize(spec.dtype)
+            return known
         if spec.kind == KIND_CONTEXT:
-            return self.context_bytes + max(spec.shape[0], 0) if spec.shape else self.context_bytes
+            return self.context_bytes + max(known, 0)
         if spec.kind == KIND_CONST:
-            return self.const_bytes + (spec.shape[0] if spec.shape else 0)
+            return self.const_bytes + max(known, 0)
         return self.unknown_bytes
 
     def transfer_seconds(self, size: int) -> float:

@@ -27,7 +27,8 @@ from .arrays import offsets
 from .priced import Priced
 
 GUESS = 8
-"""What a Function saves that was never run is taken to be this many times the bytes that it reads, at most."""
+"""What a Function saves that was never run is taken to be this many times the bytes that it reads, at most; its vjp is
+taken to find as much there for those that it reads besides."""
 
 
 class _Arrays(NamedTuple):
@@ -61,7 +62,7 @@ class Room:
         self.before = [0] * workers
         """Per worker, bytes that are there from the start to the end."""
         self._guess = _guesses(priced)
-        """Per node that may make more than is known, about how much: calls leave room for it, orders do not."""
+        """Per node that may make or read more than is known, about how much: calls leave room for it, orders do not."""
         away = parted(priced, node_worker, residency)
         self._local: list[bool] = []
         """Per holding, whether no other worker touches it, nor did anybody before the run."""
@@ -149,8 +150,9 @@ class Room:
 
         A piece holds what its call brings from its start, and that and what it hands on to other workers until it ends.
         A piece of a single node holds no more than the node does, so that a limit which the order keeps can always be
-        kept. Where nobody knows what a node saves, its call brings nothing else that would not leave much room for it.
-        Without `pinned`, what one piece makes and another of this worker reads is brought by a call, too.
+        kept. Where nobody knows what a node saves, or finds saved, its call brings nothing else that would not leave
+        much room for it. Without `pinned`, what one piece makes and another of this worker reads is brought by a call,
+        too.
         """
         size, local, home, comes, stays = self.size, self._local, self._home, self._comes, self.stays
         last: dict[int, int] = {}
@@ -214,16 +216,19 @@ def parted(priced: Priced, node_worker: Sequence[int], residency: Sequence[int])
 
 
 def _guesses(priced: Priced) -> dict[int, int]:
-    """Return, per node whose Function was never run, about how much it saves, if that is more than nothing."""
+    """Return, per node whose Function was never run, about how much its context holds, if that is more than nothing."""
     unknown = [spec.kind == KIND_CONTEXT and spec.shape[:1] == (-1,) for spec in priced.graph.specs]
     if not any(unknown):
         return {}
-    size = priced.size
-    return {
-        index: GUESS * sum([size[value] for value in {*node.inputs} if value >= 0])
-        for index, node in enumerate(priced.graph.nodes)
-        if node.role == ROLE_FUNCTION and not node.transforms and node.outputs and unknown[node.outputs[0]]
-    }
+    size, found = priced.size, dict[int, int]()
+    for index, node in enumerate(priced.graph.nodes):
+        if node.role == ROLE_FUNCTION:
+            contexts = (
+                [priced.spec[one] for one in node.inputs[:1] if one >= 0] if node.transforms else node.outputs[:1]
+            )
+            if contexts and unknown[contexts[0]]:
+                found[index] = GUESS * sum([size[value] for value in {*node.inputs} if value >= 0])
+    return found
 
 
 def continued(priced: Priced, away: Container[int]) -> dict[int, int]:

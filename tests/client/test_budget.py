@@ -479,6 +479,22 @@ def test_what_a_function_needs_by_itself_beyond_the_budget_is_refused(infers: bo
         assert made.detach().numpy()[0] == 1.0
 
 
+def test_what_contexts_hold_is_known_to_a_backward_that_comes_after_their_run() -> None:
+    function = hoarder(infers=True)
+    with rg.Session(workers=1, memory=40 * ARRAY) as session:
+        x = rg.tensor(np.linspace(0.0, 1.0, SIZE), requires_grad=True)
+        y: Any = x
+        for _ in range(3):
+            y = function.apply(y)
+        assert np.isfinite(y.sum().item())
+        y.sum().backward()
+        session.wait_for_everything()
+        assert session.last_run is not None
+        (worker,) = session.last_run.report().run.workers
+    ((_, predicted, measured),) = worker.peaks
+    assert 0.95 * predicted < measured <= predicted
+
+
 def test_an_array_that_is_no_tensor_counts() -> None:
     class Scaled(rg.autograd.Function):
         infer = staticmethod(lambda spec, factor: (spec.shape, spec.dtype))

@@ -24,6 +24,7 @@ from raygrad.proto.graph import (
     Graph,
     Node,
     Spec,
+    bytes_of,
     context_spec,
     first_outputs,
     on_devices,
@@ -65,6 +66,24 @@ def test_of_a_context_it_is_told_where_it_holds_what():
     assert stored(context_spec(100, 0, on))
     graph = SMALL._replace(specs=(VECTOR, context, NUMBER))
     assert Graph.decode(graph.encode()) == graph
+
+
+@pytest.mark.parametrize(
+    ("spec", "size"),
+    [
+        (VECTOR, 24),
+        (Spec("array", (), "float32"), 4),
+        (Spec("array", (5,), "bfloat16"), 40),
+        (CONTEXT, -1),
+        (Spec("context", (-1, 0)), -1),
+        (Spec("context", (700, 2)), 700),
+        (NUMBER, -1),
+        (Spec("const", (9000,)), 9000),
+        (Spec("object"), -1),
+    ],
+)
+def test_the_bytes_of_a_value_are_known_from_its_spec(spec: Spec, size: int):
+    assert bytes_of(spec) == size
 
 
 def test_values_are_numbered_externals_first():

@@ -147,6 +147,18 @@ def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
     assert tight == ([[0], [1], [2]], 2 * 8000 + 4096), "what is guessed is not predicted"
 
 
+def test_a_call_leaves_room_for_what_a_vjp_finds_saved_that_nobody_knows(builder):
+    build = builder(externals=4, size=1000)
+    new = build.spec(Spec("context", (-1, 0)))
+    context, _ = build.add(Node("function", "@f", (), (1,), (new, 1), (1, (1,), 1, None)))
+    build.op("sin", 0)
+    build.add(Node("function", "@f", ("vjp",), (context, 1, 2), (new, 1), (1, (1,), 1, None)))
+    build.op("sin", 3)
+    room = Room(price(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
+    assert room.fit([1, 2, 3], [[1, 2, 3]], 10**9).pieces == [[1, 2, 3]]
+    assert room.fit([1, 2, 3], [[1, 2, 3]], 16 * 8000).pieces == [[1], [2], [3]]
+
+
 def test_what_goes_to_others_is_there_to_the_end_of_the_call_that_makes_it(builder):
     build = builder(size=1000)
     first = build.op("sin", 0)

@@ -19,6 +19,7 @@ from raygrad.workers.derivatives import CHANGES, CONDUCT
 from raygrad.workers.driver import Lost
 from raygrad.workers.shipping import unpickle_value
 
+from .applications import context_of
 from .learned import Learning, outputs_told
 from .learned import shown as shown_by
 from .records import NodeRecord, SpecEntry
@@ -76,6 +77,7 @@ class Arrivals:
         was = [_told(entry) for entry in found.outputs]
         if said == was and learning.inferred.fixed == found.fixed:
             session.known[learning.key] = found
+            record.outputs = (context_of(found, record.outputs[0].spec.shape[1]), *record.outputs[1:])
         else:
             session._failures.unraised.append(
                 GraphError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -21,7 +20,7 @@ from raygrad.autograd.devices.serving import CPU, named
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.recording import Pending, Record, Repeatable
 from raygrad.errors import NotShippable
-from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, LIVE, ROLE_OP, Spec
+from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, LIVE, ROLE_OP, Spec, bytes_of
 from raygrad.workers.embedded import Embedding, holds_tensors, taken_apart
 from raygrad.workers.shipping import warn_once
 
@@ -44,7 +43,7 @@ class SpecEntry:
         self.is_context = spec.kind == KIND_CONTEXT
         self.dtype = np.dtype(spec.dtype) if spec.dtype else None
         self.device = CPU if self.is_context else named(spec.device)
-        self.bytes = 0 if self.dtype is None else math.prod(spec.shape) * self.dtype.itemsize
+        self.bytes = 0 if self.dtype is None else bytes_of(spec)
         """Of an array, as far as its spec tells."""
         self.stamp = -1
         """The graph for which `local` is valid."""
