@@ -27,7 +27,7 @@ from .collector import keep_what_is_loaded
 from .gpus import serve_gpus
 from .host import WorkerHost
 from .numerics import numerics
-from .objects import POISON, unpack_all
+from .objects import POISON
 from .one_thread import OneThread
 from .shipping import Shipment
 from .staged import Left, noting
@@ -116,9 +116,7 @@ class WorkerActor:
             if unread is not None:
                 host.load(call.program, decode_program(pieces(unread)))
                 del self._unread[call.program]
-            with host.giving():
-                objects = [unpack_all(packed) for packed in references]
-            record, values = host.run(call, objects, time.perf_counter() - started, owned=True)
+            record, values = host.run(call, references, time.perf_counter() - started)
             packing = time.perf_counter()
             packed = [host.pack(one) for one in values]
             return compact(encode_record(packed_since(record, packing))), packed

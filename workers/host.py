@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from raygrad.proto.program import (
     LONG_NODE_SECONDS,
     Call,
     Failure,
-    Item,
     Pinned,
     Program,
     Record,
@@ -42,10 +40,11 @@ from .registrations import use_registrations
 from .runner import Execute, compile_steps
 from .shipping import Shipment, open_shipment, pickle_value
 from .spilling import Away, Parked, Spilled, SpillFile
+from .taking_in import TakingIn
 from .telling import RunReport, detached, failure_of, record_of, size_of, with_values
 from .waits import SUSPECT_SECONDS, Waits
 from .warned import WarningCollector
-from .weighing import Scales, owner_of, shares_of
+from .weighing import Scales, shares_of
 from .within import Within
 
 PROGRAM_CACHE: Final = 512
@@ -200,12 +199,13 @@ class WorkerHost:
                 context.put_away(lambda: self.loaded(spilled).packed())
         return context
 
-    def _make_way(self, call: Call) -> None:
+    def _make_way(self, call: Call, gives: MakingWay) -> None:
         """Have values of other runs wait on disk, where the call needs their room."""
         reads = {source for source in call.externals if isinstance(source, Pinned)}
-        for name in in_the_way(dict(self._pins), call.run, reads, call.beside):
-            with contextlib.suppress(NotShippable):  # it stays, as the plan knows of what cannot be taken apart
-                self._pins[name] = self.parked(self._pins[name])
+        for memory, room in call.beside:
+            gives.put_away(in_the_way(self._pins, call.run, reads, memory, room))
+        if gives.failed is not None:
+            raise gives.failed
 
     @property
     def pinned(self) -> int:
@@ -220,14 +220,12 @@ class WorkerHost:
 
     # ---- running --------------------------------------------------------------------------------------------------
 
-    def run(
-        self, call: Call, objects: Sequence[Any], unpacking: float = 0.0, *, owned: bool = False
-    ) -> tuple[Record, list[Any]]:
+    def run(self, call: Call, objects: Sequence[Any], unpacking: float = 0.0) -> tuple[Record, list[Any]]:
         """Run a call; return its record and, per exported object, its values (POISON when it did not get there), for
         `pack` or `brought`.
 
-        `unpacking` are the seconds that decoding the call and unpacking its objects took, which the record tells. Of
-        objects that are `owned` nobody else has the lists.
+        Objects that are `Packed` are unpacked once there is room for what is in them; of others somebody else may have
+        the lists. `unpacking` are the seconds that decoding the call took, which the record tells.
         """
         self.unpin(call.unpin)
         program, steps, _ = self._compiled(call.program)
@@ -235,22 +233,25 @@ class WorkerHost:
         self._opened.clear()
         self._scales = None
         self._spares = bool(call.beside)
-        if call.beside:
-            self._make_way(call)
         started = time.perf_counter()
         report.began = time.monotonic() - unpacking
-        position = 0
+        position = -1
         slots: list[Any] = [None] * (program.slots + 1)  # the last, number -1, takes what nobody reads
+        taking = TakingIn(call, program, objects, slots, self._pins)
+        self._came = taking.names
+        away = self._away = taking.away
+        origin, at = (call.run, call.segment), lambda: max(position, 0)
+        gives = MakingWay(self, origin, program, steps, slots, at, taking.came, taking.owned)
         callers = state.here
         state.here = Modes()  # none of the caller's, and none that user code leaves behind (DR-10)
         state.passes = callers.passes
         state.local = self._local
         try:
-            filled = self._fill(program, call, objects, slots)
-            away = self._away
+            with giving_way(gives):
+                within = self._taken_in(call, program, slots, taking, gives)
             begun = time.perf_counter()
             report.inputs = begun - started + unpacking
-            if not filled:
+            if isinstance(within, Poison):
                 return self._ended(call, program, report, started, "skipped", None)
             emit_index = 0
 
@@ -261,20 +262,9 @@ class WorkerHost:
 
             if self._warnings is not None:
                 self._warnings.begin(lambda: program.steps[position].index)
-            gives = MakingWay(
-                self,
-                (call.run, call.segment),
-                program,
-                steps,
-                slots,
-                lambda: position,
-                self._bringing(program, call, objects),
-                [cast("list[Any]", values) for values in objects if isinstance(values, list)] if owned else (),
-            )
             with emitting_to(sink), np.errstate(all="ignore"), giving_way(gives), collecting_rarely() as collector:
                 clock = time.perf_counter
                 waits = Waits()
-                within = self._within(call, program, objects, slots) if call.beside else None
                 since = clock()
                 for position, (execute, frees) in enumerate(steps):
                     if within is not None:
@@ -304,13 +294,24 @@ class WorkerHost:
         finally:
             state.here = callers
 
-    def _within(self, call: Call, program: Program, objects: Sequence[Any], slots: list[Any]) -> Within:
-        """Return what counts the bytes that values hold during a call, and keeps them within the limits."""
-        given = [value for value in call.externals if not isinstance(value, Item | Pinned)]
-        brought = [*given, *[value for values in objects for value in values]]
-        scales = self._scales = Scales([*self._pins.values()], slots, brought)
-        leave = partial(self._leave, slots)
-        return Within(call.limits, program, slots, self._pins, scales, self._made_for, leave)
+    def _taken_in(
+        self, call: Call, program: Program, slots: list[Any], taking: TakingIn, gives: MakingWay
+    ) -> Within | Poison | None:
+        """Have what the call reads and brings in slots: POISON if some of it is that. Where memory is limited there is
+        room made for it first; return what goes on keeping to the limits."""
+        if call.beside:
+            self._make_way(call, gives)
+        if not taking.find():
+            return POISON
+        if not call.beside:
+            taking.take()
+            return None
+        scales = self._scales = Scales([*self._pins.values()], slots)
+        within = Within(call.limits, program, slots, scales, self._made_for, gives)
+        within.welcome(taking.sizes(scales))
+        filled = taking.take()
+        within.brought([*taking.given, *[value for values in taking.brought for value in values]], filled)
+        return within
 
     def _compiled(self, key: bytes) -> _Compiled:
         found = self._programs.get(key)
@@ -324,38 +325,6 @@ class WorkerHost:
             steps = list(zip(compile_steps(program, self), frees, strict=True))
             found = self._programs[key] = _Compiled(program, steps, contexts_in(program))
         return found
-
-    def _fill(self, program: Program, call: Call, objects: Sequence[Any], slots: list[Any]) -> bool:
-        """Put what the call brings into slots; False if some of it is poisoned."""
-        came = self._came = {}
-        away = self._away = set()
-        if any(values is POISON for values in objects):
-            return False
-        for targets, values in zip(program.imports, objects, strict=False):
-            for slot, value in zip(targets, values, strict=True):
-                if slot >= 0:
-                    slots[slot] = value
-        for (_, slot), source in zip(program.externals, call.externals, strict=True):
-            if isinstance(source, Item):
-                slots[slot] = objects[source.argument][source.index]
-            elif isinstance(source, Pinned):
-                slots[slot] = self._pins[source]
-                came[slot] = source
-                if slots[slot] is POISON:
-                    return False
-                if isinstance(slots[slot], Away):
-                    away.add(slot)
-            else:
-                slots[slot] = source
-        for value, slot, last in program.unpins:
-            key = (call.run, value)
-            slots[slot] = self._pins.pop(key) if last else self._pins[key]
-            came[slot] = key
-            if slots[slot] is POISON:
-                return False
-            if isinstance(slots[slot], Away):
-                away.add(slot)
-        return True
 
     def _bring(self, step: Step, slots: list[Any]) -> None:
         """Bring what a step reads and waits on disk."""
@@ -388,23 +357,6 @@ class WorkerHost:
         if self._scales is not None:
             self._scales.take(value)
 
-    def _bringing(self, program: Program, call: Call, objects: Sequence[Any]) -> Callable[[int], Any]:
-        """Return what gives the values that a call brought, by slot, as long as they are there: GONE for others."""
-
-        def came(slot: int) -> Any:
-            name = self._came.get(slot)
-            if name is not None:
-                return self._pins.get(name, GONE)
-            for (_, number), source in zip(program.externals, call.externals, strict=True):
-                if number == slot:
-                    return objects[source.argument][source.index] if isinstance(source, Item) else source
-            for targets, values in zip(program.imports, objects, strict=False):
-                if slot in targets:
-                    return values[targets.index(slot)]
-            return GONE
-
-        return came
-
     @contextlib.contextmanager
     def unnoticed(self) -> Generator[None]:
         """Return a block in which steps run whose records nobody gets."""
@@ -432,29 +384,6 @@ class WorkerHost:
 
                     recipes = Recipes((call.run, call.segment), program, steps, len(steps), find)
                 held.again = recipes.of_context(slot, held)
-
-    def _leave(self, slots: list[Any], places: Sequence[int], names: Sequence[tuple[int, int]]) -> set[int]:
-        """Have slots and pinned values wait on disk; return the owners of memory of those that cannot."""
-        stays: set[int] = set()
-        for slot in places:
-            value = slots[slot]
-            try:
-                self.spill(slots, slot)
-            except NotShippable:
-                stays.add(owner_of(value)[0])
-            else:
-                self._away.add(slot)
-        for name in names:
-            value = self._pins.get(name)
-            if value is None or type(value) is Parked:
-                continue
-            try:
-                self._pins[name] = self.parked(value)
-            except NotShippable:
-                stays.add(owner_of(value)[0])
-            else:
-                self.moved(value)
-        return stays
 
     def _waiting(self, step: Step, slots: Sequence[Any]) -> list[tuple[str, int]]:
         """Return memory and bytes of what a step reads and waits on disk."""
@@ -495,6 +424,6 @@ class WorkerHost:
         return record_of(call, self.name, report, started, status, failure, warned)
 
     def _failure(self, program: Program, position: int, slots: list[Any], error: Exception) -> Failure:
-        fn = program.steps[position].node.fn if position < len(program.steps) else ""
+        fn = program.steps[position].node.fn if 0 <= position < len(program.steps) else ""
         shipped = self._shipments.get(fn[1:]) if fn.startswith("@") else None
         return failure_of(program, position, slots, error, None if shipped is None else shipped.name)

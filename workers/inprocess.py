@@ -288,9 +288,7 @@ class InProcessExecutor(Executor):
             return record, host.brought(exports)
         started = time.perf_counter()
         with opening_as_worker():
-            with host.giving():
-                unpacked = [unpack_all(packed) for packed in objects]
-            record, exports = host.run(call, unpacked, time.perf_counter() - started, owned=True)
+            record, exports = host.run(call, objects, time.perf_counter() - started)
             packing = time.perf_counter()
             packed_exports = [host.pack(values) for values in exports]
             frame = encode_record(packed_since(record, packing))

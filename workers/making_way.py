@@ -1,14 +1,16 @@
-"""Making room on a device that has none while the steps of a call run.
+"""Making room in a memory that has none, or would pass its limit, while the steps of a call run.
 
 Rules of this file: what is done with values that no step needs now (`parking` says which). They wait on the worker's
-disk. Those that cannot be written there are let go, and made again when a step asks for them, if their steps may run
-again (`again`). What can do neither stays, and the error says that there is no room.
+disk: for the limits of a session that is all (`within`). Where a device has no room at all, those that cannot be
+written are let go, and made again when a step asks for them, if their steps may run again (`again`). What can do
+neither stays, and the error says that there is no room.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 from raygrad.autograd.devices.room import shapes_of, with_room
@@ -21,7 +23,7 @@ from .again import Again, Recipes, repeats
 from .arguments import Slots
 from .contexts import Context
 from .functions import Execute, Host
-from .parking import NEVER, Place, half_of, held_by, places_to_leave, until_read
+from .parking import NEVER, Place, Reads, half_of, held_by, places_to_leave
 from .spilling import Away, Parked
 from .weighing import owners_of
 
@@ -79,8 +81,8 @@ class MakingWay:
         self._position = position
         self._stays: dict[int, Any] = {}
         """By identity, values that cannot be written."""
-        self._failed: ExecutionError | None = None
-        """Why the disk took none."""
+        self.failed: ExecutionError | None = None
+        """Why the disk did not take something."""
         self._told = False
 
     def __call__(self, device: str, what: str) -> bool:
@@ -91,12 +93,12 @@ class MakingWay:
         """
         if self._purged():
             return True
-        went = self._to_disk(device) or self._let_go(device)
+        went = self.leave(device, self._position()) or self._let_go(device)
         if went:
             self._purged()
             self._tell(device, what)
-        elif self._failed is not None:
-            raise self._failed
+        elif self.failed is not None:
+            raise self.failed
         return went
 
     def _purged(self) -> bool:
@@ -109,23 +111,63 @@ class MakingWay:
             del self._stays[one]
         return bool(gone)
 
-    def _to_disk(self, device: str) -> bool:
-        """Write values to disk; return whether one was."""
+    def leave(
+        self,
+        memory: str,
+        position: int,
+        want: int | None = None,
+        *,
+        stays: Collection[int] = (),
+        among: Iterable[int] | None = None,
+    ) -> bool:
+        """Write to disk what a step at a position does not read, for so many bytes of a memory or half of what can go;
+        return whether anything was. For the arguments see `places_to_leave`."""
         while True:
-            places = places_to_leave(device, self._steps, self._position(), self._slots, self._others(), self._stays)
+            places, _ = self._to_leave(memory, position, want, stays=stays, among=among)
             if not places:
                 return False
-            written: dict[int, Parked | None] = {}
-            for place in places:
-                value = place.value
-                if id(value) not in written:
-                    written[id(value)] = self._written(value)
-                parked = written[id(value)]
-                if parked is not None:
-                    place.put(parked)
-                    self._moved(place, value)
-            if any([parked is not None for parked in written.values()]):
+            if self.put_away(places):
                 return True
+
+    def spare(self, memory: str, position: int, but: Container[int], among: Iterable[int]) -> int:
+        """Return how many bytes of a memory could leave it, while a step runs, of all but some slots."""
+        return self._to_leave(memory, position, NEVER, but=but, among=among, unwritten=False)[1]
+
+    def _to_leave(
+        self,
+        memory: str,
+        position: int,
+        want: int | None,
+        *,
+        stays: Collection[int] = (),
+        but: Container[int] = (),
+        among: Iterable[int] | None = None,
+        unwritten: bool = True,
+    ) -> tuple[list[Place], int]:
+        staying = set(stays)
+        if unwritten:
+            staying.update([owner for value in self._stays.values() for owner, _, _ in owners_of(value)])
+        others = self._others()
+        return places_to_leave(
+            memory, self._reads, position, self._slots, others, want=want, stays=staying, but=but, among=among
+        )
+
+    @cached_property
+    def _reads(self) -> Reads:
+        return Reads(self._steps)
+
+    def put_away(self, places: Sequence[Place]) -> bool:
+        """Write values to disk; return whether one was."""
+        written: dict[int, Parked | None] = {}
+        for place in places:
+            value = place.value
+            if id(value) not in written:
+                written[id(value)] = self._written(value)
+            parked = written[id(value)]
+            if parked is not None:
+                place.put(parked)
+                self._moved(place, value)
+        return any([parked is not None for parked in written.values()])
 
     def _moved(self, place: Place, value: Any) -> None:
         if place.holder is self._slots:
@@ -139,14 +181,13 @@ class MakingWay:
         except (NotShippable, MemoryError):  # one with gaps is made dense on its device, which is full
             pass
         except ExecutionError as error:
-            self._failed = ExecutionError(str(error))  # the frames of that hold the value
+            self.failed = ExecutionError(str(error))  # the frames of that hold the value
         self._stays[id(value)] = value
         return None
 
     def _let_go(self, device: str) -> bool:
         """Let go of values that cannot be written and can be made again; return whether there was one."""
         position = self._position()
-        read = until_read(self._steps, position)
         recipes = (
             None
             if self._program is None
@@ -154,7 +195,7 @@ class MakingWay:
         )
         found: list[tuple[int, int, Place, Again]] = []
         for slot in range(len(self._slots) - 1):
-            until = read.get(slot, NEVER)
+            until = self._reads.next(slot, position)
             if until > position and self._may_go(self._slots[slot], device):
                 value = self._slots[slot]
                 again = self._again(recipes, slot, value)

@@ -17,6 +17,7 @@ from raygrad.proto.values import Packed, pack_values, unpack_values
 from .contexts import Alike, Context
 from .spilling import Away
 from .staged import pack_object, staged, unpack_object, unstaged
+from .weighing import HOST
 
 
 class Poison:
@@ -81,6 +82,16 @@ def pack_all(values: list[Any] | Poison, back: Callable[[Away], Any], asked: boo
         place = alike.place(value, number) if type(value) is Context else -1
         entries.append(portable(value, asked) if place < 0 else (LIKE, place))
     return pack_values(entries)
+
+
+def coming(packed: Packed) -> dict[str, int]:
+    """Return, per memory, the bytes that a packed object will hold: what goes on to a device is there."""
+    sizes: dict[str, int] = {}
+    for entry in unpack_values(packed):
+        if type(entry) is tuple and entry[0] == "device":
+            _, device, array = cast("tuple[str, str, Any]", entry)
+            sizes[device] = sizes.get(device, 0) + array.nbytes
+    return {HOST: packed.nbytes - sum(sizes.values()), **sizes}
 
 
 def unpack_all(packed: Packed | Poison) -> list[Any] | Poison:

@@ -91,9 +91,10 @@ def with_values(
 
 
 def failure_of(program: Program, position: int, slots: Sequence[Any], error: Exception, code: str | None) -> Failure:
-    """Return what is told of an error at a step; `code` is the name of the user code that it runs, if it does."""
+    """Return what is told of an error at a step, or before them all (-1); `code` is the name of the user code that it
+    runs, if it does."""
     trace, kind = "".join(traceback.format_exception(error)), type(error).__name__
-    if position >= len(program.steps):
+    if not 0 <= position < len(program.steps):
         return Failure(-1, "segment", (), trace, pack_exception(error), kind, str(error))
     step = program.steps[position]
     shapes = tuple(_shape(slots[slot]) for slot in step.node.inputs if slot >= 0)

@@ -32,10 +32,9 @@ class Scales:
     Args:
         pinned: what is on the worker before and after.
         slots: the values of the segment; those that it begins with are counted now.
-        brought: what its call brought, which is there until it ends.
     """
 
-    def __init__(self, pinned: Iterable[Any], slots: Sequence[Any], brought: Iterable[Any] = ()) -> None:
+    def __init__(self, pinned: Iterable[Any], slots: Sequence[Any]) -> None:
         self.held: dict[str, int] = {}
         """Per memory ("cpu", "cuda:0"), bytes that are held now."""
         self.peaks: dict[str, int] = {}
@@ -50,12 +49,27 @@ class Scales:
         """Slots that there were before the step at hand."""
         self._last = len(slots) - 1
         """The slot that takes what nobody reads."""
-        given = list(brought)
-        self.brought = frozenset([owner_of(value)[0] for value in given])
-        """The identities of what owns what was brought: it stays until the end of the call."""
-        for values in (pinned, given, slots):
+        self.brought: frozenset[int] = frozenset()
+        """The identities of what owns what was brought."""
+        for values in (pinned, slots):
             for value in values:
                 self.put(value)
+
+    def bring(self, values: Sequence[Any], filled: Iterable[Any]) -> None:
+        """A call brought values, which are there until it ends, and some fill slots besides."""
+        self.brought = frozenset([owner for value in values for owner, _, _ in owners_of(value)])
+        for some in (values, filled):
+            for value in some:
+                self.put(value)
+
+    def more(self, values: Iterable[Any]) -> dict[str, int]:
+        """Return, per memory, by how many bytes more would be held if these values were, too."""
+        found = {owner: (memory, size) for value in values for owner, memory, size in owners_of(value) if size}
+        sizes: dict[str, int] = {}
+        for owner, (memory, size) in found.items():
+            if owner not in self._owners:
+                sizes[memory] = sizes.get(memory, 0) + size
+        return sizes
 
     def put(self, value: Any) -> None:
         """A value is held once more."""

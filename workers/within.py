@@ -1,7 +1,7 @@
 """Keeping what values hold on a worker within its limits while a call runs, where the plan could not know of them.
 
 Rules of this file: when something has to make way, and for how much; what that is, is decided in `parking`, and it is
-put away by the host. A plan goes by what Functions saved before, so nothing happens here for what has run. Of a
+put away by `making_way`. A plan goes by what Functions saved before, so nothing happens here for what has run. Of a
 Function that was never run, or saves more than it did, what it makes is expected to be as much, for the bytes that it
 reads, as it was here before. What a node needs by itself beyond the limit is an error: it is passed once, by
 that node, before anybody can know.
@@ -9,17 +9,14 @@ that node, before anybody can know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from math import prod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from raygrad.errors import OverBudget
-from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, ROLE_FUNCTION, UNDEFINED, Spec, on_devices
+from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, ROLE_FUNCTION, Spec, bytes_of, on_devices
 from raygrad.proto.program import Program, Step
 
-from .parking import NEVER, Reads, to_leave
+from .making_way import MakingWay
 from .weighing import HOST, Scales, shares_of
 
 GUESS: Final = 8
@@ -62,10 +59,10 @@ def _expected(program: Program, step: Step, opens: bool, known: dict[int, list[t
 def _sizes(spec: Spec) -> list[tuple[str, int]]:
     """Return in which memories a value is, and its bytes there; -1 if they are not known."""
     if spec.kind == KIND_ARRAY:
-        return [(spec.device or HOST, prod(spec.shape) * np.dtype(spec.dtype).itemsize)]
+        return [(spec.device or HOST, bytes_of(spec))]
     if spec.kind == KIND_CONTEXT:
         held = on_devices(spec)
-        return [(HOST, spec.shape[0] - sum([size for _, size in held]) if spec.shape else -1), *held]
+        return [(HOST, bytes_of(spec) - sum([size for _, size in held])), *held]
     return []
 
 
@@ -75,11 +72,10 @@ class Within:
     Args:
         limits: per memory that is limited, its bytes.
         program: what is run.
-        slots: the values of it.
-        pins: what is pinned on the worker.
+        slots: the values of it, as far as they are on the worker already.
         scales: counts what is held.
         seen: per Function that ran here, how many bytes it made at most for each that it read; kept by the worker.
-        leave: puts slots and pinned values away; returns the owners of memory of those that cannot be.
+        gives: has values wait on disk.
     """
 
     def __init__(
@@ -87,24 +83,35 @@ class Within:
         limits: Sequence[tuple[str, int]],
         program: Program,
         slots: Sequence[Any],
-        pins: dict[tuple[int, int], Any],
         scales: Scales,
         seen: dict[str, float],
-        leave: Callable[[Sequence[int], Sequence[tuple[int, int]]], set[int]],
+        gives: MakingWay,
     ) -> None:
         self._limits = limits
         self._steps = program.steps
         self._slots = slots
-        self._pins = pins
         self._scales = scales
         self._seen = seen
-        self._leave = leave
+        self._gives = gives
         self._expected = expected_of(program)
-        self._reads: Reads | None = None
-        self._full = {slot for slot, value in enumerate(slots) if value is not None}
+        self._full: set[int] = set()
         """Slots that may hold memory."""
-        self._stays = set(scales.brought)
+        self._stays: frozenset[int] = frozenset()
         """The owners of memory that nothing makes way of."""
+        self._note_full()
+
+    def _note_full(self) -> None:
+        self._full.update([slot for slot, value in enumerate(self._slots) if value is not None])
+
+    def welcome(self, sizes: Mapping[str, int]) -> None:
+        """Make room for what the call brings, before it is taken in: bytes per memory."""
+        self._have_room(0, sizes)
+
+    def brought(self, values: Sequence[Any], slots: Iterable[int]) -> None:
+        """Count what the call brought, and put into slots. It is there until the call ends."""
+        self._scales.bring(values, [self._slots[slot] for slot in slots])
+        self._stays = self._scales.brought
+        self._note_full()
 
     def begin(self, position: int, away: Sequence[tuple[str, int]]) -> None:
         """Make room for what a step makes, and for what is brought from disk for it: per value, memory and bytes."""
@@ -119,13 +126,7 @@ class Within:
                 need[device] = max(need.get(device, 0), int(factor * size))
         for device, size in away:
             need[device] = need.get(device, 0) + size
-        if away:
-            self._full.update(self._steps[position].node.inputs)
-            self._full.discard(UNDEFINED)
-        for device, limit in self._limits:
-            over = self._scales.held.get(device, 0) + need.get(device, 0) - limit
-            if over > 0:
-                self._make_room(device, limit, position, over)
+        self._have_room(position, need)
 
     def weigh(self, position: int) -> None:
         """Count what a step has made, and let go of what it was the last to read.
@@ -145,16 +146,13 @@ class Within:
         over = [(device, limit) for device, limit in self._limits if scales.held.get(device, 0) > limit]
         for device, limit in over:
             made = frozenset(step.outputs) | frozenset(range(scales.opened_before, len(self._slots)))
-            *_, spare = self._to_leave(device, position, NEVER, but=made)
-            least = scales.held[device] - spare
+            least = scales.held[device] - self._gives.spare(device, position, made, self._full)
             if least > limit:
                 raise OverBudget(device, limit, least)
         scales.freed(step, self._slots)
         self._full.difference_update(step.frees)
-        for device, limit in over:
-            more = scales.held.get(device, 0) - limit
-            if more > 0:
-                self._make_room(device, limit, position + 1, more)
+        if over:
+            self._have_room(position + 1, {})
 
     def _read(self, position: int, away: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         """Return, per value that a step reads, its memory and its bytes."""
@@ -162,23 +160,14 @@ class Within:
         found = {(owner, device): size for value in values for owner, device, size in shares_of(value)}
         return [*[(device, size) for (_, device), size in found.items() if size], *away]
 
-    def _make_room(self, device: str, limit: int, position: int, over: int) -> None:
-        """Have values make way that the step at a position does not read."""
-        target = self._scales.held.get(device, 0) - over
-        want = over + limit // AT_ONCE
-        while self._scales.held.get(device, 0) > target:
-            slots, names, size = self._to_leave(device, position, want, stays=self._stays)
-            if not size:
-                return
-            self._stays |= self._leave(slots, names)
-            self._full.difference_update(slots)
-
-    def _to_leave(
-        self, device: str, position: int, want: int, stays: Container[int] = (), but: Container[int] = ()
-    ) -> tuple[list[int], list[tuple[int, int]], int]:
-        if self._reads is None:
-            self._reads = Reads(self._steps)
-        steps, slots, pins = self._steps, self._slots, self._pins
-        return to_leave(
-            device, steps, position, slots, pins, want=want, stays=stays, but=but, among=self._full, reads=self._reads
-        )
+    def _have_room(self, position: int, need: Mapping[str, int]) -> None:
+        """Have values make way that the step at a position does not read, until so many bytes have room per memory."""
+        held, gives = self._scales.held, self._gives
+        for device, limit in self._limits:
+            target = limit - need.get(device, 0)
+            want = held.get(device, 0) - target + limit // AT_ONCE
+            while held.get(device, 0) > target:
+                if not gives.leave(device, position, want, stays=self._stays, among=self._full):
+                    if gives.failed is not None:
+                        raise gives.failed
+                    break

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.errors import OverBudget, PlanError
 
 SIZE = 20_000
 ARRAY = 8 * SIZE
@@ -87,6 +89,28 @@ def test_a_random_program_keeps_to_its_budget_with_the_same_bits(seed: int, work
     made, peaks = ran(seed, workers=workers, memory=budget, strict=bool((seed + workers) % 2))
     assert made == expected
     assert 0 < max(peaks) <= budget
+
+
+def least(seed: int, **options: Any) -> int:
+    """Return the budget with which a random program is not refused, from what refusals name."""
+    budget = ARRAY
+    while True:
+        try:
+            ran(seed, memory=budget, **options)
+            return budget
+        except (PlanError, OverBudget) as error:
+            named = [int(one) for one in re.findall(r"(?:needs|at least) memory=(\d+)", str(error))]
+            assert max(named) > budget
+            budget = max(named)
+
+
+@pytest.mark.parametrize(("seed", "workers"), [(6, 2), (16, 2), (20, 1), (21, 1)])
+def test_a_random_program_keeps_to_the_least_budget_that_does(seed: int, workers: int) -> None:
+    budget = least(seed, workers=workers)
+    for strict in (False, True):
+        made, peaks = ran(seed, workers=workers, memory=budget, strict=strict)
+        assert made == ran(seed, workers=workers)[0]
+        assert 0 < max(peaks) <= budget
 
 
 @pytest.mark.ray

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.function import run_forward
 from raygrad.workers.contexts import WANTED, Context
 from raygrad.workers.host import WorkerHost
-from raygrad.workers.objects import POISON, unpack_all
+from raygrad.workers.objects import POISON, coming, unpack_all
 
 
 @pytest.fixture
@@ -77,3 +78,11 @@ def test_contexts_with_data_are_packed_each(host: WorkerHost) -> None:
     nodes = [context.live(Keeps) for context in opened]
     assert [node._saved[1].value.numpy().tolist() for node in nodes] == [[own] * 2 for own in (1.0, 1.5, 2.0, 3.0)]
     assert [node.__dict__.get("own") for node in nodes] == [None, 1.5, 2.0, 3.0]
+
+
+def test_the_bytes_that_an_object_will_hold_are_told_by_memory(host: WorkerHost) -> None:
+    with use_stand_in(1):
+        packed: Any = host.pack([rg.tensor(np.zeros(1000)).cuda().read(), np.zeros(500)])
+    sizes = coming(packed)
+    assert sizes["cuda:0"] == 8000
+    assert 4000 <= sizes["cpu"] < 4100

@@ -74,7 +74,11 @@ def test_each_memory_is_counted_by_itself() -> None:
 def test_what_a_call_brings_is_there_until_it_ends() -> None:
     array = np.zeros(10)
     slots: list[Any] = [array, None]
-    scales = Scales([], slots, [array])
+    scales = Scales([], [None, None])
+    assert scales.more([array, array[2:], 3.0]) == {"cpu": 80}
+    scales.bring([array], slots)
+    assert scales.more([array, np.zeros(1)]) == {"cpu": 8}
+    assert scales.brought == {id(array)}
     scales.stepped(step(frees=(0,)), slots)
     assert (scales.held["cpu"], scales.peaks["cpu"]) == (80, 80)
 

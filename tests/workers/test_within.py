@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raygrad.errors import OverBudget
+from raygrad.errors import NotShippable, OverBudget
 from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec, context_spec
 from raygrad.proto.program import Program, Step
+from raygrad.proto.values import pack_values
+from raygrad.workers.making_way import MakingWay
+from raygrad.workers.spilling import Parked, SpillFile
 from raygrad.workers.weighing import Scales
 from raygrad.workers.within import GUESS, Expected, Within, expected_of
 
@@ -43,27 +46,31 @@ def program(*steps: Step, slots: int = 8, open_base: int = -1) -> Program:
 class Worker:
     """Slots and pins, and what left them."""
 
+    name = "worker 7"
+
     def __init__(self, steps: Program, limit: int, held: int, brought: int = 0, pinned: int = 0) -> None:
-        self.slots: list[Any] = [np.zeros(ITEMS) if n < held else None for n in range(9)]
+        values = [np.zeros(ITEMS) if n < held else None for n in range(9)]
+        self.slots: list[Any] = [None if n < brought else one for n, one in enumerate(values)]
         self.pins: dict[tuple[int, int], Any] = {(1, n): np.zeros(ITEMS) for n in range(pinned)}
-        self.scales = Scales(list(self.pins.values()), self.slots, self.slots[:brought])
+        self.scales = Scales(list(self.pins.values()), self.slots)
         self.seen: dict[str, float] = {}
         self.left: list[Any] = []
         self.stuck: set[int] = set()
+        self.file = SpillFile()
         limits = (("cpu", limit), ("cuda:0", 1))
-        self.within = Within(limits, steps, self.slots, self.pins, self.scales, self.seen, self.leave)
+        gives = MakingWay(self, (2, 0), steps, [], self.slots, lambda: 0, lambda _: None)
+        self.within = Within(limits, steps, self.slots, self.scales, self.seen, gives)
+        self.slots[:brought] = values[:brought]
+        self.within.brought(values[:brought], range(brought))
 
-    def leave(self, slots: Sequence[int], names: Sequence[tuple[int, int]]) -> set[int]:
-        stays: set[int] = set()
-        for where, name in [*[(self.slots, one) for one in slots], *[(self.pins, one) for one in names]]:
-            some: Any = where
-            if id(some[name]) in self.stuck:
-                stays.add(id(some[name]))
-                continue
-            self.scales.take(some[name])
-            some[name] = None
-            self.left.append(name)
-        return stays
+    def parked(self, value: Any) -> Parked:
+        if id(value) in self.stuck:
+            raise NotShippable("it is stuck")
+        return Parked(self.file.write(pack_values([value])), [("cpu", value.nbytes)])
+
+    def moved(self, value: Any, slot: int = -1) -> None:
+        self.left.append(slot)
+        self.scales.take(value)
 
     def run(self, position: int, *made: int, size: int = ITEMS) -> None:
         self.within.begin(position, ())
@@ -159,3 +166,13 @@ def test_what_a_call_brought_stays_and_what_cannot_leave_is_not_asked_twice() ->
     worker.stuck.clear()
     worker.within.begin(0, [("cpu", 2 * ARRAY)])
     assert worker.left == [4]
+
+
+def test_what_is_there_makes_way_for_what_a_call_brings_before_it_comes() -> None:
+    worker = Worker(program(op((0,), 4), op((1,), 5)), 4 * ARRAY, 2, pinned=2)
+    worker.within.welcome({"cpu": 2 * ARRAY, "cuda:1": 10**9})
+    assert worker.left == [-1, -1, 1], "not what the first step reads"
+    worker.slots[6:8] = brought = [np.zeros(ITEMS), np.zeros(ITEMS)]
+    worker.within.brought(brought, (6, 7))
+    assert worker.scales.peaks["cpu"] == 4 * ARRAY
+    assert worker.scales.held["cpu"] == 3 * ARRAY
