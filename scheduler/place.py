@@ -27,6 +27,7 @@ from raygrad.proto.graph import DEVICE, KIND_ARRAY, Graph, Node, Spec
 
 from .costs import Costs
 from .dag import Platform, dag_of
+from .fitting import fitting
 from .placing.draws import Draws
 from .placing.listing import PLAIN
 from .placing.problem import Problem, depth_first, rank
@@ -168,7 +169,8 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
             _force(forced, root, _Forced(home, index, HOME), priced.graph)
         if node.pin >= 0:
             if node.pin >= len(workers):
-                raise refused((index, node), f" is pinned to worker {node.pin} of {len(workers)}")
+                there = "there are workers 0 to" if len(workers) > 1 else "there is worker"
+                raise refused((index, node), f" is pinned to worker {node.pin}, and {there} {len(workers) - 1}")
             _force(forced, root, _Forced(node.pin, index, PINNED), priced.graph)
     for index, name, needs in priced.graph.demands:
         can = frozenset(w for w, worker in enumerate(cluster.workers) if worker.offers(needs))
@@ -184,6 +186,10 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
                 f" must run on {lacking.name}, {why}, which lacks what it asks for: {reasons[root]}, and there is "
                 f"{lacking.described()}; {others} could run it",
             )
+    for index, can in fitting(priced, cluster).items():
+        both = allowed.get(group[index], can) & can
+        if both and group[index] not in forced:
+            allowed[group[index]] = both
     return Constraints(group=group, forced={root: one.worker for root, one in forced.items()}, allowed=allowed)
 
 

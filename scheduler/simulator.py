@@ -15,7 +15,7 @@ machine must remember nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from itertools import count, cycle
 
 import numpy as np
 
@@ -86,6 +86,7 @@ def what_if(
     *,
     workers: int,
     gpus: int = 0,
+    like: Cluster | None = None,
     seed: int = 0,
     jitter: float = 0.0,
     dispatch_seconds: float = 0.0,
@@ -93,6 +94,7 @@ def what_if(
 ) -> WhatIf:
     """Plan a graph for `workers` workers, the first `gpus` of which have a GPU as well, and simulate the plan there.
 
+    What is not said is as in `like`: where saved values are, and the limits of memory, those of its workers in turn.
     Externals are taken to come with the calls, and every worker to have the resources that nodes ask for. Raises
     PlanError if there are fewer workers than GPUs, or nothing can run there.
     """
@@ -105,8 +107,15 @@ def what_if(
                 asked[name] = max(asked.get(name, 0.0), amount)
     kinds = [("cpu", "cuda") if index < gpus else ("cpu",) for index in range(workers)]
     resources = tuple(sorted(asked.items()))
+    like = Cluster.of(1) if like is None else like
     cluster = Cluster(
-        tuple([WorkerSpec(f"worker {index}", kind, resources=resources) for index, kind in enumerate(kinds)])
+        tuple(
+            [
+                WorkerSpec(f"worker {index}", kind, one.memory, one.gpu_memory, resources=resources)
+                for index, (kind, one) in enumerate(zip(kinds, cycle(like.workers), strict=False))
+            ]
+        ),
+        like.saved_stays,
     )
     planned = make_plan(graph, (-1,) * len(graph.externals), costs, cluster, seed, b"")
     simulated = simulate(

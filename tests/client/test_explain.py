@@ -163,6 +163,17 @@ def test_other_machines_are_planned_for_and_simulated() -> None:
         assert session.last_run is None
 
 
+def test_other_machines_have_the_memory_of_those_here_and_nodes_go_where_they_fit() -> None:
+    with rg.Session(workers=2, memory={0: "100kB"}) as session:
+        x = rg.tensor(np.ones((200, 200)))
+        plan = session.explain((x * 2.0).sum(), workers=4)
+        assert [one.segments for one in plan.plan.workers] == [0, 1]
+        assert plan.elsewhere is not None
+        assert plan.elsewhere.used == 1
+        with pytest.raises(PlanError, match=r"worker 0 has memory=100000 and needs memory=640"):
+            session.explain(x * 2.0, workers=1)
+
+
 def test_more_gpus_than_workers_are_refused() -> None:
     with rg.Session(workers=1) as session:
         rg.tensor([1.0]).exp()

@@ -55,5 +55,5 @@ def test_an_open_ended_node_has_a_demand_of_its_own(builder):
 def test_a_worker_that_does_not_exist_is_refused(builder):
     build = builder()
     build.op("sin", 0, pin=2, spec=build.spec(Spec("array", (2,), "float64")))
-    with pytest.raises(PlanError, match=r"node 0 .* is pinned to worker 2 of 2"):
+    with pytest.raises(PlanError, match=r"node 0 .* is pinned to worker 2, and there are workers 0 to 1"):
         demands_of(arrays_of(build.graph(), Costs()), (-1,), Cluster.of(2))

@@ -198,6 +198,19 @@ def test_what_more_machines_would_bring(builder):
     assert spans[3] < 0.6 * spans[2]
 
 
+def test_more_machines_have_the_limits_of_those_they_are_like(builder):
+    build = builder(externals=8, size=1000)
+    for branch in range(8):
+        build.op("exp", branch)
+    graph = build.graph()
+    costs = Costs(hop_seconds=0.0, call_seconds=0.0, bandwidth=1e15)
+    assert set(what_if(graph, costs, workers=4).planned.plan.node_worker) == {0, 1, 2, 3}
+    like = Cluster.of(2).limited([20_000, 12_000])
+    assert set(what_if(graph, costs, workers=4, like=like).planned.plan.node_worker) == {0, 2}
+    with pytest.raises(PlanError, match="memory=12000 and needs memory=16000"):
+        what_if(graph, costs, workers=3, like=Cluster.of(1).limited(12_000))
+
+
 def test_nodes_for_a_gpu_go_to_workers_that_would_have_one(builder):
     build = builder(externals=1)
     build.spec(build.specs[1]._replace(device="cuda:0"))

@@ -89,7 +89,7 @@ def _elsewhere(graph: Graph, planner: Planner, workers: int | None, gpus: int | 
     here = planner.cluster.workers
     workers = len(here) if workers is None else workers
     gpus = min(workers, sum("cuda" in one.kinds for one in here)) if gpus is None else gpus
-    planned, simulated = what_if(graph, planner.costs, workers=workers, gpus=gpus)
+    planned, simulated = what_if(graph, planner.costs, workers=workers, gpus=gpus, like=planner.cluster)
     return Elsewhere(
         workers=workers,
         gpus=gpus,
