@@ -52,71 +52,85 @@ _slot: Any = partial(cast("Any", tuple).__new__, Saved)
 
 
 def compile_function_vjp(step: Step, host: Host) -> Execute:
-    """Return what runs a Function's backward, or a derivative of it. What the step alone decides is found out here,
-    once."""
-    length, arguments, outputs, wanted, requires, differentiate, refusal, expected, flags = step.node.params[:9]
-    denied: Any = refusal
-    assigned: Any
-    assigned, reports = step.node.params[9:11]
-    depth = len(step.node.transforms)
-    context_slot, left_slot, targets = step.node.inputs[0], step.outputs[0], step.outputs[1:]
-    """Among the targets, after those of the gradients, are those of leaves."""
-    first: Any = 1 + length  # type: ignore[operator]
-    items, values = step.node.inputs[1:first], step.node.inputs[first : first + len(assigned)]
-    leaves = Leaves.of(step, 11)
-    captured = Leaves.inputs_before(step, leaves)[first + len(assigned) :]
-    flagged: Any = frozenset(requires)  # type: ignore[arg-type]
-    present = [(position, slot, position in flagged) for position, slot in enumerate(items) if slot != UNDEFINED]
-    chosen: Any = wanted
-    extent: Any = arguments
-    first_argument: Any = len(items) - extent - outputs
-    known = None if expected is None else frozenset(expected[0])  # type: ignore[index]
-    retain, spared = bool(flags & KEPT), bool(flags & SPARED)  # type: ignore[operator]
-    task = Pass(None, retain, bool(differentiate))
-    owed = [first_argument + i for i in range(extent) if first_argument + i in flagged and depth == 1]
-    """Arguments that require grad: a pass inside of backward adds to none but those that were lent."""
-    once = _Once(outputs, arguments, chosen, task)  # type: ignore[arg-type]
-    plain = depth == 1 and not (differentiate or denied or assigned)
+    """Return what runs a Function's backward, or a derivative of it."""
+    return _Vjp(step, host).execute
 
-    given_to = items[first_argument : first_argument + extent]
-    shared: list[tuple[int, Any]] = [
-        (number, first_argument + given_to.index(slot))
-        for number, slot in enumerate(captured if differentiate or depth > 1 else ())
-        if slot in given_to
-    ]
-    """Of what is captured, that by which it is to be differentiated: its number, and where it is among the items."""
 
-    def vjp(slots: Slots) -> None:
-        tensors: list[Any] = [None] * len(items)
+class _Vjp:
+    """The backward of a Function as a step of a program. What the step alone decides is found out once."""
+
+    def __init__(self, step: Step, host: Host) -> None:
+        params: Any = step.node.params
+        length, arguments, outputs, wanted, requires, differentiate, denied, expected, flags = params[:9]
+        self._assigned, self._reports = params[9:11]
+        self._step, self._host = step, host
+        self._arguments, self._outputs, self._chosen, self._denied = arguments, outputs, wanted, denied
+        self._differentiate = bool(differentiate)
+        self._retain, self._spared = bool(flags & KEPT), bool(flags & SPARED)
+        self._depth = depth = len(step.node.transforms)
+        self._context, self._left, self._targets = step.node.inputs[0], step.outputs[0], step.outputs[1:]
+        """Among the targets, after those of the gradients, are those of leaves."""
+        self._expected = expected
+        """What backward has to leave undefined, and what of it is differentiable, if that is known."""
+        self._known = None if expected is None else frozenset(expected[0])
+
+        first = 1 + length
+        items, self._values = step.node.inputs[1:first], step.node.inputs[first : first + len(self._assigned)]
+        self._leaves = leaves = Leaves.of(step, 11)
+        self._captured = captured = Leaves.inputs_before(step, leaves)[first + len(self._assigned) :]
+        flagged = frozenset(requires)
+        self._size = len(items)
+        self._present = [(place, slot, place in flagged) for place, slot in enumerate(items) if slot != UNDEFINED]
+        self._first = first = len(items) - arguments - outputs
+        """Where the arguments of forward begin among the items."""
+        self._owed = [first + i for i in range(arguments) if first + i in flagged and depth == 1]
+        """Arguments that require grad: a pass inside of backward adds to none but those that were lent."""
+        given_to = items[first : first + arguments]
+        self._shared = [
+            (number, first + given_to.index(slot))
+            for number, slot in enumerate(captured if differentiate or depth > 1 else ())
+            if slot in given_to
+        ]
+        """Of what is captured, that by which it is to be differentiated: its number, and its place among the items."""
+
+        self._task = Pass(None, self._retain, self._differentiate)
+        self._once = _Once(outputs, arguments, wanted, self._task)
+        self._plain = depth == 1 and not (differentiate or denied or self._assigned)
+
+    def execute(self, slots: Slots) -> None:
+        """Run it: what code may read and write is lent before, and taken back after."""
+        first = self._first
+        tensors: list[Any] = [None] * self._size
         away = None
-        for position, slot, requires_grad in present:
+        for position, slot, requires_grad in self._present:
             value = slots[slot]
             if value is not None:
                 tensors[position] = given(value, requires_grad)
                 if type(value) is not _ARRAY and is_away(value):
                     away = value
-        read: Any = [slots[s] for s in captured] if captured else ()
-        for number, place in shared:
+        read: Any = [slots[s] for s in self._captured] if self._captured else ()
+        for number, place in self._shared:
             read[number] = tensors[place]
-        context = slots[context_slot]
+        context = slots[self._context]
         held, inside = context.bound()
         for position, one in held.items():
-            place = first_argument + position
+            place = first + position
             if tensors[place] is not None:
                 tensors[place] = one
         lent: list[Any] = []
+        leaves = self._leaves
         if leaves:
-            met = tensors[first_argument : first_argument + extent]
+            met = tensors[first : first + self._arguments]
             lent = leaves.lend(slots, read, met, inside)
-            tensors[first_argument : first_argument + extent] = met
-        cls = host.code(step.node.fn, read)
+            tensors[first : first + self._arguments] = met
+        cls = self._host.code(self._step.node.fn, read)
         live = context.live(cls)
         try:
             if away is None:
-                run(slots, cls, context, live, tensors)
+                self._run(slots, cls, context, live, tensors)
             else:
                 with guard(away):
-                    run(slots, cls, context, live, tensors)
+                    self._run(slots, cls, context, live, tensors)
         except (AutogradError, ValueError) as error:
             if not refuses_write(error):
                 raise
@@ -124,70 +138,80 @@ def compile_function_vjp(step: Step, host: Host) -> Execute:
             raise same(_WRITES.format(name=cls.__name__)) from error
         if leaves:
             leaves.take_back(slots, lent, cls.__name__)
-        for position in owed:
+        for position in self._owed:
             if tensors[position] is not None and tensors[position]._grad is not None:
                 raise refused_change(cls.__name__, tensors[position])
 
-    def run(slots: Slots, cls: Any, context: Context, live: Any, tensors: list[Any]) -> None:
-        if spared:
+    def _run(self, slots: Slots, cls: Any, context: Context, live: Any, tensors: list[Any]) -> None:
+        """Run the user's code, and put gradients and the context where they are awaited."""
+        if self._spared:
             live._of_part = True
-        if plain and once.serves(live):
+        left_slot, once = self._left, self._once
+        if self._plain and once.serves(live):
             results = once.run(live, tensors)
             if left_slot >= 0:
                 left = Context(once.left(live))
-                slots[left_slot] = left if retain else host.left(left)
+                slots[left_slot] = left if self._retain else self._host.left(left)
             conduct = once.conduct
             once.forget()
         else:
-            if denied:
-                live = live.freed(Refused(denied))
-            if assigned:
-                live = with_attributes(live, assigned, [slots[value] for value in values])
-            level = _Levels(live, arguments, outputs, task)  # type: ignore[arg-type]
-            conduct = 0
-            if depth == 1:
-                results = level.first(tensors, bool(differentiate), chosen)
-                if left_slot >= 0:
-                    left = Context(level.left())
-                    slots[left_slot] = left if retain else host.left(left)
-                conduct = level.conduct
-            else:
-                with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
-                    results = level.at(depth, tensors, bool(differentiate))
-        if left_slot >= 0 and depth == 1 and not conduct & CHANGES:
-            slots[left_slot].unchanged = True
-            if context.again is not None:
-                slots[left_slot].again = context.again.left(slots[left_slot])
-        if depth == 1 and (reports or conduct & CHANGES):
-            host.report.learned.append(Learned(step.index, ((CONDUCT, conduct),), (), ()))
+            results, conduct = self._on_levels(slots, live, tensors)
+        if self._depth == 1:
+            if left_slot >= 0 and not conduct & CHANGES:
+                slots[left_slot].unchanged = True
+                if context.again is not None:
+                    slots[left_slot].again = context.again.left(slots[left_slot])
+            if self._reports or conduct & CHANGES:
+                self._host.report.learned.append(Learned(self._step.index, ((CONDUCT, conduct),), (), ()))
         missing: list[int] = []
-        for number, position in enumerate(chosen):
+        targets = self._targets
+        for number, position in enumerate(self._chosen):
             value = results[position]
             if value is None:
                 missing.append(number)
             if targets[number] >= 0:
                 slots[targets[number]] = None if value is None else value._data
         undefined = tuple(missing)
-        if not differentiate:
-            if known is None or not known.issuperset(undefined):
-                host.report.undefined.append((step.index, undefined, ()))
-            return
-        kept = [results[position] for position in chosen]
+        if self._differentiate:
+            self._tell_flows(cls, undefined, [results[position] for position in self._chosen])
+        elif self._known is None or not self._known.issuperset(undefined):
+            self._host.report.undefined.append((self._step.index, undefined, ()))
+
+    def _on_levels(self, slots: Slots, live: Any, tensors: list[Any]) -> tuple[Sequence[Any], int]:
+        """Return what backward, or the derivative of it that is asked for, gives, and what it does with its context."""
+        if self._denied:
+            live = live.freed(Refused(self._denied))
+        if self._assigned:
+            live = with_attributes(live, self._assigned, [slots[value] for value in self._values])
+        level = _Levels(live, self._arguments, self._outputs, self._task)
+        if self._depth > 1:
+            with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
+                return level.at(self._depth, tensors, self._differentiate), 0
+        results = level.first(tensors, self._differentiate, self._chosen)
+        if self._left >= 0:
+            left = Context(level.left())
+            slots[self._left] = left if self._retain else self._host.left(left)
+        return results, level.conduct
+
+    def _tell_flows(self, cls: Any, undefined: tuple[int, ...], kept: list[Any]) -> None:
+        """Report which gradients are undefined and which can be differentiated, under create_graph.
+
+        Raises:
+            GraphError: other ones than in earlier runs.
+        """
         errors = refused(kept)
         flows = tuple(
             [~i if i in errors else i for i, value in enumerate(kept) if value is not None and value._requires_grad]
         )
-        if expected is not None and (undefined, flows) != expected:
-            before: Any = expected
+        before = self._expected
+        if before is not None and (undefined, flows) != before:
             raise GraphError(
                 f"the backward of {cls.__name__} under create_graph left other gradients undefined, or differentiable "
                 "in other ways, than in its earlier runs with such arguments: by argument, undefined are "
                 f"{_numbers(undefined)}, and {_numbers(before[0])} were; differentiable are {_numbers(flows)}, and "
                 f"{_numbers(before[1])} were. Let both depend on shapes and dtypes alone: return zeros instead of None"
             )
-        host.report.undefined.append((step.index, undefined, flows))
-
-    return vjp
+        self._host.report.undefined.append((self._step.index, undefined, flows))
 
 
 _WRITES: Final = (

@@ -70,52 +70,62 @@ class Host(Protocol):
 
 
 def compile_function(step: Step, program: Program, host: Host) -> Execute:
-    """Return what runs a Function's forward. What the step alone decides is found out here, once."""
-    count, flags, recording, expected, keywords, places = step.node.params[:6]
-    arguments: Any = count
-    names: Any = keywords
-    mask: Any = flags
-    where: Any = places
-    sources, given_by_name = step.node.inputs[:arguments], step.node.inputs[arguments : arguments + len(names)]
-    leaves = Leaves.of(step, 6)
-    captured = Leaves.inputs_before(step, leaves)[arguments + len(names) :]
-    edges = tuple([_edge(flag) for flag in mask])
-    recorded = bool(recording & RECORDED)  # type: ignore[operator]
-    silent = bool(recording & AGAIN)  # type: ignore[operator]
-    context_slot, targets = step.outputs[0], step.outputs[1:]
-    open_ended = program.open_base >= 0 and step is program.steps[-1]
-    arguments_of = compile_arguments(sources, mask, where, None if expected is None else changes_of(expected))
-    originals = compile_originals(sources, where)
-    laid = any(where)
-    only_tensors = not names and -1 not in mask
-    agreed: Any = None
-    """The `plain_facts` of a run that showed what was expected: whoever has the same shows the same."""
-    holds_large = True
-    """Whether the contexts of such runs hold large arguments or outputs."""
+    """Return what runs a Function's forward."""
+    execute = _Forward(step, program, host).execute
+    silent = bool(cast("int", step.node.params[2]) & AGAIN)
+    return _unheard(execute) if silent else execute
 
-    def function(slots: Slots) -> None:
-        nonlocal agreed, holds_large
-        args = arguments_of(slots)
+
+class _Forward:
+    """The forward of a Function as a step of a program. What the step alone decides is found out once."""
+
+    def __init__(self, step: Step, program: Program, host: Host) -> None:
+        count, flags, recording, expected, names, places = cast("tuple[Any, ...]", step.node.params[:6])
+        self._step, self._host, self._expected, self._names = step, host, expected, names
+        sources, self._given_by_name = step.node.inputs[:count], step.node.inputs[count : count + len(names)]
+        self._leaves = leaves = Leaves.of(step, 6)
+        self._captured = Leaves.inputs_before(step, leaves)[count + len(names) :]
+        self._edges = tuple([_edge(flag) for flag in flags])
+        self._recorded = bool(recording & RECORDED)
+        self._context, self._targets = step.outputs[0], step.outputs[1:]
+        self._open_ended = program.open_base >= 0 and step is program.steps[-1]
+        self._arguments_of = compile_arguments(
+            sources, flags, places, None if expected is None else changes_of(expected)
+        )
+        self._originals = compile_originals(sources, places)
+        self._laid = any(places)
+        self._only_tensors = not names and -1 not in flags
+        self._shows = expected is None or self._open_ended
+        """Each run tells what it showed, since that is not known."""
+        self._agreed: Any = None
+        """The `plain_facts` of a run that showed what was expected: whoever has the same shows the same."""
+        self._holds_large = True
+        """Whether the contexts of such runs hold large arguments or outputs."""
+
+    def execute(self, slots: Slots) -> None:
+        """Run it: what code may read and write is lent before, and taken back after."""
+        args = self._arguments_of(slots)
         named: dict[str, Any] = {}
         embedded: list[Embedding] = []
-        if not only_tensors:
-            named = {name: slots[source] for name, source in zip(names, given_by_name, strict=True)}
+        if not self._only_tensors:
+            named = {name: slots[source] for name, source in zip(self._names, self._given_by_name, strict=True)}
             embedded = [value for value in (*args, *named.values()) if type(value) is Embedding]
+        captured, leaves, recorded = self._captured, self._leaves, self._recorded
         beside = len(captured) - sum([one.own for one in embedded])
         read = [slots[s] for s in captured[:beside]] if beside else []
         tensors = tensors_of(embedded, captured[beside:], slots) if embedded else []
         lent = leaves.lend(slots, read, [], dict(enumerate(tensors))) if leaves else []
-        cls = host.code(step.node.fn, read)
+        cls = self._host.code(self._step.node.fn, read)
         inside: frozenset[int] = frozenset()
         if embedded:
             args, named, inside = opened(args, named, tensors)
         placed = places_of(args)
         try:
             if placed is None and not is_packing(cls):
-                context, raw = run_forward(cls, args, recorded, edges, named, laid)
+                context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid)
             else:
                 with packing(cls), nullcontext() if placed is None else guard_of(args):
-                    context, raw = run_forward(cls, args, recorded, edges, named, laid)
+                    context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid)
         except (AutogradError, ValueError) as error:
             if not refuses_write(error):
                 raise
@@ -131,31 +141,22 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             context._input_places = placed or [CPU] * len(args)
             context._places = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
         as_agreed = False
-        if expected is None or open_ended:
-            if expected is None:
-                _check_unchanged(context, args, originals(slots))
-            shown = describe(context, args, outputs, isinstance(raw, tuple))
-            host.report.learned.append(learned(step.index, context, shown, args, outputs))
+        if self._shows:
+            self._tell(slots, context, args, raw, outputs)
         else:
             facts = plain_facts(context, args, raw, outputs)
-            as_agreed = facts is not None and facts == agreed
+            as_agreed = facts is not None and facts == self._agreed
             if not as_agreed:
-                shown = describe(context, args, outputs, isinstance(raw, tuple))
-                if shown != expected:
-                    raise GraphError(
-                        f"{cls.__name__} behaved differently from its first run with such arguments: "
-                        f"{difference(expected, shown)}. What a session records goes by the first run: let kinds, "
-                        "shapes and dtypes of outputs, and what is saved, depend on those of the arguments alone (pad, "
-                        "or return a mask), or apply it outside of the session"
-                    )
-                agreed = facts
-        if context_slot >= 0:
-            made = slots[context_slot] = Context(context) if recorded else None
-            if made is not None and (holds_large or not as_agreed):
-                holds_large = made.let_go_of_large()
-        if open_ended:
+                self._check(cls, context, args, raw, outputs)
+                self._agreed = facts
+        if self._context >= 0:
+            made = slots[self._context] = Context(context) if recorded else None
+            if made is not None and (self._holds_large or not as_agreed):
+                self._holds_large = made.let_go_of_large()
+        if self._open_ended:
             slots.extend([o._data if isinstance(o, Tensor) else o for o in outputs])
             return
+        targets = self._targets
         if len(outputs) != len(targets):
             raise GraphError(
                 f"{cls.__name__} returned {len(outputs)} outputs, but its infer said {len(targets)}: "
@@ -165,7 +166,27 @@ def compile_function(step: Step, program: Program, host: Host) -> Execute:
             if target >= 0:
                 slots[target] = output._data if isinstance(output, Tensor) else output
 
-    return _unheard(function) if silent else function
+    def _tell(self, slots: Slots, context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> None:
+        """Report what a run showed."""
+        if self._expected is None:
+            _check_unchanged(context, args, self._originals(slots))
+        shown = describe(context, args, outputs, isinstance(raw, tuple))
+        self._host.report.learned.append(learned(self._step.index, context, shown, args, outputs))
+
+    def _check(self, cls: Any, context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> None:
+        """Check that a run showed what was expected.
+
+        Raises:
+            GraphError: it showed something else.
+        """
+        shown = describe(context, args, outputs, isinstance(raw, tuple))
+        if shown != self._expected:
+            raise GraphError(
+                f"{cls.__name__} behaved differently from its first run with such arguments: "
+                f"{difference(self._expected, shown)}. What a session records goes by the first run: let kinds, "
+                "shapes and dtypes of outputs, and what is saved, depend on those of the arguments alone (pad, "
+                "or return a mask), or apply it outside of the session"
+            )
 
 
 def _unheard(execute: Execute) -> Execute:
