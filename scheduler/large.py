@@ -10,8 +10,9 @@ with are taken over (`recrossing`). The order of blocks remains one in which the
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from hashlib import blake2b
 
 import numpy as np
@@ -46,6 +47,19 @@ WORTH = 40
 """Nodes per cluster from which on placing the clusters again takes less than a tenth of what planning took."""
 
 
+class Way(Enum):
+    """How the clusters of a graph that was made smaller are placed."""
+
+    BY_RANK = auto()
+    """One by one, the longest way to the end first."""
+    DEPTH_FIRST = auto()
+    """One by one, what has just become possible first."""
+    SEARCHED = auto()
+    """As graphs are that need not be made smaller."""
+    SINGLE = auto()
+    """All on one worker."""
+
+
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Large:
     """A plan with what it takes to make it again for other workers."""
@@ -55,6 +69,8 @@ class Large:
     cluster: Cluster
     demanded: Demanded
     coarse: Coarse
+    way: Way
+    """By which clusters were placed."""
     crosser: Crosser
     crossed: Crossed
     times: Times
@@ -98,9 +114,12 @@ def _placed(
     cluster: Cluster,
     seed: int,
     origin: tuple[object, ...],
+    ways: Collection[Way] = tuple(Way),
 ) -> Large:
-    """Return the plan of a graph that was made smaller; its hash stands for its origin."""
-    blocks = _blocks(coarse, _best(arrays, coarse, demanded, residency, costs, len(cluster.workers), seed))
+    """Return the plan of a graph that was made smaller, the best of those found in some ways; its hash stands for its
+    origin."""
+    way, packed = _best(arrays, coarse, demanded, residency, costs, len(cluster.workers), seed, ways)
+    blocks = _blocks(coarse, packed)
     if _limited(cluster):
         workers = blocks.worker[blocks.home].tolist()
         made = arrange(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster)
@@ -122,6 +141,7 @@ def _placed(
         cluster=cluster,
         demanded=demanded,
         coarse=coarse,
+        way=way,
         crosser=crosser,
         crossed=crossed,
         times=times,
@@ -165,31 +185,41 @@ def _best(
     costs: Costs,
     workers: int,
     seed: int,
-) -> Packed:
-    """Return the blocks of the schedule that ends first, of those that are tried."""
+    ways: Collection[Way],
+) -> tuple[Way, Packed]:
+    """Return the blocks of the schedule that ends first, and in which way it was found."""
     dag, platform = coarse.dag, Platform.of(workers)
     held = _held(arrays, coarse, residency, workers)
     demands = Demands(demand=coarse.demand.tolist(), bound=coarse.bound.tolist(), allowed=demanded.allowed, held=held)
     last = int(coarse.cluster[-1]) if arrays.graph.open_ended else -1
+    free = all(some is None for some in demanded.allowed)
+    alone = free and not held and (coarse.bound == np.arange(len(dag))).all()
 
-    def found() -> Iterable[Schedule]:
-        yield spread(dag, platform, demands, by_rank(dag), seed)
-        if len(dag) <= NODES:
-            yield spread(dag, platform, demands, depth_first(dag), seed)
-        free = all(some is None for some in demanded.allowed)
-        if len(dag) <= SEARCHED and free and not held and (coarse.bound == np.arange(len(dag))).all():
-            yield schedule(dag, platform, seed)
-        if free:
-            ends = np.cumsum(dag.seconds)
-            saved = np.zeros(workers)
-            for some in held.values():
-                for worker, seconds in some:
-                    saved[(worker - seed) % workers] += seconds
-            single = (int(saved.argmax()) + seed) % workers
-            yield Schedule(np.full(len(dag), single), ends - dag.seconds, ends)
+    def found(way: Way) -> Schedule | None:
+        if way is Way.BY_RANK:
+            return spread(dag, platform, demands, by_rank(dag), seed)
+        if way is Way.DEPTH_FIRST:
+            return spread(dag, platform, demands, depth_first(dag), seed) if len(dag) <= NODES else None
+        if way is Way.SEARCHED:
+            return schedule(dag, platform, seed) if len(dag) <= SEARCHED and alone else None
+        return _on_one(dag, held, workers, seed) if free else None
 
-    packed = [pack(dag, one, platform, costs.call_seconds, held, last) for one in found()]
-    return min(packed, key=lambda one: one.seconds)
+    schedules = [(way, made) for way in ways if (made := found(way)) is not None]
+    if not schedules:  # none of these ways is for what is asked of workers now
+        schedules = [(way, made) for way in Way if (made := found(way)) is not None]
+    packed = [(way, pack(dag, one, platform, costs.call_seconds, held, last)) for way, one in schedules]
+    return min(packed, key=lambda one: one[1].seconds)
+
+
+def _on_one(dag: Dag, held: dict[int, list[tuple[int, float]]], workers: int, seed: int) -> Schedule:
+    """Return the schedule that has all on the worker that has most of what is read."""
+    ends = np.cumsum(dag.seconds)
+    saved = np.zeros(workers)
+    for some in held.values():
+        for worker, seconds in some:
+            saved[(worker - seed) % workers] += seconds
+    single = (int(saved.argmax()) + seed) % workers
+    return Schedule(np.full(len(dag), single), ends - dag.seconds, ends)
 
 
 def _held(
@@ -239,8 +269,8 @@ def remake(
     """Return the plan for a cluster of which few workers differ; None if it has to be made afresh.
 
     Workers are the same if they are equal. A graph that was made much smaller, to `again` clusters at most, has them
-    placed again: that is soon done. Else blocks stay where they are, but for those that have to move. Pure; the hash
-    names the plan that it came from besides.
+    placed again: that is soon done, and in the way that was best if nearly all workers are still the same. Else blocks
+    stay where they are, but for those that have to move. Pure; the hash names the plan that it came from besides.
     """
     now = {worker: index for index, worker in enumerate(cluster.workers)}
     to = np.array([now.get(worker, -1) for worker in large.cluster.workers], np.int64)
@@ -256,7 +286,9 @@ def remake(
     origin = (key, residency, cluster, costs, seed, large.plan.hash)
     arrays, coarse = large.crosser.arrays, large.coarse
     if len(coarse.dag) <= (min(NODES, len(arrays) // WORTH) if again is None else again):
-        return _placed(arrays, demanded, coarse, residency, costs, cluster, seed, origin)
+        ways = (large.way,) if 10 * differ <= len(cluster.workers) else tuple(Way)
+        made = _placed(arrays, demanded, coarse, residency, costs, cluster, seed, origin, ways)
+        return replace(made, changes=large.changes + 1)
     return _differing(large, demanded, to, come, residency, costs, cluster, origin)
 
 

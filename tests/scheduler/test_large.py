@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
+from raygrad.scheduler import large as large_module
 from raygrad.scheduler import planner as planner_module
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.crossing import cross
 from raygrad.scheduler.dag import Platform, Schedule, check, dag_of
-from raygrad.scheduler.large import LargePlanner, make_large, remake
+from raygrad.scheduler.large import LargePlanner, Way, make_large, remake
 from raygrad.scheduler.lower import lower
+from raygrad.scheduler.packing import pack
 from raygrad.scheduler.place import constrain
 from raygrad.scheduler.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planner import Planner, make_plan
@@ -102,6 +104,36 @@ def test_members_of_an_ensemble_are_spread_and_taken_over(builder):
     assert more is not None
     assert 2 in more.plan.node_worker
     assert more.plan.predicted_seconds < less.plan.predicted_seconds
+
+
+def test_members_are_placed_again_in_the_way_that_was_best(builder, monkeypatch):
+    graph, full = ensemble(builder, members=40), Cluster.of(20)
+    large = make_large(graph, (-1,), COSTS, full, 0, b"")
+    tried: list[int] = []
+    monkeypatch.setattr(large_module, "pack", lambda *given: tried.append(1) or pack(*given))
+    less = remake(large, (-1,), COSTS, Cluster(full.workers[:-1]), 0, b"", 10_000)
+    assert less is not None
+    assert (len(tried), less.way, less.changes) == (1, large.way, 1)
+    consistent(graph, less.plan, (-1,), less.cluster)
+    few = make_large(graph, (-1,), COSTS, Cluster.of(3), 0, b"")
+    tried.clear()
+    remake(few, (-1,), COSTS, Cluster.of(2), 0, b"", 10_000)  # a third of the workers: another way may be better
+    assert len(tried) > 1
+    for _ in range(large_module.CHANGES):
+        assert large is not None
+        cluster = Cluster(full.workers[:-1]) if large.cluster == full else full
+        large = remake(large, (-1,), COSTS, cluster, 0, b"", 10_000)
+    assert large is not None
+    assert remake(large, (-1,), COSTS, Cluster(full.workers[1:]), 0, b"", 10_000) is None
+
+
+def test_a_way_that_is_not_for_what_is_on_workers_by_now_gives_place_to_others(builder):
+    graph, full = ensemble(builder, members=40), Cluster.of(20)
+    large = replace(make_large(graph, (-1,), COSTS, full, 0, b""), way=Way.SEARCHED)
+    less = remake(large, (4,), COSTS, Cluster(full.workers[:-1]), 0, b"", 10_000)
+    assert less is not None
+    assert less.way is not Way.SEARCHED
+    consistent(graph, less.plan, (4,), less.cluster)
 
 
 def layers(builder, width, depth):
