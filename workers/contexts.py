@@ -14,28 +14,35 @@ from typing import Any, Final, cast
 import numpy as np
 
 from raygrad.autograd.context import HOLDING, OWN
-from raygrad.autograd.devices.serving import device_of, is_elsewhere, named
+from raygrad.autograd.devices.serving import is_elsewhere, named
 from raygrad.autograd.function import Function, FunctionNode
-from raygrad.autograd.hooked import unpack_of
-from raygrad.autograd.hooks import HookDict
-from raygrad.autograd.inheriting import owns_grad
-from raygrad.autograd.layout import is_array
 from raygrad.autograd.node import FREED
 from raygrad.autograd.packed import changes_on
 from raygrad.autograd.recording import Resident
-from raygrad.autograd.saving import Packed
 from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.graph import LIVE, STAYS
 from raygrad.proto.values import Blob
 
-from .shipping import pickle_value, unpickle_value
-from .staged import pack_object, staged, unpack_object, unstaged
+from .apart import (
+    PLAIN,
+    is_opaque,
+    pack_attribute,
+    pack_hooks,
+    pack_meta,
+    pack_places,
+    pack_slot,
+    placed,
+    unpack_attribute,
+    unpack_hooks,
+    unpack_meta,
+    unpack_slot,
+    unplaced,
+)
 
 LARGE: Final = 1 << 16
 """Bytes of an argument or output that a context does not hold beside its references."""
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Context:
@@ -96,7 +103,7 @@ class Context:
         places = [str(place) for place in (*(live._input_places or ()), *(live._places or ())) if place is not None]
         if device and device not in places:
             return False
-        return any([_is_opaque(value) for value in live._attributes().values()])
+        return any([is_opaque(value) for value in live._attributes().values()])
 
     def let_go_of_large(self) -> bool:
         """Hold large arguments and outputs, which are values of their own, by reference only: else they would live as
@@ -126,6 +133,12 @@ class Context:
         for name in references or ():
             live.__dict__.pop(name, None)
         return True
+
+    def settle(self) -> None:
+        """Have what it holds on devices there, of a context that came packed: it is where it counts, and is not copied
+        again by who asks for it."""
+        if self._packed is not None:
+            self._packed = placed(self._packed)
 
     def put_away(self, away: Callable[[], dict[str, Any]]) -> None:
         """Hold nothing but what brings it, packed, if somebody asks."""
@@ -175,28 +188,28 @@ class Context:
             NotShippable: an attribute cannot be pickled, or is on a device and was not asked for; names it.
         """
         if self._live is None:
-            return self._here()
+            return unplaced(self._here())
         node = self._live
         references = node.references()
         saved: Any = node._saved
         return {
-            "saved": [_pack_slot(node, slot, asked) for slot in saved] if node.readable else (),
+            "saved": [pack_slot(node, slot, asked) for slot in saved] if node.readable else (),
             "refused": saved.message if type(saved) is Refused else "" if node.readable else FREED,
-            "hooks": [_pack_hooks(hooks) for hooks in (node._pre_hooks, node._post_hooks)],
+            "hooks": [pack_hooks(hooks) for hooks in (node._pre_hooks, node._post_hooks)],
             "attributes": {
-                name: _pack_attribute(node, name, value, asked)
+                name: pack_attribute(node, name, value, asked)
                 for name, value in node._attributes().items()
                 if name not in references
             },
-            "notes": None if not node._notes else _pack_attribute(node, "metadata", node._notes, asked),
+            "notes": None if not node._notes else pack_attribute(node, "metadata", node._notes, asked),
             "references": dict(references),
             "needs": node.needs_input_grad,
             "materialize": (node.materialize_grads, node._materialize_non_diff_grads),
             "barren": tuple(sorted(node._barren)),
             "wanted": tuple(edge is not None and edge[0] is not None for edge in node._edges),
-            "inputs": tuple(_pack_meta(meta) for meta in node._inputs),
-            "outputs": tuple(_pack_meta(meta) for meta in node._metas),
-            "places": (_pack_places(node._input_places), _pack_places(node._places)),
+            "inputs": tuple(pack_meta(meta) for meta in node._inputs),
+            "outputs": tuple(pack_meta(meta) for meta in node._metas),
+            "places": (pack_places(node._input_places), pack_places(node._places)),
         }
 
 
@@ -279,7 +292,7 @@ def _all_is_seen(node: FunctionNode) -> bool:
     held = list(node._attributes().values())
     saved: Any = node._saved if node.readable else ()
     held += [slot.value[1].content[1] for slot in saved or () if slot is not None and slot.kind is PACKED]
-    return not any([_is_opaque(value) for value in held])
+    return not any([is_opaque(value) for value in held])
 
 
 # ---- what backward and the client change (DR-05) ---------------------------------------------------------------------
@@ -329,7 +342,7 @@ def left_behind(context: FunctionNode, before: dict[str, Any], ran: FunctionNode
 
 
 _ABSENT: Any = object()
-_CONSTANT: Final = (*_PLAIN, tuple, frozenset, np.dtype, np.ufunc, type, FunctionType, BuiltinFunctionType)
+_CONSTANT: Final = (*PLAIN, tuple, frozenset, np.dtype, np.ufunc, type, FunctionType, BuiltinFunctionType)
 
 
 def _may_be_written_to(value: Any) -> bool:
@@ -358,135 +371,29 @@ def _again(cls: type[Function], node: FunctionNode) -> FunctionNode:
 def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
     node = cls._backward_cls()
     refused = packed["refused"]
-    node.keep_slots([_unpack_slot(cls, slot) for slot in packed["saved"]])
+    node.keep_slots([unpack_slot(cls, slot) for slot in packed["saved"]])
     if refused:
         node._saved = Refused(refused)
     if packed["notes"] is not None:
-        node._notes = _unpack_attribute(packed["notes"])
+        node._notes = unpack_attribute(packed["notes"])
     for name, value in packed["attributes"].items():
-        setattr(node, name, _unpack_attribute(value))
+        setattr(node, name, unpack_attribute(value))
     node._references = {name: tuple(ref) for name, ref in packed["references"].items()}
     node.needs_input_grad = tuple(packed["needs"])
     node.materialize_grads, node._materialize_non_diff_grads = packed["materialize"]
     node._barren = frozenset(packed["barren"])
-    node._inputs = [_unpack_meta(meta) for meta in packed["inputs"]]
-    node._metas = [_unpack_meta(meta) for meta in packed["outputs"]]
+    node._inputs = [unpack_meta(meta) for meta in packed["inputs"]]
+    node._metas = [unpack_meta(meta) for meta in packed["outputs"]]
     node._edges = [
         None if m is None else WANTED if w else UNWANTED for m, w in zip(node._inputs, packed["wanted"], strict=True)
     ]
-    node._pre_hooks, node._post_hooks = [_unpack_hooks(hooks) for hooks in packed["hooks"]]
+    node._pre_hooks, node._post_hooks = [unpack_hooks(hooks) for hooks in packed["hooks"]]
     inputs, outputs = packed["places"]
     if inputs is not None:
         node._input_places = [None if place is None else named(place) for place in inputs]
     if outputs is not None:
         node._places = [named(place) for place in outputs]
     return node
-
-
-def _pack_slot(node: FunctionNode, slot: Saved | None, asked: bool) -> Any:
-    if slot is None:
-        return None
-    if slot.kind is PACKED:
-        what, packed = slot.value
-        meta, value = packed.content
-        return (PACKED, slot.position, (what, _pack_meta(meta), _pack_attribute(node, "saved_tensors", value, asked)))
-    return (
-        slot.kind,
-        slot.position,
-        _pack_attribute(node, "saved_tensors", slot.value, asked)[:2] if slot.kind is VALUE else None,
-    )
-
-
-def _unpack_slot(cls: type[Function], slot: Any) -> Saved | None:
-    if slot is None:
-        return None
-    kind, position, array = slot
-    if kind == PACKED:
-        what, meta, value = array
-        what = next(known for known in (INPUT, OUTPUT, VALUE) if known == what)
-        packed = Packed.again(unpack_of(cls), _unpack_meta(meta), _unpack_attribute(value))
-        return Saved(PACKED, position, (what, packed), UNSHARED, 0)
-    if kind == VALUE:
-        found = unstaged(*array[1]) if array[0] == "device" else array[1]
-        return Saved(VALUE, -1, Tensor.made(found), UNSHARED, 0)
-    return Saved(INPUT if kind == INPUT else OUTPUT, position, None, UNSHARED, 0)
-
-
-def _pack_hooks(hooks: HookDict | None) -> Any:
-    """Return the hooks that forward registered on its ctx."""
-    return None if not hooks else Blob(pickle_value(list(hooks.values())))
-
-
-def _unpack_hooks(packed: Any) -> HookDict | None:
-    if packed is None:
-        return None
-    hooks: list[Any] = unpickle_value(bytes(packed.data))
-    return HookDict(enumerate(hooks))
-
-
-def _pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> Any:
-    data = getattr(value, "_data", value)
-    if is_elsewhere(data):
-        if not asked:
-            raise NotShippable(
-                f"'ctx.{name}' of {node.name()} is on {device_of(data)}, and does not leave its worker: keep what "
-                "others read as a tensor of the host (tensor.cpu())"
-            )
-        return ("device", staged(data), owns_grad(value) if isinstance(value, Tensor) else None)
-    if isinstance(value, Tensor):
-        return ("tensor", value.read(), owns_grad(value))
-    if is_array(value) and value.dtype.kind in "biufc":
-        return ("array", value, value.flags.writeable)
-    if type(value) in _PLAIN:
-        return ("plain", value)
-    try:
-        return ("pickle", pack_object(value, asked))
-    except Exception as error:
-        raise NotShippable(
-            f"the attribute 'ctx.{name}' of {node.name()} is a {type(value).__name__} that cannot be pickled, but its "
-            f"backward runs in another segment ({error}); save arrays instead, and rebuild it in backward"
-        ) from error
-
-
-def _unpack_attribute(entry: Any) -> Any:
-    kind, value = entry[0], entry[1]
-    if kind == "tensor":
-        return _tensor(value, entry[2])
-    if kind == "array":
-        return value.copy() if entry[2] else value
-    if kind == "pickle":
-        return unpack_object(value)
-    if kind == "device":
-        return unstaged(*value) if entry[2] is None else _tensor(unstaged(*value), entry[2])
-    return value
-
-
-def _tensor(array: Any, requires_grad: bool) -> Tensor:
-    tensor = Tensor.made(array)
-    tensor._requires_grad = requires_grad
-    return tensor
-
-
-def _pack_places(places: Sequence[Any] | None) -> Any:
-    return None if places is None else tuple([None if place is None else str(place) for place in places])
-
-
-def _pack_meta(meta: Any) -> Any:
-    return None if meta is None else (tuple(meta[0]), np.dtype(meta[1]).name)
-
-
-def _unpack_meta(meta: Any) -> Any:
-    return None if meta is None else (tuple(meta[0]), np.dtype(meta[1]))
-
-
-def _is_opaque(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any([_is_opaque(one) for one in cast("dict[Any, Any]", value).values()])
-    if isinstance(value, list | tuple):
-        return any([_is_opaque(one) for one in cast("Sequence[Any]", value)])
-    if is_array(value):
-        return bool(value.dtype.hasobject)
-    return not (isinstance(value, Tensor) or type(value) in _PLAIN)
 
 
 def _find_parts(value: Any, found: list[Any]) -> None:

@@ -188,7 +188,10 @@ class WorkerHost:
 
     def loaded(self, spilled: Spilled | None) -> Any:
         """Return the value that was spilled, with the same bits."""
-        return None if spilled is None else restored(unpack_values(spilled.read())[0])
+        value = None if spilled is None else restored(unpack_values(spilled.read())[0])
+        if type(value) is Context:
+            value.settle()
+        return value
 
     def left(self, context: Context) -> Context:
         """Return a context as backward left it. Nobody may ever look at it, but it stays as long as the client holds

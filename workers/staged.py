@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from raygrad.autograd.devices.absent import AbsentArray
-from raygrad.autograd.devices.serving import at_hand, device_of, named, send, to_host
+from raygrad.autograd.devices.serving import at_hand, device_of, is_elsewhere, named, send, to_host
 from raygrad.proto.values import Blob
 
 from .pickling import load, pickle_around_arrays, pickle_value
@@ -52,7 +52,9 @@ def staged(array: Any) -> StagedArray:
 
 
 def unstaged(device: str, host: Any) -> Any:
-    """Return an array that came from another process on its device, if that is served here."""
+    """Return an array that came from another process on its device, if that is served here: itself if it is there."""
+    if is_elsewhere(host):
+        return host
     place, backend = named(device), at_hand()
     if backend is None or (place.index or 0) not in backend.numbers():
         return AbsentArray(place, host)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,21 @@ class Hoard(rg.autograd.Function):
     def backward(ctx: Any, grad: Any) -> Any:
         sine, cosine = ctx.saved_tensors
         return (cosine * cosine - sine * sine) * grad * float(ctx.table[0])
+
+
+class Nested(rg.autograd.Function):
+    """Saves what it has on its GPU in a list, too."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x.cos())
+        ctx.more = [x * 2.0, {"a": x * 3.0}]
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (cosine,) = ctx.saved_tensors
+        return cosine * grad + 0.0 * ctx.more[0] + 0.0 * ctx.more[1]["a"]
 
 
 class Trained(NamedTuple):
@@ -131,7 +147,7 @@ def test_what_fits_in_no_way_is_refused_with_what_would_do() -> None:
     assert trained(gpu_memory=enough, has=enough + SCRATCH).bits == trained().bits
 
 
-def hoarded(**options: Any) -> tuple[bytes, dict[str, tuple[int, int]], list[Any]]:
+def hoarded(function: Any = Hoard, **options: Any) -> tuple[bytes, dict[str, tuple[int, int]], list[Any]]:
     """Return a gradient, per memory what was predicted and measured at most, and what went between host and GPU."""
     with use_stand_in(1), rg.Session(workers=1, gpus=1, **options) as session:
         w = rg.tensor(np.linspace(0.1, 0.9, SIZE)).cuda().requires_grad_()
@@ -140,7 +156,7 @@ def hoarded(**options: Any) -> tuple[bytes, dict[str, tuple[int, int]], list[Any
             w.grad = None
             y: Any = w
             for _ in range(10):
-                y = Hoard.apply(y)
+                y = function.apply(y)
             y.sum().backward()
 
         step()
@@ -249,3 +265,19 @@ def test_a_strict_session_has_room_for_what_is_read_as_far_as_workers_hold_it_to
             np.testing.assert_array_equal(one.cpu().numpy(), expected)
             expected = np.sin(expected)
         assert device.memory(0).peak <= 6 * ARRAY
+
+
+@pytest.mark.parametrize("hooks", [False, True], ids=["saved", "hooked"])
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_what_comes_back_to_a_gpu_takes_nothing_of_the_host(strict: bool, hooks: bool) -> None:
+    def packing() -> Any:
+        hooked = rg.autograd.graph.saved_tensors_hooks(lambda one: (one.device, one + 0.0), lambda packed: packed[1])
+        return hooked if hooks else nullcontext()
+
+    with packing():
+        free, *_ = hoarded(Nested, strict=strict)
+        bits, peaks, moved = hoarded(Nested, strict=strict, gpu_memory=10 * ARRAY, memory=30 * ARRAY)
+    assert bits == free
+    assert len(moved) > 0
+    assert peaks["cpu"][1] <= peaks["cpu"][0] < ARRAY
+    assert peaks["cuda:0"][1] <= peaks["cuda:0"][0] <= 10 * ARRAY

@@ -10,10 +10,12 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
+from raygrad.autograd.devices.serving import device_of
 from raygrad.autograd.function import run_backward, run_forward
 from raygrad.autograd.recording import Resident
 from raygrad.errors import NotShippable
 from raygrad.proto.graph import LIVE, STAYS
+from raygrad.proto.values import Blob
 from raygrad.workers.contexts import WANTED, Context, bound_to
 from raygrad.workers.host import WorkerHost
 from raygrad.workers.objects import unpack_all
@@ -102,7 +104,7 @@ def test_a_context_that_was_put_away_holds_nothing_and_is_brought_for_each_who_a
     assert context.nbytes == 0
     seen: Any = context.seen(Keeps)
     assert seen.array.tolist() == [0.0, 1.0, 2.0]
-    assert context.packed() is packed
+    assert context.packed()["attributes"]["array"] is packed["attributes"]["array"]
     assert len(brought) == 2
     assert context.live(Keeps) is context.live(Keeps)
     assert len(brought) == 3
@@ -184,3 +186,17 @@ def test_a_context_of_a_device_is_packed_with_its_places_where_it_was_asked_for(
         assert there._input_places == there._places == [rg.device("cuda:0")]
         assert [str(array.device) for array in (there.held[0], there.held[1]["a"])] == ["cuda:0", "cuda:0"]
         assert there.held[1]["a"].tolist() == [4.0] * 5
+
+
+def test_a_context_that_came_packed_settles_on_its_devices() -> None:
+    with use_stand_in(1) as device:
+        context = Context(packed=on_device(Placed).packed(asked=True))
+        context.settle()
+        parts: list[Any] = [part for part in context.parts() if not isinstance(part, Blob)]
+        assert [str(device_of(array)) for array in parts] == ["cuda:0"] * 3
+        device.forget_transfers()
+        there: Any = context.live(Placed)
+        assert there.held[1]["a"].tolist() == [4.0] * 5
+        assert device.transfers.to_device == 0
+        context.settle()
+        assert context.live(Placed) is there
