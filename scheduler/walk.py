@@ -290,8 +290,11 @@ class Walk:
         return None
 
     def _let_go(self, value: int, *, redo: bool) -> None:
-        if redo:
-            self._hold_for(value, int(self._next_use(value)))
+        next_use = self._next_use(value)
+        if next_use == NEVER and value not in self.stays:
+            pass  # what it was held for has been made again before
+        elif redo:
+            self._hold_for(value, int(next_use))
         elif value not in self.handles:
             index, self.handles[value] = self.longer.spill(self.worker, self.here[value])
             self.order.append(index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +19,10 @@ ARRAY = 8 * ITEMS
 COSTS = Costs(context_bytes=0)
 
 
-def walk(graph: Any, limit: int, costs: Costs = COSTS) -> tuple[Walk, Longer]:
+def walk(graph: Any, limit: int, costs: Costs = COSTS, sequence: Sequence[int] | None = None) -> tuple[Walk, Longer]:
     longer = Longer(price(graph, costs), [0] * len(graph.nodes), costs)
-    return Walk(longer, 0, range(len(graph.nodes)), (-1,) * len(graph.externals), (), limit), longer
+    sequence = range(len(graph.nodes)) if sequence is None else sequence
+    return Walk(longer, 0, sequence, (-1,) * len(graph.externals), (), limit), longer
 
 
 def fan(builder: Any, count: int, told: int = RECORDED) -> Any:
@@ -55,6 +57,21 @@ def test_what_costs_less_to_have_back_is_given_up_before_what_is_read_later(buil
     made.run()
     again = [node for node in longer.nodes[6:] if node.role == "function"]
     assert [node.fn for node in longer.nodes[6:]] == ["@f"] == [node.fn for node in again]
+
+
+def test_what_was_held_for_a_second_run_that_came_earlier_is_dropped(builder: Any) -> None:
+    build = builder(externals=2, size=ITEMS)
+    read = ((1,), (2, 0), (2, 0), (1,), (1, 3), (2, 5), (7, 4), (6, 8), (8, 7), (10, 6), (7, 9))
+    for inputs in read:
+        build.op("sin" if len(inputs) == 1 else "mul", *inputs)
+    sequence = [0, 3, 5, 2, 6, 1, 4, 8, 9, 7, 10]
+    made, longer = walk(build.graph(), 4 * ARRAY, sequence=sequence)
+    order = made.run()
+    assert made.peak <= 4 * ARRAY
+    assert [index for index in order if index < len(read)] == sequence
+    spilled = {node.inputs[0] for node in longer.nodes if node.fn == "spill"}
+    loaded = {node.inputs[0] for node in longer.nodes if node.fn == "load"}
+    assert len(spilled) == len(loaded), "nothing is written that nobody reads"
 
 
 def test_a_limit_below_what_one_node_needs_is_too_small(builder: Any) -> None:
