@@ -1,89 +1,30 @@
-"""Workers, links and a client that exist in virtual time only: what a simulation drives the state machine with.
+"""A driver, links and a client that exist in virtual time only: what a simulation drives the state machine with.
 
 Rules of this file: it carries commands out as a driver and its executor would, decides nothing, and believes nothing:
 whatever the machine must not do (command twice, drop twice, leave something behind, stand still) raises. Time is the
 head of a heap; what happens at one instant happens in the order in which it was foreseen. See `simulator` for the
-model.
+model; what there is on a worker is in `virtual_workers`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
-from typing import TypeAlias
 
 import numpy as np
 
 from raygrad.errors import InvariantViolation
-from raygrad.proto.program import Program
 
 from .commands import Command, DropExport, DropValue, ExportValue, FailRun, FinishRun, LoseValue, RunSegment, Unpin
 from .costs import Costs
 from .events import Event, SegmentFinished, Status, ValueDropped, ValueExported, WorkerLost, run_submitted
+from .leftovers import export_bytes, pin_bytes
 from .machine import Machine
 from .plan import InStore
 from .simulated import Failed, Failure, Link, Loss, Raise, SegmentTrace, Simulated, Submission, Transfer, Wait
-
-_Key: TypeAlias = tuple[int, int, int]
-"""Names something that is waited for: (run, segment, export); (run, segment, -1), that the segment has ended;
-(run, -1, value), the object of a pinned value; (-1, run, external), an external that was on a worker before."""
-
-
-@dataclass(slots=True)
-class _Thing:
-    """Something that is waited for, on the worker that makes it."""
-
-    worker: int
-    size: int = 0
-    made: bool = False
-    poisoned: bool = False
-    """It will never be."""
-    here: set[int] = field(default_factory=set[int])
-    """Other workers to which it has come."""
-    waiting: dict[int, list[_Task]] = field(default_factory=dict[int, "list[_Task]"])
-    """By worker, who waits for it there."""
-
-
-@dataclass(slots=True)
-class _Task:
-    """A call to a worker: a segment, or (segment -1) the export of a value."""
-
-    order: int
-    worker: int
-    run: int
-    segment: int
-    attempt: int
-    value: int
-    commanded: float
-    seconds: float
-    missing: int = 0
-    ready: float = -1.0
-    start: float = -1.0
-    poisoned: bool = False
-    over: bool = False
-
-
-@dataclass(slots=True)
-class _Worker:
-    """A worker in virtual time."""
-
-    alive: bool = True
-    running: _Task | None = None
-    idle_since: float = 0.0
-    busy: float = 0.0
-    queue: deque[_Task] = field(default_factory=deque["_Task"])
-    """With `in_order`: what has come and not started."""
-    open: dict[int, _Task] = field(default_factory=dict[int, "_Task"])
-    """Calls not over, sent or running, by their order."""
-    ready: list[tuple[int, _Task]] = field(default_factory=list[tuple[int, "_Task"]])
-    """Without `in_order`: a heap of those whose inputs have come."""
-    pinned: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
-    """By (run, value), bytes."""
-    saved: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
-    stored: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+from .virtual_workers import Key, Task, Thing, VirtualWorker, name_of
 
 
 @dataclass(slots=True)
@@ -101,8 +42,8 @@ class World:
     in_order: bool
     watch: Callable[[Machine], None] | None
     now: float = 0.0
-    workers: list[_Worker] = field(default_factory=list[_Worker])
-    things: dict[_Key, _Thing] = field(default_factory=dict[_Key, _Thing])
+    workers: list[VirtualWorker] = field(default_factory=list[VirtualWorker])
+    things: dict[Key, Thing] = field(default_factory=dict[Key, Thing])
     raising: dict[tuple[int, int], Raise] = field(default_factory=dict[tuple[int, int], Raise])
     _heap: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = field(
         default_factory=list[tuple[float, int, Callable[..., None], "tuple[object, ...]"]]
@@ -137,7 +78,7 @@ class World:
 
     def run(self) -> Simulated:
         """Run everything that was submitted to its end."""
-        self.workers = [_Worker(saved=[(0.0, 0)], stored=[(0.0, 0)]) for _ in self.speed]
+        self.workers = [VirtualWorker(saved=[(0.0, 0)], stored=[(0.0, 0)]) for _ in self.speed]
         self._unsettled = len(self.submissions)
         for number, one in enumerate(self.submissions):
             self._at(one.at, self._submit, number)
@@ -172,7 +113,7 @@ class World:
         plan = one.planned.plan
         for external, home in enumerate(one.residency):
             if home >= 0:
-                self.things[-1, number, external] = _Thing(home, one.external_bytes[external], made=True)
+                self.things[-1, number, external] = Thing(home, one.external_bytes[external], made=True)
         externals = max((external for segment in plan.segments for external in segment.externals), default=-1) + 1
         self._tell(run_submitted(plan, at=self.now, run=number, sources=one.sources or (None,) * externals))
 
@@ -211,14 +152,14 @@ class World:
                 thing = self._drop((command.run, command.segment, command.export))
                 saved = self.submissions[command.run].planned.plan.segments[command.segment].exports[command.export][2]
                 if thing.made:
-                    self._store(thing.worker, -thing.size, saved=saved)
+                    self.workers[thing.worker].store(self.now, -thing.size, saved=saved)
             case DropValue():
                 thing = self._drop((command.run, -1, command.value))
                 if thing.made:
-                    self._store(thing.worker, -thing.size, saved=False)
+                    self.workers[thing.worker].store(self.now, -thing.size, saved=False)
             case Unpin():
                 for pinned in command.values:
-                    self._unpin(command.worker, pinned.run, pinned.value)
+                    self.workers[command.worker].unpin(self.now, pinned.run, pinned.value)
             case FinishRun():
                 self._finished.append((command.run, self.now))
                 self._unsettled -= 1
@@ -241,19 +182,19 @@ class World:
         segment = planned.plan.segments[index]
         sizes = export_bytes(planned.programs[index], self.costs) if segment.exports else ()
         for export, size in enumerate(sizes):
-            self.things[run, index, export] = _Thing(worker, size)
-        self.things[run, index, -1] = _Thing(worker)
+            self.things[run, index, export] = Thing(worker, size)
+        self.things[run, index, -1] = Thing(worker)
         seconds = segment.predicted_seconds * self.factors[run][index] / self.speed[worker]
-        self._call(_Task(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds))
+        self._call(Task(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds))
 
     def _command_export(self, command: ExportValue) -> None:
         key = (command.run, -1, command.value)
         if key in self.things:
             raise InvariantViolation(f"value {command.value} of run {command.run} is to be exported twice")
-        self.things[key] = _Thing(command.worker)
-        self._call(_Task(next(self._orders), command.worker, command.run, -1, 0, command.value, self.now, 0.0))
+        self.things[key] = Thing(command.worker)
+        self._call(Task(next(self._orders), command.worker, command.run, -1, 0, command.value, self.now, 0.0))
 
-    def _call(self, task: _Task) -> None:
+    def _call(self, task: Task) -> None:
         """Send a call to its worker: the driver sends one after the other."""
         if not self.workers[task.worker].alive:
             raise InvariantViolation(f"a call to worker {task.worker}, which is lost")
@@ -265,17 +206,17 @@ class World:
         else:
             self._receive(task)
 
-    def _drop(self, key: _Key) -> _Thing:
+    def _drop(self, key: Key) -> Thing:
         thing = self.things.pop(key, None)
         if thing is None:
-            raise InvariantViolation(f"{_name(key)} of run {key[0]} is dropped and was not there")
+            raise InvariantViolation(f"{name_of(key)} of run {key[0]} is dropped and was not there")
         if any(not task.over for tasks in thing.waiting.values() for task in tasks):
-            raise InvariantViolation(f"{_name(key)} of run {key[0]} is dropped and still waited for")
+            raise InvariantViolation(f"{name_of(key)} of run {key[0]} is dropped and still waited for")
         return thing
 
     # ---- the workers -----------------------------------------------------------------------------------------------
 
-    def _receive(self, task: _Task) -> None:
+    def _receive(self, task: Task) -> None:
         """A call has come to its worker: ask for what it reads."""
         if task.over:
             return
@@ -287,13 +228,13 @@ class World:
             self._ready(task)
         self._next(task.worker)
 
-    def _reads(self, task: _Task) -> Iterable[_Key]:
+    def _reads(self, task: Task) -> Iterable[Key]:
         """Return what a call reads or waits for."""
         run, one = task.run, self.submissions[task.run]
         if task.segment < 0:
             return ((run, one.planned.plan.kept[task.value].segment, -1),)
         segment = one.planned.plan.segments[task.segment]
-        keys: list[_Key] = [(run, source, export) for source, export in segment.imports]
+        keys: list[Key] = [(run, source, export) for source, export in segment.imports]
         keys += [(run, source, -1) for source in segment.after]
         for external in segment.externals:
             source = one.sources[external] if one.sources else None
@@ -310,11 +251,13 @@ class World:
                 keys.append((source[0], -1, source[1]))
         return keys
 
-    def _want(self, task: _Task, key: _Key) -> None:
+    def _want(self, task: Task, key: Key) -> None:
         """Have a call wait for something, unless it is there."""
         thing = self.things.get(key)
         if thing is None:
-            raise InvariantViolation(f"segment {task.segment} of run {task.run} reads {_name(key)}, which is not there")
+            raise InvariantViolation(
+                f"segment {task.segment} of run {task.run} reads {name_of(key)}, which is not there"
+            )
         target = task.worker
         if thing.poisoned:
             task.poisoned = True
@@ -326,20 +269,20 @@ class World:
             task.missing += 1
             self._send(key, thing, target)
 
-    def _send(self, key: _Key, thing: _Thing, target: int) -> None:
+    def _send(self, key: Key, thing: Thing, target: int) -> None:
         """Set something on its way to another worker. That a segment has ended is told in no time."""
         latency, bandwidth = self.links.get((thing.worker, target)) or (self.costs.hop_seconds, self.costs.bandwidth)
         finish = self.now + latency + thing.size / bandwidth
         run = key[0]
-        self._transfers.append(Transfer(self.now, finish, thing.worker, target, thing.size, run, _name(key)))
+        self._transfers.append(Transfer(self.now, finish, thing.worker, target, thing.size, run, name_of(key)))
         self._at(finish, self._arrive, thing, target)
 
-    def _arrive(self, thing: _Thing, target: int) -> None:
+    def _arrive(self, thing: Thing, target: int) -> None:
         thing.here.add(target)
         for task in thing.waiting.pop(target):
             self._came(task)
 
-    def _made(self, key: _Key, *, ok: bool) -> None:
+    def _made(self, key: Key, *, ok: bool) -> None:
         """Something exists now, or never will."""
         thing = self.things.get(key)
         if thing is None:
@@ -353,14 +296,14 @@ class World:
                 task.poisoned |= not ok
                 self._came(task)
 
-    def _came(self, task: _Task) -> None:
+    def _came(self, task: Task) -> None:
         """One of the things that a call waits for is there, or will never be."""
         task.missing -= 1
         if not task.missing and not task.over:
             self._ready(task)
             self._next(task.worker)
 
-    def _ready(self, task: _Task) -> None:
+    def _ready(self, task: Task) -> None:
         task.ready = self.now
         if not self.in_order:
             heappush(self.workers[task.worker].ready, (task.order, task))
@@ -385,7 +328,7 @@ class World:
         worker.running = task
         self._at(self.now + self.costs.call_seconds + (0.0 if task.poisoned else task.seconds), self._end, task)
 
-    def _end(self, task: _Task) -> None:
+    def _end(self, task: Task) -> None:
         """A call has ended."""
         if task.over:
             return
@@ -399,37 +342,38 @@ class World:
             self._end_segment(task)
         self._next(task.worker)
 
-    def _end_export(self, task: _Task) -> None:
+    def _end_export(self, task: Task) -> None:
         key = (task.run, -1, task.value)
         thing = self.things[key]
-        size = self.workers[task.worker].pinned.get((task.run, task.value), -1)
+        worker = self.workers[task.worker]
+        size = worker.pinned.get((task.run, task.value), -1)
         ok = size >= 0 and not task.poisoned
         if ok:
             thing.size = size
-            self._store(task.worker, size, saved=False)
+            worker.store(self.now, size, saved=False)
         self._made(key, ok=ok)
         self._tell(ValueExported(at=self.now, run=task.run, value=task.value, ok=ok, size=max(size, 0)))
         if not ok:
             self.things.pop(key, None)
 
-    def _end_segment(self, task: _Task) -> None:
+    def _end_segment(self, task: Task) -> None:
         run, index = task.run, task.segment
         raised = None if task.poisoned else self.raising.get((run, index))
         status: Status = "skipped" if task.poisoned else "failed" if raised is not None else "done"
         self._trace(task, status)
         planned = self.submissions[run].planned
-        segment = planned.plan.segments[index]
+        segment, worker = planned.plan.segments[index], self.workers[task.worker]
         sizes: list[int] = []
         if status == "done":
             for export, how in enumerate(segment.exports):
                 sizes.append(self.things[run, index, export].size)
-                self._store(task.worker, sizes[-1], saved=how.saved)
+                worker.store(self.now, sizes[-1], saved=how.saved)
             for value, size in pin_bytes(planned.programs[index], self.costs):
-                self.workers[task.worker].pinned[run, value] = size
-                self._store(task.worker, size, saved=False)
+                worker.pinned[run, value] = size
+                worker.store(self.now, size, saved=False)
             for value, last in segment.unpins:
                 if last:
-                    self._unpin(task.worker, run, value)
+                    worker.unpin(self.now, run, value)
         for export in range(len(segment.exports)):
             self._made((run, index, export), ok=status == "done")
         self._made((run, index, -1), ok=status == "done")
@@ -461,7 +405,7 @@ class World:
             if task.segment >= 0:
                 self._trace(task, "lost")
         for run, value in list(worker.pinned):
-            self._unpin(loss.worker, run, value)
+            worker.unpin(self.now, run, value)
         self._failing = []
         self._tell(WorkerLost(at=self.now, worker=loss.worker))
         segments = tuple((task.run, task.segment) for task in lost if task.segment >= 0)
@@ -475,12 +419,12 @@ class World:
             for export in range(-1, len(exports)):
                 self._made((task.run, task.segment, export), ok=False)
 
-    def _over(self, task: _Task) -> None:
+    def _over(self, task: Task) -> None:
         task.over = True
         self._unsettled -= 1
         del self.workers[task.worker].open[task.order]
 
-    def _trace(self, task: _Task, status: str) -> None:
+    def _trace(self, task: Task, status: str) -> None:
         self._traces.append(
             SegmentTrace(
                 run=task.run,
@@ -494,53 +438,3 @@ class World:
                 status=status,
             )
         )
-
-    # ---- memory ----------------------------------------------------------------------------------------------------
-
-    def _store(self, number: int, size: int, *, saved: bool) -> None:
-        """Add (or with a negative size take off) bytes that the segments of a worker have left."""
-        if not size:
-            return
-        worker = self.workers[number]
-        worker.stored.append((self.now, worker.stored[-1][1] + size))
-        if saved:
-            worker.saved.append((self.now, worker.saved[-1][1] + size))
-
-    def _unpin(self, number: int, run: int, value: int) -> None:
-        size = self.workers[number].pinned.pop((run, value), 0)
-        self._store(number, -size, saved=False)
-
-
-def export_bytes(program: Program, costs: Costs) -> tuple[int, ...]:
-    """Return the predicted bytes of each object that a program returns."""
-    size = _made_bytes(program, costs)
-    return tuple(sum(size[slot] for slot in slots) for slots in program.exports)
-
-
-def pin_bytes(program: Program, costs: Costs) -> list[tuple[int, int]]:
-    """Return (value id, predicted bytes) of each value that a program leaves pinned."""
-    if not program.pins:
-        return []
-    size = _made_bytes(program, costs)
-    return [(value, size[slot]) for slot, value in program.pins]
-
-
-def _made_bytes(program: Program, costs: Costs) -> dict[int, int]:
-    """Return, by slot, the predicted bytes of what the steps of a program make and its end still needs."""
-    wanted = {slot for slots in program.exports for slot in slots}
-    wanted.update(slot for slot, _ in program.pins)
-    return {
-        slot: costs.value_bytes(program.specs[spec])
-        for step in program.steps
-        for slot, spec in zip(step.outputs, step.node.outputs, strict=True)
-        if slot in wanted
-    }
-
-
-def _name(key: _Key) -> str:
-    run, segment, export = key
-    if run < 0:
-        return f"external {export}"
-    if segment < 0:
-        return f"value {export}"
-    return f"segment {segment}, export {export}" if export >= 0 else f"segment {segment}"

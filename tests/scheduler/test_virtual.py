@@ -8,7 +8,7 @@ from raygrad.scheduler.plan import Cluster
 from raygrad.scheduler.planner import make_plan
 from raygrad.scheduler.simulated import Submission
 from raygrad.scheduler.simulator import simulate
-from raygrad.scheduler.virtual import World, export_bytes, pin_bytes
+from raygrad.scheduler.virtual import World
 
 
 class Broken(Machine):
@@ -77,15 +77,3 @@ def test_bytes_saved_are_counted_from_the_segment_that_makes_them_to_the_end_of_
     assert made.saved[0] == ((0.0, 0), (first.finish, 1000), (last.finish, 0))
     assert made.peak_saved == (1000, 0)
     assert made.peak_stored == (1032, 32)
-
-
-def test_the_bytes_of_objects_and_pins_are_those_of_their_specs(builder):
-    build = builder()
-    a = build.op("sin", 0, pin=0)
-    b = build.op("cos", 0, pin=0)
-    build.op("sin", a, pin=1)
-    build.keep_on_worker(b)
-    planned = make_plan(build.graph(), (-1,), Costs(), Cluster.of(2), 0, b"")
-    assert export_bytes(planned.programs[0], Costs()) == (32,)
-    assert pin_bytes(planned.programs[0], Costs()) == [(b, 32)]
-    assert pin_bytes(planned.programs[1], Costs()) == []

@@ -1,0 +1,90 @@
+"""Workers in virtual time: the calls that they have, what these wait for, and the bytes that they leave.
+
+Rules of this file: state alone, and the books of memory, which are kept by time. What happens when is in `virtual`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Key: TypeAlias = tuple[int, int, int]
+"""Names something that is waited for: (run, segment, export); (run, segment, -1), that the segment has ended;
+(run, -1, value), the object of a pinned value; (-1, run, external), an external that was on a worker before."""
+
+
+@dataclass(slots=True)
+class Thing:
+    """Something that is waited for, on the worker that makes it."""
+
+    worker: int
+    size: int = 0
+    made: bool = False
+    poisoned: bool = False
+    """It will never be."""
+    here: set[int] = field(default_factory=set[int])
+    """Other workers to which it has come."""
+    waiting: dict[int, list[Task]] = field(default_factory=dict[int, "list[Task]"])
+    """By worker, who waits for it there."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A call to a worker: a segment, or (segment -1) the export of a value."""
+
+    order: int
+    worker: int
+    run: int
+    segment: int
+    attempt: int
+    value: int
+    commanded: float
+    seconds: float
+    missing: int = 0
+    ready: float = -1.0
+    start: float = -1.0
+    poisoned: bool = False
+    over: bool = False
+
+
+@dataclass(slots=True)
+class VirtualWorker:
+    """A worker in virtual time."""
+
+    alive: bool = True
+    running: Task | None = None
+    idle_since: float = 0.0
+    busy: float = 0.0
+    queue: deque[Task] = field(default_factory=deque["Task"])
+    """With `in_order`: what has come and not started."""
+    open: dict[int, Task] = field(default_factory=dict[int, "Task"])
+    """Calls not over, sent or running, by their order."""
+    ready: list[tuple[int, Task]] = field(default_factory=list[tuple[int, "Task"]])
+    """Without `in_order`: a heap of those whose inputs have come."""
+    pinned: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    """By (run, value), bytes."""
+    saved: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    stored: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+
+    def store(self, now: float, size: int, *, saved: bool) -> None:
+        """Add (or with a negative size take off) bytes that its segments have left."""
+        if not size:
+            return
+        self.stored.append((now, self.stored[-1][1] + size))
+        if saved:
+            self.saved.append((now, self.saved[-1][1] + size))
+
+    def unpin(self, now: float, run: int, value: int) -> None:
+        """Let go of a pinned value."""
+        self.store(now, -self.pinned.pop((run, value), 0), saved=False)
+
+
+def name_of(key: Key) -> str:
+    """Return how messages name what is waited for."""
+    run, segment, export = key
+    if run < 0:
+        return f"external {export}"
+    if segment < 0:
+        return f"value {export}"
+    return f"segment {segment}, export {export}" if export >= 0 else f"segment {segment}"
