@@ -198,15 +198,17 @@ class saved_tensors_hooks:
 class save_on_cpu(saved_tensors_hooks):
     """Keep what graphs save in host memory, and move it back when it is read. On the host nothing is copied.
 
+    Args:
+        pin_memory: as in PyTorch, for programs that say so; it changes nothing, since copies from and to a GPU go
+            through pinned buffers anyway, and what is kept is not pinned, of which a process has little.
+
     Raises:
-        RuntimeError: `pin_memory`, which is not built.
+        TypeError: `pin_memory` is neither True nor False.
     """
 
     def __init__(self, pin_memory: bool = False) -> None:
-        if pin_memory:
-            raise AutogradError(
-                "save_on_cpu(pin_memory=True) is not built: copies from and to a GPU go through pageable memory"
-            )
+        if type(pin_memory) is not bool:
+            raise TypeError(f"save_on_cpu(pin_memory=...) takes True or False, got {pin_memory!r}")
         super().__init__(lambda tensor: (tensor.device, tensor.cpu()), lambda kept: kept[1].to(kept[0]))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.devices import use_stand_in
 
 
 def vector(T: Any, *values) -> Any:
@@ -98,13 +99,27 @@ def test_gr_11_a_decorated_function_refuses_hooks(T: Any):
         pass
 
 
-def test_gr_12_nothing_is_copied_on_the_host():
+@pytest.mark.parametrize("pinned", [False, True])
+def test_gr_12_nothing_is_copied_on_the_host(pinned: bool):
     x = vector(rg, 1, 2)
-    with rg.autograd.graph.save_on_cpu():
+    with rg.autograd.graph.save_on_cpu(pin_memory=pinned):
         y: Any = x * x
     assert y.grad_fn._saved_self._data is x._data
-    with pytest.raises(RuntimeError, match="GPU"):
-        rg.autograd.graph.save_on_cpu(pin_memory=True)
+    with pytest.raises(TypeError, match=r"save_on_cpu\(pin_memory=...\) takes True or False, got 1"):
+        rg.autograd.graph.save_on_cpu(pin_memory=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_gr_12_what_is_saved_on_a_gpu_is_kept_on_the_host(pinned: bool):
+    with use_stand_in(1) as device:
+        x = vector(rg, 1, 2).detach().cuda().requires_grad_()
+        device.forget_transfers()
+        with rg.autograd.graph.save_on_cpu(pin_memory=pinned):
+            y: Any = x.exp()
+        assert (device.transfers.to_host, device.transfers.to_device) == (1, 0)
+        y.sum().backward()
+        assert device.transfers.to_device == 1
+        assert x.grad.tolist() == y.tolist()
 
 
 @pytest.mark.parametrize("make", [lambda x: x.exp(), lambda x: x * x])
