@@ -179,8 +179,7 @@ def _relieved(
                 continue
             found = make_room(relieved, one.space, residency, costs)
             if not isinstance(found, Relieved):
-                enough = [[0] * workers for _ in within]
-                enough[number] = [0 if smallest is None else smallest for smallest in found]
+                enough = [_least(relieved, other, residency, costs) for other in within]
                 raise _refused(priced, rooms, base, node_worker, cluster, enough)
             relieved = found
             within = [
@@ -199,6 +198,13 @@ def _relieved(
     spaces = tuple([space for space, _ in within])
     fitted, most = _fit(within, cut.blocks, cluster)
     return Arranged(fitted, longer, made_on, most, spaces)
+
+
+def _least(given: Relieved, one: Confined, residency: Sequence[int], costs: Costs) -> list[int]:
+    """Return per worker how much of a memory would do, where its limit does not; 0 where that does."""
+    peaks = one.peaks(given.sequences)
+    found = make_room(given, one.space, residency, costs) if one.passed_by(peaks) else given
+    return [0] * len(peaks) if isinstance(found, Relieved) else [smallest or 0 for smallest in found]
 
 
 def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
@@ -408,7 +414,7 @@ def _refused(
         "what is to run there does not fit: ",
         *parts,
         " in the thriftiest way found (bytes alive at once). Give it that much, or place some of its nodes on "
-        "other workers",
+        "other workers; it is told of what was submitted with this, and what comes later may need more",
     )
 
 

@@ -57,6 +57,8 @@ def _within(
     longer: Longer, room: Room, worker: int, sequence: Sequence[int], residency: Sequence[int], limit: int
 ) -> list[int] | None:
     """Return the nodes of one worker in order, with those that keep it within its limit; None if there is no way."""
+    if room.peak(worker, sequence) <= limit:
+        return list(sequence)
     leaving = _leaving(longer, worker, sequence, residency)
     size = longer.priced.size
     there = sum([size[value] for value in leaving])

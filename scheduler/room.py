@@ -232,17 +232,23 @@ def _guesses(priced: Priced) -> dict[int, int]:
 
 
 def continued(priced: Priced, away: Container[int]) -> dict[int, int]:
+    """Return, by context that a vjp leaves with all that was saved, the first one that holds the same memory."""
+    found = {value: before for value, before in left_of(priced).items() if before not in away}
+    for value, before in list(found.items()):  # nodes that were added may read what has a higher number
+        while before in found:
+            before = found[before]
+        found[value] = before
+    return found
+
+
+def left_of(priced: Priced) -> dict[int, int]:
     """Return, by context that a vjp leaves with all that was saved, the one that it read: they hold the same memory."""
     specs = [spec.kind == KIND_CONTEXT and spec.shape[:1] > (0,) for spec in priced.graph.specs]
     found: dict[int, int] = {}
     for first, node in zip(priced.first, priced.graph.nodes, strict=True):
         if node.transforms and node.role == ROLE_FUNCTION and node.outputs and specs[node.outputs[0]]:
-            if priced.size[first] and node.inputs[0] >= 0 and node.inputs[0] not in away:
+            if priced.size[first] and node.inputs[0] >= 0:
                 found[first] = node.inputs[0]
-    for value, before in list(found.items()):  # nodes that were added may read what has a higher number
-        while before in found:
-            before = found[before]
-        found[value] = before
     return found
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from raygrad.proto.graph import AGAIN, ROLE_FUNCTION, ROLE_MEMORY, Node, is_spill
 
 from .longer import Longer
+from .room import left_of
 
 SMALL = 1000
 """Values below this part of the limit are given up only if all others were: there is nothing to win."""
@@ -77,6 +78,8 @@ class Walk:
         """The same of those below `SMALL`."""
         self.offered = 0
         """Entries that were made in both."""
+        self.left_of = left_of(priced)
+        """By context that a vjp leaves, the one that it read, of which it holds the memory."""
         self.resident = {value for value, home in enumerate(residency) if home == worker}.difference(leaving)
         kept = {value for value, _ in priced.graph.keep}
         self.uses: dict[int, list[int]] = {}
@@ -111,10 +114,15 @@ class Walk:
             for value in inputs:
                 self._fetch(value)
             outputs = self._outputs(index)
-            self._take(sum([priced.size[value] for value in outputs]))
+            passed = self._passed_on(outputs)
+            more = sum([priced.size[value] for value in outputs]) - sum([priced.size[value] for value in passed])
+            self._take(max(more, 0))
             self._unlock(inputs)
             self.longer.nodes[index] = node._replace(inputs=self._renamed(node))
             self.order.append(index)
+            self.used += min(more, 0)
+            for value in passed:
+                del here[value]
             for value in outputs:
                 here[value] = value
             self._forget((*inputs, *outputs))
@@ -130,6 +138,11 @@ class Walk:
     def _outputs(self, index: int) -> range:
         first = self.priced.first[index]
         return range(first, first + len(self.priced.graph.nodes[index].outputs))
+
+    def _passed_on(self, outputs: Iterable[int]) -> list[int]:
+        """Return what is here whose memory is that of outputs of the node at hand, and of nobody else after it."""
+        sources = [self.left_of.get(value, -1) for value in outputs]
+        return [one for one in sources if one in self.here and one not in self.stays and self._next_use(one) == NEVER]
 
     def _renamed(self, node: Node) -> tuple[int, ...]:
         return tuple([self.here.get(value, value) for value in node.inputs])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
+from raygrad.proto.graph import Spec
 from raygrad.scheduler import order
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.crossing import cross
@@ -177,6 +178,19 @@ def test_too_little_memory_is_refused_with_what_would_do(builder):
     assert planned(graph, cluster_of(None, needed, None, None)).plan.segments
     with pytest.raises(PlanError, match=f"needs memory={needed}"):
         planned(graph, cluster_of(None, needed - 1, None, None))
+
+
+def test_a_refusal_tells_of_each_memory_that_is_too_small_and_what_it_is_about(builder):
+    build = builder(externals=2, size=1000)
+    there = build.spec(Spec("array", (1000,), "float64", "cuda:0"))
+    build.externals[1] = there
+    build.op("add", 0, 0)
+    build.op("add", 1, 1, spec=there)
+    spec = WorkerSpec("worker 0", ("cpu", "cuda:0"), memory=9000, gpu_memory=8000)
+    with pytest.raises(PlanError) as raised:
+        planned(build.graph(), Cluster((spec,)))
+    assert re.findall(r"needs (\w+=\d+)", str(raised.value)) == ["gpu_memory=16000", "memory=16000"]
+    assert "it is told of what was submitted with this, and what comes later may need more" in str(raised.value)
 
 
 def test_what_is_there_from_the_start_takes_room(builder):

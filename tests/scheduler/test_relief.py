@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import AGAIN, LIVE, PURE, RECORDED, Graph, Node
+from raygrad.proto.graph import AGAIN, LIVE, PURE, RECORDED, Graph, Node, Spec
 from raygrad.scheduler import relief
 from raygrad.scheduler.costs import Costs
 from raygrad.scheduler.longer import Relieved
@@ -278,3 +278,57 @@ def test_a_large_graph_is_refused_after_fewer_walks_by_a_limit_that_does(
     enough = int(str(caught.value).split("needs memory=")[1].split(",")[0])
     assert 4 * ARRAY <= enough < 100 * ARRAY
     assert peak(planned(graph, enough)) <= enough
+
+
+def passes(builder: Any, length: int, count: int) -> Any:
+    """A chain of Functions, and back several times: what was saved is kept for the next pass, and left by each."""
+    build = builder(size=ITEMS)
+    held = build.spec(Spec("context", (ARRAY, 0)))
+    params = (3, 1, 1, (0,), (), 0)
+    value, tape = 0, []
+    for _ in range(length):
+        context, out = build.add(Node("function", "@f", (), (value,), (held, 1), (1, (1,), RECORDED, ())))
+        tape.append((context, value))
+        value = out
+    for number in range(count):
+        gradient, left = value, []
+        for context, argument in reversed(tape):
+            outputs = (1,) if number == count - 1 else (held, 1)
+            made = build.add(
+                Node("function", "@f", ("vjp",), (context, gradient, argument, -1), outputs, params, -1, context)
+            )
+            gradient = made[-1]
+            left.append((made[0], argument))
+        build.keep_on_worker(gradient)
+        tape = left[::-1]
+    return build.graph()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_what_passes_keep_for_the_next_takes_no_more_memory(builder: Any, count: int) -> None:
+    """A gradient, a context with what it holds, an argument and another gradient, however many passes there are."""
+    graph = passes(builder, 6, count)
+    costs = Costs(context_bytes=0)
+    made = planned(graph, 4 * ARRAY, costs)
+    assert peak(made, costs) <= 4 * ARRAY
+    order = [[index for segment in made.plan.segments for index in segment.nodes]]
+    before, after = terms(graph, [range(len(graph.nodes))]), terms(made.graph, order)
+    assert {value: after[value] for value in before} == before
+
+
+def test_a_worker_whose_order_fits_keeps_it_while_another_is_relieved(builder: Any) -> None:
+    build = builder(externals=3, size=ITEMS)
+    held = build.spec(Spec("context", (ARRAY, 0)))
+    build.externals[0] = held
+    params = (3, 1, 1, (0,), (), 0)
+    left, _ = build.add(Node("function", "@f", ("vjp",), (0, 1, -1, -1), (held, 1), params, -1, 0))
+    build.keep_on_worker(left)
+    first, second, third = (build.op(fn, 2) for fn in ("sin", "cos", "exp"))
+    build.op("add", third, second)
+    build.op("mul", first, first)
+    priced = price(build.graph(), Costs(context_bytes=0))
+    given = Relieved(priced, (0, 1, 1, 1, 1, 1), [[0], [1, 2, 3, 4, 5]])
+    made = make_room(given, Space("cpu", [3 * ARRAY, 3 * ARRAY]), (0, -1, -1), COSTS)
+    assert isinstance(made, Relieved)
+    assert made.sequences[0] == [0]
+    assert len(made.sequences[1]) > 5
