@@ -15,7 +15,7 @@ from .accumulator import AccumulateGrad
 from .derive import Meta, OpContext, vjp_arrays, vjp_tensors
 from .node import FREED, NO_EDGE, Node, call_node
 from .recording import Data, Pending, Record, Recorder
-from .versions import exchanged, stale_message, stale_value, was_changed, was_detached
+from .versions import exchanged, stale_message, stale_value, wanted_leaf, was_changed, was_detached
 
 if TYPE_CHECKING:
     from .registry import Derivative, Op
@@ -225,8 +225,12 @@ class OpNode(Node):
             if isinstance(edge[0], AccumulateGrad):
                 out.append(edge[0].variable)
                 continue
-            out.append(Tensor.made(data, *(as_computed(data, edge) if self._converts else edge)))
             version = self.versions[slot]
+            leaf = None if edge[0] is not None or version is None else wanted_leaf(version[0], data)
+            if leaf is not None:
+                out.append(leaf)
+                continue
+            out.append(Tensor.made(data, *(as_computed(data, edge) if self._converts else edge)))
             if version is not None:  # what saves it anew is to notice changes, too
                 out[-1]._counter = version[0]
         return out

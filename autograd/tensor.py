@@ -30,7 +30,7 @@ from .modes import state
 from .node import Edge, hook_for
 from .orphans import orphan_views
 from .recording import Data, Pending, Recorder
-from .versions import bump, new_counter, note_detached
+from .versions import bump, new_counter, note_detached, note_wanted
 from .views import check_fresh, has_views, memory, node_of, remember_alias
 
 if TYPE_CHECKING:
@@ -208,6 +208,8 @@ class Tensor(Exports, TensorMethods):
             )
         if self._requires_grad and not value and has_views(self):
             orphan_views(self)
+        if value and not self._requires_grad and self._counter is not None:
+            note_wanted(self._counter, self)
         self._requires_grad = bool(value)
         if value and has_views(self):
             from .inheriting import pass_on

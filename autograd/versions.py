@@ -61,14 +61,16 @@ def add_view(entries: list[weakref.ref[Tensor]], entry: weakref.ref[Tensor]) -> 
 
 
 class Noted(int):
-    """A version at which something came about that is no change: a tensor was detached in place, or its data exchanged.
-    It is unlike any that was noted before, so that whoever saved something at the same version looks at it again; as a
-    number it is the same one, and the next change ends it."""
+    """A version at which something came about that is no change: a tensor was detached in place, its data exchanged, or
+    a leaf made to require grad. It is unlike any that was noted before, so that whoever saved something at the same
+    version looks at it again; as a number it is the same one, and the next change ends it."""
 
     places: tuple[tuple[weakref.ref[Node], int], ...] = ()
     """Whose outputs they were that were detached: the node, which must not be kept alive, and the number."""
     exchanges: tuple[_Exchange, ...] = ()
     """What tensors held that now hold something else."""
+    leaves: tuple[tuple[weakref.ref[Tensor], weakref.ref[Data]], ...] = ()
+    """Those that were made to require grad, each with what stood for it in graphs until then."""
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -84,7 +86,7 @@ def _noted(counter: list[int]) -> Noted:
     before = counter[0]
     version = Noted(before)
     if isinstance(before, Noted):
-        version.places, version.exchanges = before.places, before.exchanges
+        version.places, version.exchanges, version.leaves = before.places, before.exchanges, before.leaves
     counter[0] = version
     return version
 
@@ -93,6 +95,25 @@ def note_detached(counter: list[int], node: Node, number: int) -> None:
     """Note that output `number` of a node is detached in place, for whoever has saved it (CX-32)."""
     version = _noted(counter)
     version.places = (*version.places, (weakref.ref(node), number))
+
+
+def note_wanted(counter: list[int], leaf: Tensor) -> None:
+    """Note that a leaf has been made to require grad, for whoever has saved it."""
+    version = _noted(counter)
+    held = leaf._data if leaf._snapshot is None else leaf._snapshot[2]
+    living = [(one, data) for one, data in version.leaves if one() is not None and data() is not None]
+    version.leaves = (*living, (weakref.ref(leaf), weakref.ref(held)))
+
+
+def wanted_leaf(counter: list[int], data: Data) -> Tensor | None:
+    """Return the leaf that requires grad by now, where `data` stood for it when it was saved; None if there is none."""
+    version = counter[0]
+    if isinstance(version, Noted):
+        for one, held in version.leaves:
+            leaf = one() if held() is data else None
+            if leaf is not None and leaf._requires_grad and leaf.grad_fn is None:
+                return leaf
+    return None
 
 
 def note_exchanged(

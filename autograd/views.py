@@ -399,9 +399,10 @@ def is_sure(view: Tensor) -> bool:
         return True
     if op is None or op is UNKNOWN:
         return False
-    shares = strides_of(view, wait=True) if type(op) is Placed else reshapes_to_view(parent, view.shape, wait=True)
-    if shares is None or shares is False:
-        return False
+    if parent.numel() > 1:  # else it lies in one way only
+        shares = strides_of(view, wait=True) if type(op) is Placed else reshapes_to_view(parent, view.shape, wait=True)
+        if shares is None or shares is False:
+            return False
     view._recipe = (*view._recipe[:5], True)
     return True
 

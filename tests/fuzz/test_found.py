@@ -864,6 +864,20 @@ FOUND: dict[str, Program] = {
         (TWO,),
         (("apply", "sign", (0,)), ("requires_grad_", 2, True), ("backward", (1,), {"create_graph": True})),
     ),
+    "a_saved_leaf_is_made_to_require_grad": Program(
+        (Leaf((3,), "float64", True, 0), Leaf((3,), "float64", False, 0)),
+        (("binary", "mul", 0, 1), ("requires_grad_", 1, True), ("backward", (2,), {"create_graph": True})),
+    ),
+    "a_view_by_a_function_of_one_element_is_a_view_however_its_base_lies": Program(
+        (Leaf((2, 3), "float64", False, 0),),
+        (
+            ("unary", "neg", 0),
+            ("inplace", "add_", 1, (2.0,)),
+            ("getitem", 1, (0, 0)),
+            ("apply", "sliced", (2,)),
+            ("apply", "double_", (1,)),
+        ),
+    ),
 }
 """By what is now so."""
 

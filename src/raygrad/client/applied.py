@@ -336,7 +336,7 @@ class RecordedFunction(FunctionNode):
         items: list[Tensor | None] = [*grads]
         for i in range(len(self._inputs)):
             value = self._saved_inputs.get(i)
-            items.append(None if value is None else _at_edge(value, self._edges[i], self._input_tangents.get(i)))
+            items.append(None if value is None else self._argument(i, value))
         for j in range(len(self._metas)):
             value = self._saved_outputs.get(j)
             items.append(None if value is None else self._output(j, value))
@@ -355,6 +355,13 @@ class RecordedFunction(FunctionNode):
             return RecordedVjp.run(self, claim, 1, items, wanted, metas, self.places(wanted), results)[:count]
 
         return through(items, run) if state.forward else run(items)
+
+    def _argument(self, position: int, value: Pending) -> Tensor:
+        """Return a saved argument as a tensor in its place in the graph: a leaf may have come to require grad."""
+        edge, given = self._edges[position], self._tensors.get(position)
+        if given is not None and given._requires_grad and given.grad_fn is None and (edge is None or edge[0] is None):
+            return given
+        return _at_edge(value, edge, self._input_tangents.get(position))
 
     def _captured_now(self) -> list[Tensor]:
         """Return the tensors that the Function captures and that require grad, in their places in the graph."""
