@@ -112,6 +112,13 @@ class Session:
         self.executor.learn(shipped.fingerprint, shipped.shipment)
         return shipped.fingerprint
 
+    def let_go(self) -> bool:
+        """Drop all that runs have kept; tell whether another test can use the session as if it were new."""
+        driver, busy = self.driver, lambda: self.executor.busy
+        driver.drop([(run, value) for run, one in list(driver._runs.items()) for value in list(one.places)])
+        driver.wait(lambda: not busy(), driver._clock() + 10.0)
+        return not driver._runs and not busy() and not driver._machine.state.lost_workers
+
     def wait(self, run: int, seconds: float = 30.0) -> None:
         """Wait until a run is over."""
         self.driver.wait(lambda: self.log.over(run), self.driver._clock() + seconds)
@@ -120,6 +127,31 @@ class Session:
 @pytest.fixture(scope="session")
 def graphs() -> type[Graphs]:
     return Graphs
+
+
+@pytest.fixture(scope="module")
+def shared() -> Generator[list[Session]]:
+    """Return a place for the session that tests of a module share, as long as `let_go` says that they can: the actors
+    of an executor take seconds to start."""
+    place: list[Session] = []
+    yield place
+    for session in place:
+        session.driver.close()
+
+
+@pytest.fixture
+def share_session(shared: list[Session]) -> Generator[Callable[[Callable[[], Executor]], Session]]:
+    """Return a function that gives the shared session; if there is none, over a new executor."""
+
+    def share(make: Callable[[], Executor]) -> Session:
+        if not shared:
+            shared.append(Session(make()))
+        return shared[0]
+
+    yield share
+    for session in [session for session in shared if not session.let_go()]:
+        shared.remove(session)
+        session.driver.close()
 
 
 @pytest.fixture
