@@ -94,6 +94,8 @@ class TakingIn:
             if not isinstance(source, Pinned):
                 slots[slot] = brought[source.argument][source.index] if isinstance(source, Item) else source
                 filled.append(slot)
+        # what came first may have made way for what came after it
+        self.away.update([slot for slot in filled if isinstance(slots[slot], Away)])
         return filled
 
     def came(self, slot: int) -> Any:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from raygrad.proto.program import Call, Item, Pinned, Program
+from raygrad.workers import taking_in as module
 from raygrad.workers.again import GONE
 from raygrad.workers.host import WorkerHost
-from raygrad.workers.objects import POISON
+from raygrad.workers.objects import POISON, unpack_all
+from raygrad.workers.spilling import Parked
 from raygrad.workers.taking_in import TakingIn
 from raygrad.workers.weighing import Scales
 
@@ -57,3 +59,18 @@ def test_it_is_known_before_how_much_will_come() -> None:
 def test_nothing_is_found_where_something_is_poisoned() -> None:
     assert not taking([POISON, []], pinned())[0].find()
     assert not taking([[1, 2], [3]], {**pinned(), (2, 9): POISON})[0].find()
+
+
+def test_what_came_first_and_made_way_for_what_came_after_it_is_brought_for_who_reads_it(monkeypatch: Any) -> None:
+    taken, slots = taking([HOST.pack([np.zeros(5), None]), HOST.pack([np.zeros(7)])], pinned())
+    assert taken.find()
+
+    def unpacked(packed: Any) -> list[Any]:
+        for values in taken.owned:  # there is no room for the next before this
+            values[0] = HOST.parked(values[0])
+        return unpack_all(packed)
+
+    monkeypatch.setattr(module, "unpack_all", unpacked)
+    taken.take()
+    assert type(slots[3]) is Parked
+    assert taken.away == {3, 5}
