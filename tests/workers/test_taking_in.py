@@ -65,7 +65,7 @@ def test_what_came_first_and_made_way_for_what_came_after_it_is_brought_for_who_
     taken, slots = taking([HOST.pack([np.zeros(5), None]), HOST.pack([np.zeros(7)])], pinned())
     assert taken.find()
 
-    def unpacked(packed: Any) -> list[Any]:
+    def unpacked(packed: Any) -> Any:
         for values in taken.owned:  # there is no room for the next before this
             values[0] = HOST.parked(values[0])
         return unpack_all(packed)
