@@ -401,9 +401,11 @@ def _refused(
 ) -> PlanError:
     """Return the error that says how much memory would do, per memory and worker whose limit is below that."""
     parts: list[str | tuple[int, Node]] = []
+    small: set[int] = set()
     for (space, room), needed in zip(rooms, enough, strict=True):
         for worker, (spec, limit, peak) in enumerate(zip(cluster.workers, space.limits, needed, strict=True)):
             if limit is not None and peak > limit:
+                small.add(worker)
                 told, need = space.named(limit), space.named(peak)
                 parts.append(f"{'; ' if parts else ''}{spec.name} has {told} and needs {need}")
                 mine = [index for index in order if node_worker[index] == worker]
@@ -415,6 +417,7 @@ def _refused(
         *parts,
         " in the thriftiest way found (bytes alive at once). Give it that much, or place some of its nodes on "
         "other workers; it is told of what was submitted with this, and what comes later may need more",
+        workers=tuple(sorted(small)),
     )
 
 

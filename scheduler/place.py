@@ -125,6 +125,13 @@ class Constraints:
     allowed: dict[int, frozenset[int]]
     """Per group that not every worker can run, those that can; never empty."""
 
+    def confined(self, workers: frozenset[int]) -> Constraints:
+        """Return the same, but that what can run on some of these workers runs on no other."""
+        allowed = dict(self.allowed)
+        for root in {*self.group} - self.forced.keys():
+            allowed[root] = (allowed.get(root, workers) & workers) or allowed[root]
+        return Constraints(group=self.group, forced=self.forced, allowed=allowed)
+
     def all_forced(self) -> bool:
         """Return whether nothing is left to choose."""
         return bool(self.forced) and all(root in self.forced for root in self.group)

@@ -22,14 +22,15 @@ from raygrad.proto.program import Program
 from .beside import rooms_beside
 from .costs import Costs
 from .crossing import cross
+from .fitting import roomier
 from .large import LARGE, Large, LargePlanner, make_large
 from .lower import Programs, lower
 from .measured import MeasuredCosts
-from .order import arrange, hold
-from .place import place, placed
+from .order import Arranged, arrange, hold
+from .place import Constraints, constrain, place, placed
 from .plan import Cluster, Plan
 from .predict import loads_of, predict
-from .priced import price
+from .priced import Priced, price
 from .refine import GAIN, look_again, predicted_anew, refine
 from .rounds import Loop, carried, left, settled
 
@@ -242,13 +243,12 @@ def make_plan(
     priced = price(graph, costs)
     made_for: tuple[object, ...] = (key, residency, cluster, costs, seed)
     if node_worker is None:
-        placement = place(priced, residency, costs, cluster, seed)
+        arranged = _arranged(priced, residency, costs, cluster, seed)
     else:
-        placement = placed(priced, residency, costs, node_worker)
         made_for = (*made_for, node_worker)
-    blocks, priced, node_worker, peaks, spaces = arrange(
-        priced, placement.blocks, placement.node_worker, residency, costs, cluster
-    )
+        blocks = placed(priced, residency, costs, node_worker).blocks
+        arranged = arrange(priced, blocks, node_worker, residency, costs, cluster)
+    blocks, priced, node_worker, peaks, spaces = arranged
     limited = frozenset([index for index, worker in enumerate(cluster.workers) if worker.memory is not None])
     crossing = cross(priced, blocks, residency, saved_stays=cluster.saved_stays, limited=limited)
     segments = hold(crossing.segments, cluster)
@@ -266,6 +266,27 @@ def make_plan(
         limits=tuple([(space.device, tuple([-1 if n is None else n for n in space.limits])) for space in spaces]),
     )
     return Planned(plan, lower(priced.graph, plan), priced.graph)
+
+
+def _arranged(priced: Priced, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int) -> Arranged:
+    """Place and order a graph. What does not fit where it was placed is placed where there is more memory, if there is.
+
+    Raises PlanError, of the first placement if no other does.
+    """
+    constraints: Constraints | None = None
+    small: frozenset[int] = frozenset()
+    first: PlanError | None = None
+    while True:
+        placement = place(priced, residency, costs, cluster, seed, constraints)
+        try:
+            return arrange(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
+        except PlanError as refusal:
+            first = refusal if first is None else first
+            before, small = small, small.union(refusal.workers)
+        others = roomier(cluster, small) if small > before else frozenset[int]()
+        if not others:
+            raise first
+        constraints = constrain(priced, residency, cluster).confined(others)
 
 
 def _check_residency(graph: Graph, residency: tuple[int, ...], cluster: Cluster) -> None:

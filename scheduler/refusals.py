@@ -15,8 +15,8 @@ def describe(index: int, node: Node) -> str:
     return f"node {index} ({'.'.join((*node.transforms, node.fn))})"
 
 
-def refused(*parts: str | tuple[int, Node]) -> PlanError:
-    """Return the error whose message has these parts, the names of nodes among them."""
+def refused(*parts: str | tuple[int, Node], workers: tuple[int, ...] = ()) -> PlanError:
+    """Return the error whose message has these parts, names of nodes among them; `workers` have too little memory."""
     named = [part if isinstance(part, str) else (part[0], describe(*part)) for part in parts]
     message = "".join([part if isinstance(part, str) else part[1] for part in named])
-    return PlanError(message, tuple([part for part in named if not isinstance(part, str)]))
+    return PlanError(message, tuple([part for part in named if not isinstance(part, str)]), workers)

@@ -109,12 +109,15 @@ class SchedulerError(RaygradError, RuntimeError):
 class PlanError(SchedulerError, ValueError):
     """No plan exists: a node that no worker can run.
 
-    Attributes: nodes: of the graph, those that the message names, each as (index, what it is called there).
+    Attributes:
+        nodes: of the graph, those that the message names, each as (index, what it is called there).
+        workers: the indices of those whose memory is too small for what is to run there, if that is why.
     """
 
-    def __init__(self, message: str, nodes: tuple[tuple[int, str], ...] = ()) -> None:
-        super().__init__(message, nodes)
+    def __init__(self, message: str, nodes: tuple[tuple[int, str], ...] = (), workers: tuple[int, ...] = ()) -> None:
+        super().__init__(message, nodes, workers)
         self.nodes = nodes
+        self.workers = workers
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -125,7 +128,7 @@ class PlanError(SchedulerError, ValueError):
         named = tuple([(index, name_of(index)) for index, _ in self.nodes])
         for (_, before), (_, now) in zip(self.nodes, named, strict=True):
             message = message.replace(before, now)
-        self.args = (message, named)
+        self.args = (message, named, self.workers)
         self.nodes = named
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Spec
+from raygrad.proto.graph import LIVE, Spec
 from raygrad.scheduler.costs import Costs
-from raygrad.scheduler.fitting import fitting
+from raygrad.scheduler.fitting import fitting, roomier
 from raygrad.scheduler.plan import Cluster
 from raygrad.scheduler.planner import make_plan
 from raygrad.scheduler.priced import price
@@ -88,3 +88,38 @@ def test_each_memory_counts_by_itself(builder):
     graph = build.graph()
     cluster = Cluster.of(2).limited([7_000, 9_000], None)
     assert fitting(price(graph, COSTS), cluster) == {0: frozenset({1})}
+
+
+def context_heavy(builder, count=6):
+    """Functions whose contexts cannot be spilled, all alive at once before the first vjp."""
+    build = builder(externals=1, size=1000)
+    build.specs[0] = Spec("context", (40_000, LIVE))
+    made = [build.function("f", 0) for _ in range(count)]
+    total = made[0][1]
+    for _, value in made[1:]:
+        total = build.sum(total, value)
+    for context, _ in made:
+        build.function_vjp("f", context, total, 0)
+    return build.graph()
+
+
+def test_what_does_not_fit_together_is_placed_where_there_is_more_memory(builder):
+    graph = context_heavy(builder)
+    costs = Costs(hop_seconds=0.0, call_seconds=0.0, bandwidth=1e15)
+    free = make_plan(graph, (-1,), costs, Cluster.of(2), 0, b"").plan
+    assert set(free.node_worker) == {0, 1}
+    limited = Cluster.of(2).limited([90_000, 10**6])
+    assert set(make_plan(graph, (-1,), costs, limited, 0, b"").plan.node_worker) == {1}
+    with pytest.raises(PlanError, match="worker 0 has memory=90000") as refusal:
+        make_plan(graph, (-1,), costs, Cluster.of(2).limited(90_000), 0, b"")
+    assert 0 in refusal.value.workers
+
+
+def test_only_workers_with_more_memory_than_those_that_refused_are_tried():
+    cluster = Cluster.of(3).limited([10, 20, 20])
+    assert roomier(cluster, frozenset({0})) == {1, 2}
+    assert roomier(cluster, frozenset({1})) == frozenset()
+    assert roomier(cluster, frozenset({0, 1})) == frozenset()
+    assert roomier(Cluster.of(2).limited([10, None]), frozenset({0})) == {1}
+    assert roomier(Cluster.of(2).limited(None, [10, 20]), frozenset({0})) == {1}
+    assert roomier(Cluster.of(2).limited(10), frozenset({0, 1})) == frozenset()

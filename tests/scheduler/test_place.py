@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from raygrad.errors import PlanError
@@ -226,3 +228,15 @@ def test_what_a_worker_holds_is_a_node_there_and_inputs_of_one_maker_are_one_edg
     assert problem.fixed == [1, 0, -1, -1]
     assert problem.group == [0, 1, 2, 2]
     assert problem.seconds == [0.0, 0.0, *priced.seconds]
+
+
+def test_confined_groups_run_where_they_may_and_forced_ones_where_they_must(builder):
+    build = builder(externals=1)
+    build.op("sin", 0, pin=0)
+    build.op("sin", 0)
+    build.op("sin", 0)
+    priced = price(build.graph(), Costs())
+    given = constrain(priced, (-1,), Cluster.of(3))
+    narrow = replace(given, allowed={2: frozenset({0})}).confined(frozenset({1, 2}))
+    assert narrow.forced == {0: 0}
+    assert narrow.allowed == {1: frozenset({1, 2}), 2: frozenset({0})}
