@@ -131,7 +131,7 @@ class autocast:
     that join tensors in the widest dtype that they are given. float64 is never cast.
 
     Args:
-        device_type: "cpu": tensors of the host are cast, and no others. "cuda" warns and casts nothing.
+        device_type: "cpu", by whose lists operands are cast on all devices. "cuda" warns and casts nothing.
         dtype: float16, the default. With another known one it warns and casts nothing, as in PyTorch.
         enabled: whether to cast; False ends it in a block.
         cache_enabled: whether a leaf that requires grad is cast once for all that use it before the outermost region
@@ -156,8 +156,8 @@ class autocast:
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else known_dtype(dtype, "autocast")
         if enabled and not cpu:
             warnings.warn(
-                "autocast('cuda') casts nothing here: cast what is to be of lower precision yourself (tensor.half()). "
-                "Disabling autocast.",
+                "autocast('cuda') casts nothing here, where CUDA has no lists of its own: autocast('cpu') casts "
+                "operands on all devices. Disabling autocast.",
                 stacklevel=2,
             )
         elif enabled and self.fast_dtype != LOWER:
@@ -253,11 +253,8 @@ def as_at(recorded: Moment) -> Generator[None]:
 
 
 def _is_cast(operand: Any) -> bool:
-    """Tell whether an operand is one that regions cast: real numbers of single precision or less, on the host."""
-    if not isinstance(operand, Tensor):
-        return False
-    dtype = operand.dtype
-    return dtype.kind == "f" and dtype.itemsize < 8 and operand.device.type == "cpu"
+    """Tell whether an operand is one that regions cast: real numbers of single precision or less."""
+    return isinstance(operand, Tensor) and (dtype := operand.dtype).kind == "f" and dtype.itemsize < 8
 
 
 def lowered(casting: Casting, operand: Any) -> Any:

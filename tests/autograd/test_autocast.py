@@ -122,7 +122,7 @@ def test_another_dtype_casts_nothing_and_warns():
 
 
 def test_a_region_of_another_device_leaves_the_one_around_as_it_is():
-    with pytest.warns(UserWarning, match=r"autocast\('cuda'\) casts nothing here: .* Disabling autocast"):
+    with pytest.warns(UserWarning, match=r"autocast\('cuda'\) casts nothing here, .* Disabling autocast"):
         other = autocast("cuda")
     with autocast("cpu"), other:
         assert rg.is_autocast_enabled("cpu")
@@ -328,9 +328,8 @@ def test_what_one_run_showed_of_a_function_holds_in_regions_of_one_kind():
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
-def test_what_is_on_a_gpu_is_not_cast_in_a_region_of_the_host(inside: bool) -> None:
+def test_what_is_on_a_gpu_is_cast_as_on_the_host(inside: bool) -> None:
     with use_stand_in(1), rg.Session(workers=1) if inside else nullcontext(), autocast("cpu"):
         there, here = rg.ones(2, 2, device="cuda"), rg.ones(2, 2)
-        assert (there @ there).dtype == rg.float32
-        assert (here @ here).dtype == rg.float16
+        assert (there @ there).dtype == (here @ here).dtype == rg.float16
         assert (there @ there).tolist() == (here @ here).tolist()
