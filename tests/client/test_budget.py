@@ -287,7 +287,7 @@ def test_the_first_step_of_a_program_keeps_to_its_budget_too(strict: bool, saved
 
 
 @pytest.mark.ray
-def test_the_first_step_keeps_to_its_budget_on_ray() -> None:
+def test_the_first_step_keeps_to_its_budget_on_ray(ray_started: Any) -> None:
     budget = 16 * ARRAY
     bits, peaks = first_step(memory=budget, address="ray")
     assert bits == first_step()[0]
@@ -459,7 +459,7 @@ def test_what_contexts_hold_keeps_to_the_budget_before_it_is_known(infers: bool,
 
 
 @pytest.mark.ray
-def test_what_contexts_hold_keeps_to_the_budget_before_it_is_known_on_ray() -> None:
+def test_what_contexts_hold_keeps_to_the_budget_before_it_is_known_on_ray(ray_started: Any) -> None:
     function = hoarder(infers=True)
     bits, peaks = hoarded(function, address="ray", memory=9 * ARRAY)
     assert bits == hoarded(function)[0]

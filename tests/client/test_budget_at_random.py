@@ -115,7 +115,7 @@ def test_a_random_program_keeps_to_the_least_budget_that_does(seed: int, workers
 
 @pytest.mark.ray
 @pytest.mark.parametrize("seed", [1, 20])
-def test_a_random_program_keeps_to_its_budget_on_ray(seed: int) -> None:
+def test_a_random_program_keeps_to_its_budget_on_ray(ray_started: Any, seed: int) -> None:
     expected, _ = ran(seed, workers=2)
     made, peaks = ran(seed, address="ray", workers=2, memory=12 * ARRAY)
     assert made == expected

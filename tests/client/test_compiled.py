@@ -129,11 +129,7 @@ def test_h9_gradients_accumulate_over_replays() -> None:
 @pytest.mark.ray
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(("make", "middle"), [(momentum, with_function), (adam, with_dropout), (sgd, with_hook)])
-def test_h9_compiled_training_on_ray_is_the_uncompiled_one(
-    make: Any, middle: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("ray")
-    monkeypatch.chdir(tmp_path)
+def test_h9_compiled_training_on_ray_is_the_uncompiled_one(make: Any, middle: Any, ray_started: Any) -> None:
     expected, _ = training(False, {"address": "local"}, make, middle)
     found, step = training(True, {"address": "ray", "workers": 2}, make, middle)
     assert found[:-1] == expected[:-1]
