@@ -158,3 +158,36 @@ def test_gr_05_only_what_was_saved_must_not_be_changed(session: Any, said: bool,
         one.mul_(3.0)
         with pytest.raises(AutogradError, match="modified by an inplace operation"):
             z.sum().backward()
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_a_retained_region_is_passed_as_often_as_is_asked_for(strict: bool) -> None:
+    class Counts(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, w: Any) -> Any:
+            ctx.passes = 0
+            ctx.save_for_backward(x, w)
+            return x * w
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            ctx.passes += 1
+            x, w = ctx.saved_tensors
+            return grad * w * float(ctx.passes), grad * x * float(ctx.passes)
+
+    def run() -> list[Any]:
+        w: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+        y: Any = rg.checkpoint(lambda x: Counts.apply(Counts.apply(x, w), w), w * 3.0)
+        made: list[Any] = []
+        for retain in (True, True, False):
+            w.grad = None
+            (y * y).sum().backward(retain_graph=retain)
+            gradient: Any = w.grad
+            made.append(gradient.tolist())
+        with pytest.raises(RuntimeError, match="Specify retain_graph=True"):
+            y.sum().backward()
+        return made
+
+    expected = run()
+    with rg.Session(workers=2, strict=strict):
+        assert run() == expected

@@ -216,9 +216,10 @@ class RecordedFunction(FunctionNode):
         try:
             yield
         finally:
-            own["_saved_inputs"], own["_tensors"] = kept
             if self._context is context:
                 own["_context"], own["_saved_outputs"] = None, _NONE
+            if self._context is None or inputs is None:  # else a backward to come reads what this one has left
+                own["_saved_inputs"], own["_tensors"] = kept
 
     def leave(self, repetition: OfRegion) -> None:
         """Keep nothing of what was saved, and no versions of it: it will be made again."""
