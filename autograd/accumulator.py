@@ -88,11 +88,12 @@ def accumulate(
 
 def next_value(grad: Tensor, data: Data, recorder: Recorder) -> None:
     """Give a stored gradient its next value in a session, and with it whatever shares its memory."""
-    recorder.write(grad, "_data", data)
-    if grad._recipe is not None or grad._views is not None:
-        from .inplace import renew_views
+    if grad._recipe is None and grad._views is None:
+        recorder.write(grad, "_data", data)
+    else:
+        from .inplace import next_value_of_all
 
-        renew_views(grad, recorder, False)
+        next_value_of_all(grad, data, recorder)
 
 
 def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, anew: bool) -> None:

@@ -363,6 +363,14 @@ def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> N
         exchange_converted(tensor, written=True)
 
 
+def next_value_of_all(tensor: Tensor, data: Any, recorder: Recorder) -> None:
+    """Give a tensor its next value in a session, and with it the memory that it shows and all that show that; no
+    gradient flows."""
+    owner, value = _back_to_owner(tensor, tensor.made(data), True)[-1]
+    _rebind(recorder, tensor, owner, value._data)
+    renew_views(tensor, recorder, False)
+
+
 def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
     """Put the base among a tensor and its parents in the place of its new value in the graph."""
     base, value = next((t, v) for t, v in values if t._base is None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+import pytest
 
 import raygrad as rg
 from raygrad.autograd.accumulator import ACCUMULATOR_RANK, AccumulateGrad
@@ -55,3 +57,31 @@ def test_en_32_the_first_gradient_takes_the_axis_order_of_its_leaf():
     x: Any = rg.from_numpy(np.asfortranarray(np.ones((3, 4)))).requires_grad_()
     (x * 2).sum().backward()
     assert x.grad.numpy().strides == (8, 24)
+
+
+@pytest.mark.parametrize("where", ["eager", "recorded", "compiled"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda flat: flat[:2],
+        lambda flat: flat.view(2, 2)[0],
+        lambda flat: flat[:2].detach(),
+        lambda flat: flat.data[:2],
+    ],
+    ids=["slice", "view", "detached", "data"],
+)
+def test_gradients_that_are_parts_of_one_buffer_are_added_to_there(make: Any, where: str):
+    one, other = (rg.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+
+    def step(x: Any) -> None:
+        (one * x + other * x * x).sum().backward()
+
+    with nullcontext() if where == "eager" else rg.Session() as session:
+        flat = rg.ones(4)
+        one.grad, other.grad = make(flat), flat[2:]
+        run = session.compile(step) if session is not None and where == "compiled" else step
+        for factor in (1.0, 2.0, 3.0):
+            run(rg.tensor([10.0 * factor, 1.0]))
+        assert one.grad.tolist() == [61.0, 4.0]
+        assert other.grad.tolist() == [1401.0, 4.0]
+        assert flat.tolist() == [61.0, 4.0, 1401.0, 4.0]
