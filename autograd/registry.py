@@ -59,9 +59,9 @@ class Op:
         outputs: how many outputs it has.
         infer: the shape rule, or None (then a session learns the result by running).
         promotes: how operands meet before the kernel: None (as they are), "arith" (PyTorch's promotion),
-            "ordered" (as "arith", but complex numbers are refused: they have no order), "float" (promotion, integers
-            become the default floating dtype).
-        admits: asked, where operands meet and are not all floating, whether the op takes them; raises if not.
+            "float" (promotion, integers become the default floating dtype).
+        admits: asked, where operands meet and are not all floating, whether the op takes them; raises if not. (An op
+            of one operand meets itself: it promotes by "arith" to be asked.)
         view: the output may share the first operand's memory.
         custom: a user has registered an entry: which one serves must be asked for each application.
         applied: the Function classes made of the present entries; see `registered`.

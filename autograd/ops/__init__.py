@@ -63,7 +63,6 @@ from . import (
 )
 from .casting import governed
 from .compare import keep as keep
-from .define import check_order as check_order
 from .diagonals import put_diagonal as put_diagonal
 from .doors import door
 from .gathering import scatter_zeros as scatter_zeros

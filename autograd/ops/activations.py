@@ -14,6 +14,7 @@ from ..layout import dense
 from .compare import keep, where
 from .define import axis_of, define, infer_same, quiet, reduction, row_by_row, xp
 from .error_function import erf
+from .kinds import floats_alone, real_floats, takes
 from .layouts import to_dtype
 from .reduce import sum
 from .unary import exp, sigmoid
@@ -119,12 +120,24 @@ def _infer_first(params: tuple[Any, ...], a: Any, *numbers: Any) -> Any:
 
 
 _SOFTPLUS = define(
-    "softplus", ("a", "beta", "threshold"), quiet(_softplus), _infer_first, _softplus_backward, promotes="float"
+    "softplus",
+    ("a", "beta", "threshold"),
+    quiet(_softplus),
+    _infer_first,
+    _softplus_backward,
+    promotes="float",
+    admits=real_floats,
 )
 _LEAKY_RELU = define(
-    "leaky_relu", ("a", "negative_slope"), _leaky_relu, _infer_first, _leaky_relu_backward, promotes="float"
+    "leaky_relu",
+    ("a", "negative_slope"),
+    _leaky_relu,
+    _infer_first,
+    _leaky_relu_backward,
+    promotes="float",
+    admits=real_floats,
 )
-_ELU = define("elu", ("a", "alpha"), quiet(_elu), _infer_first, _elu_backward, promotes="float")
+_ELU = define("elu", ("a", "alpha"), quiet(_elu), _infer_first, _elu_backward, promotes="float", admits=real_floats)
 
 
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
@@ -142,6 +155,7 @@ def elu(input: Any, alpha: float = 1.0) -> Any:
     return call(_ELU, (input, alpha))
 
 
+@takes(floats_alone)
 def silu(input: Any) -> Any:
     """Return `input * sigmoid(input)`."""
     return input * sigmoid(input)
@@ -161,6 +175,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
     return keep(input, kept) * (1 / (1 - p) if p < 1 else 0.0)
 
 
+@takes(real_floats)
 def gelu(input: Any, approximate: str = "none") -> Any:
     """Return `input` times the normal distribution's probability below it; "tanh" approximates it."""
     if approximate == "tanh":

@@ -13,6 +13,7 @@ from raygrad.errors import AutogradError, ShapeError
 from ..tensor import Tensor
 from .define import contiguous, space_of
 from .gathering import index_select
+from .kinds import only, real_floats
 from .linear import matmul
 from .shape import movedim
 
@@ -47,6 +48,7 @@ def averages(extent: int, count: int, xp: Any) -> Any:
 # ---- resampling ------------------------------------------------------------------------------------------------------
 
 _DIMS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+_nearest_of = only("fu")
 _MODES = ("nearest", "nearest-exact", "area", *_DIMS)
 
 
@@ -103,6 +105,7 @@ def interpolate(
         ValueError: both or neither of `size` and `scale_factor`, or an argument that the mode does not take.
         NotImplementedError: a mode for another number of dimensions.
     """
+    (_nearest_of if mode == "nearest" else real_floats)("interpolate", (input,), input.dtype)
     dims = input.ndim - 2
     if dims < 1:
         raise ShapeError(f"interpolate: expected a batch and channels before the dimensions, got {list(input.shape)}")

@@ -12,7 +12,8 @@ from raygrad.errors import AutogradError
 
 from ..dispatch import call, call_few
 from .compare import keep, where
-from .define import conj, define, floats_alone, infer_elementwise, no_bools, quiet, xp
+from .define import conj, define, infer_elementwise, log_of_sum, quiet, xp
+from .kinds import floats_alone, no_bools, no_complex, real_floats, real_numbers
 from .unary import exp, log, zeros_apart, zeros_as
 
 PUBLIC = """
@@ -175,7 +176,7 @@ _FLOOR_DIVIDE = define(
     _no_gradient,
     saves="none",
     promotes="arith",
-    admits=no_bools,
+    admits=real_numbers,
 )
 _DIV_TRUNC = define(
     "div_trunc",
@@ -185,7 +186,7 @@ _DIV_TRUNC = define(
     _no_gradient,
     saves="none",
     promotes="arith",
-    admits=no_bools,
+    admits=real_numbers,
 )
 _REMAINDER = define(
     "remainder",
@@ -195,7 +196,7 @@ _REMAINDER = define(
     _remainder_backward,
     saved_for={"a": "b", "b": "b"},
     promotes="arith",
-    admits=no_bools,
+    admits=real_numbers,
 )
 _FMOD = define(
     "fmod",
@@ -205,7 +206,7 @@ _FMOD = define(
     _fmod_backward,
     saved_for={"a": "b", "b": "b"},
     promotes="arith",
-    admits=no_bools,
+    admits=real_numbers,
 )
 
 
@@ -346,17 +347,29 @@ def _clamp_backward(ctx: Any, g: Any) -> Any:
 
 
 _MAXIMUM = define(
-    "maximum", ("a", "b"), np.maximum, infer_elementwise("maximum"), _maximum_backward, promotes="ordered"
+    "maximum",
+    ("a", "b"),
+    np.maximum,
+    infer_elementwise("maximum"),
+    _maximum_backward,
+    promotes="arith",
+    admits=no_complex,
 )
 _MINIMUM = define(
-    "minimum", ("a", "b"), np.minimum, infer_elementwise("minimum"), _minimum_backward, promotes="ordered"
+    "minimum",
+    ("a", "b"),
+    np.minimum,
+    infer_elementwise("minimum"),
+    _minimum_backward,
+    promotes="arith",
+    admits=no_complex,
 )
 
 
-def _no_bools_to_numbers(name: str, operands: Sequence[Any], dtype: Any) -> None:
-    """Check that bools are not limited by numbers; by bools they are, as by `maximum`."""
-    if not any(hasattr(bound, "dtype") for bound in operands[1:]):
-        no_bools(name, operands, dtype)
+def _of_clamp(name: str, operands: Sequence[Any], dtype: Any) -> None:
+    """Check that real numbers are limited, and bools not by numbers; by bools they are, as by `maximum`."""
+    bounded = any(hasattr(bound, "dtype") for bound in operands[1:])
+    (no_complex if bounded else real_numbers)(name, operands, dtype)
 
 
 _CLAMP = define(
@@ -365,8 +378,8 @@ _CLAMP = define(
     _clamp,
     _clamp_infer,
     _clamp_backward,
-    promotes="ordered",
-    admits=_no_bools_to_numbers,
+    promotes="arith",
+    admits=_of_clamp,
 )
 
 
@@ -411,7 +424,7 @@ def _atan2_backward(ctx: Any, g: Any) -> Any:
 def _logaddexp_backward(ctx: Any, g: Any) -> Any:
     a, b = ctx.saved_tensors
     need_a, need_b = ctx.needs_input_grad
-    return g / (1 + exp(b - a)) if need_a else None, g / (1 + exp(a - b)) if need_b else None
+    return g / conj(1 + exp(b - a)) if need_a else None, g / conj(1 + exp(a - b)) if need_b else None
 
 
 def _hypot_backward(ctx: Any, g: Any) -> Any:
@@ -420,11 +433,13 @@ def _hypot_backward(ctx: Any, g: Any) -> Any:
     return g * (a / out) if need_a else None, g * (b / out) if need_b else None
 
 
-_ATAN2 = define("atan2", ("a", "b"), np.arctan2, infer_elementwise("atan2"), _atan2_backward, promotes="float")
+_ATAN2 = define(
+    "atan2", ("a", "b"), np.arctan2, infer_elementwise("atan2"), _atan2_backward, promotes="float", admits=no_complex
+)
 _LOGADDEXP = define(
     "logaddexp",
     ("a", "b"),
-    quiet(np.logaddexp),
+    quiet(log_of_sum),
     infer_elementwise("logaddexp"),
     _logaddexp_backward,
     promotes="float",
@@ -438,7 +453,7 @@ _HYPOT = define(
     _hypot_backward,
     saves=("a", "b", "output"),
     promotes="float",
-    admits=floats_alone,
+    admits=real_floats,
 )
 
 

@@ -13,17 +13,8 @@ from ..dispatch import call, call_few, call_met, check_operand
 from ..promotion import promoted
 from ..registry import Op
 from ..tensor import Tensor
-from .define import (
-    broadcast_shape,
-    define,
-    infer_comparison,
-    infer_elementwise,
-    infer_same,
-    row_by_row,
-    shapes_of,
-    whole_numbers,
-    xp,
-)
+from .define import broadcast_shape, define, infer_comparison, infer_elementwise, infer_same, row_by_row, shapes_of, xp
+from .kinds import no_complex, whole_numbers
 
 PUBLIC = """
     bitwise_and bitwise_not bitwise_or bitwise_xor eq ge gt isfinite isinf isnan le logical_and logical_not logical_or
@@ -34,10 +25,10 @@ PUBLIC = """
 
 _EQ = define("eq", ("a", "b"), np.equal, infer_comparison("eq"), promotes="arith")
 _NE = define("ne", ("a", "b"), np.not_equal, infer_comparison("ne"), promotes="arith")
-_LT = define("lt", ("a", "b"), np.less, infer_comparison("lt"), promotes="ordered")
-_LE = define("le", ("a", "b"), np.less_equal, infer_comparison("le"), promotes="ordered")
-_GT = define("gt", ("a", "b"), np.greater, infer_comparison("gt"), promotes="ordered")
-_GE = define("ge", ("a", "b"), np.greater_equal, infer_comparison("ge"), promotes="ordered")
+_LT = define("lt", ("a", "b"), np.less, infer_comparison("lt"), promotes="arith", admits=no_complex)
+_LE = define("le", ("a", "b"), np.less_equal, infer_comparison("le"), promotes="arith", admits=no_complex)
+_GT = define("gt", ("a", "b"), np.greater, infer_comparison("gt"), promotes="arith", admits=no_complex)
+_GE = define("ge", ("a", "b"), np.greater_equal, infer_comparison("ge"), promotes="arith", admits=no_complex)
 _LOGICAL_AND = define("logical_and", ("a", "b"), np.logical_and, infer_comparison("logical_and"))
 _LOGICAL_OR = define("logical_or", ("a", "b"), np.logical_or, infer_comparison("logical_or"))
 _LOGICAL_XOR = define("logical_xor", ("a", "b"), np.logical_xor, infer_comparison("logical_xor"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import DtypeError, MissingKernel, ShapeError
+from raygrad.errors import DtypeError, ShapeError
 
 from .. import dtypes
 from ..derive import quiet as quiet
@@ -136,6 +136,22 @@ def accumulation(ufunc: np.ufunc) -> Any:
     return accumulate
 
 
+def log_of_sum(a: Any, b: Any) -> Any:
+    """Return `log(exp(a) + exp(b))` without overflow. Of complex numbers the one with the greater real part stays
+    outside the logarithm, so that the imaginary part is near its own; where both vanish, the first of equal ones stays.
+    """
+    if np.result_type(a, b).kind != "c":
+        return np.logaddexp(a, b)
+    a, b = a + xp.zeros_like(b), b + xp.zeros_like(a)
+    swapped = (a.real < b.real) & ~xp.isnan(a) | xp.isnan(b)
+    least, most = xp.where(swapped, a, b), xp.where(swapped, b, a)
+    out = xp.log1p(xp.exp(least - most)) + most
+    alike = (least.real == most.real) & ~xp.isfinite(least.real)
+    infinite = xp.where(least.real < 0, least, xp.log(xp.exp(least) + xp.exp(most)))
+    out = xp.where(alike, infinite, out)
+    return xp.where(xp.isnan(most), complex(np.nan, np.nan), out).astype(a.dtype)
+
+
 def polynomial(coefficients: Sequence[float], x: Any) -> Any:
     """Return a polynomial's values by Horner's rule, the coefficient of the highest power first."""
     out = x * 0.0
@@ -218,56 +234,6 @@ def infer_comparison(name: str) -> InferRule:
         return broadcast_shape(name, shapes_of(operands)), dtypes.bool
 
     return infer
-
-
-def check_order(name: str, dtype: Any) -> None:
-    """Check that an op which compares values is given such that can be compared.
-
-    Raises:
-        NotImplementedError: they are complex.
-    """
-    if dtype.kind == "c":
-        raise MissingKernel(f'"{name}" not implemented for {dtype}: complex numbers have no order')
-
-
-def no_bools(name: str, operands: Sequence[Any], dtype: Any) -> None:
-    """Check that an op which computes is given something to compute with.
-
-    Raises:
-        NotImplementedError: bools alone.
-    """
-    if dtype.kind == "b":
-        raise MissingKernel(f'"{name}" not implemented for bool: convert it first, as by .to(raygrad.int64)')
-
-
-def floats_alone(name: str, operands: Sequence[Any], dtype: Any) -> None:
-    """Check that an op which is for floating dtypes is given such.
-
-    Raises:
-        NotImplementedError: it is given others.
-    """
-    if dtype.kind not in "fc":
-        raise MissingKernel(f'"{name}" not implemented for {dtype}: convert it first, as by .to(raygrad.float32)')
-
-
-def whole_numbers(name: str, operands: Sequence[Any], dtype: Any) -> None:
-    """Check that an op on bits is given integers or bools.
-
-    Raises:
-        NotImplementedError: it is given others.
-    """
-    if dtype.kind not in "iub":
-        raise MissingKernel(f'"{name}" not implemented for {dtype}: it is for integers and bools')
-
-
-def integers_alone(name: str, operands: Sequence[Any], dtype: Any) -> None:
-    """Check that an op which shifts bits is given integers.
-
-    Raises:
-        NotImplementedError: it is given others.
-    """
-    no_bools(name, operands, dtype)
-    whole_numbers(name, operands, dtype)
 
 
 def real_of(dtype: Any) -> Any:

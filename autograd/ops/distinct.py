@@ -13,12 +13,13 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call
-from .define import axis_of, define, no_bools, xp
+from .define import axis_of, define, xp
 from .extremes import any as _any
 from .extremes import argsort
 from .gathering import index_select, scatter, scatter_add
 from .indexing import nonzero
 from .joining import cat
+from .kinds import no_bools, no_complex, takes
 from .layouts import to_dtype
 from .reduce import cumsum
 from .shape import movedim, reshape, unsqueeze
@@ -67,6 +68,7 @@ def _answer(found: tuple[Any, Any, Any], return_inverse: bool, return_counts: bo
     return wanted if len(wanted) > 1 else values
 
 
+@takes(no_complex)
 def unique(
     input: Any,
     sorted: bool = True,
@@ -94,6 +96,7 @@ def unique(
     return _answer((movedim(values, 0, axis) if input.ndim else values, inverse, counts), return_inverse, return_counts)
 
 
+@takes(no_complex)
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

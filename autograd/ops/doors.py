@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.errors import DtypeError
+from raygrad.errors import DtypeError, MissingKernel
 
 from ..dispatch import wrong_argument
 from ..recording import Pending
@@ -83,6 +83,8 @@ def door(function: Function, module: str, name: str) -> Function:
 def said(function: Function, args: Sequence[Any], named: Mapping[str, Any], error: Exception) -> Exception:
     """Return what to raise for an error of a function: that an argument is of the wrong type, if one is; else the
     error itself."""
+    if isinstance(error, MissingKernel):  # it names the dtype, which is what does not fit
+        return error
     wrong = _wrong(function, args, named, isinstance(error, AttributeError), isinstance(error, TypeError))
     if wrong is None:
         return error

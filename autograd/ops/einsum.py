@@ -13,8 +13,9 @@ from ..dispatch import call
 from ..layout import dense
 from .arithmetic import mul
 from .casting import governed
-from .define import Shape, broadcast_shape, conj, contiguous, define, no_bools, quiet
+from .define import Shape, broadcast_shape, conj, contiguous, define, quiet
 from .diagonals import diagonal
+from .kinds import no_bools
 from .reduce import sum
 from .shape import movedim, permute
 

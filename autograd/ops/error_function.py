@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dispatch import call_few
 from .define import by_element, define, infer_same, polynomial, quiet, xp
+from .kinds import no_complex
 from .unary import exp, square
 
 PUBLIC = "erf erfc erfinv".split()
@@ -60,7 +61,7 @@ def _erf_backward(ctx: Any, g: Any) -> Any:
     return g * (exp(-(a * a)) * (2 / math.sqrt(math.pi)))
 
 
-_ERF = define("erf", ("a",), quiet(_erf), infer_same, _erf_backward, promotes="float")
+_ERF = define("erf", ("a",), quiet(_erf), infer_same, _erf_backward, promotes="float", admits=no_complex)
 
 
 def erf(input: Any) -> Any:
@@ -101,9 +102,19 @@ def _erfinv_backward(ctx: Any, g: Any) -> Any:
     return g * (exp(square(out)) * (math.sqrt(math.pi) / 2))
 
 
-_ERFC = define("erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float", host_only=True)
+_ERFC = define(
+    "erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float", admits=no_complex, host_only=True
+)
 _ERFINV = define(
-    "erfinv", ("a",), quiet(_erfinv), infer_same, _erfinv_backward, saves="output", promotes="float", host_only=True
+    "erfinv",
+    ("a",),
+    quiet(_erfinv),
+    infer_same,
+    _erfinv_backward,
+    saves="output",
+    promotes="float",
+    admits=no_complex,
+    host_only=True,
 )
 
 

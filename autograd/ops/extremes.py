@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,8 +13,9 @@ from raygrad.errors import AutogradError
 from .. import dtypes
 from ..dispatch import call, check_operand
 from .compare import keep
-from .define import Shape, axis_of, check_order, define, no_bools, reduction, row_by_row, space_of
+from .define import Shape, axis_of, define, reduction, row_by_row, space_of
 from .gathering import gather, scatter_zeros
+from .kinds import differentiated, no_complex, real_numbers, takes
 from .layouts import to_dtype
 from .reduce import Dims, count_of, reduced_of, restored, static_of, sum
 from .shape import unsqueeze
@@ -35,13 +37,15 @@ def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
     """Return the kernel and shape rule of a reduction that has no value for nothing."""
 
     def extreme(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-        if a.dtype.kind == "c":
+        if a.dtype.kind == "c" and math.prod(reduced_of(a.shape, axes, keepdim)):
             raise TypeError
         return kernel(a, axes, None, None, keepdim)
 
     def infer(params: tuple[Any, ...], a: Any) -> Any:
         axes, keepdim = params
-        check_order(name, a.dtype)
+        shape = reduced_of(a.shape, axes, keepdim)
+        if math.prod(shape):  # where nothing comes out, nothing is compared
+            no_complex(name, (a,), a.dtype)
         if not count_of(a.shape, axes):
             if axes is None:
                 raise AutogradError(
@@ -49,7 +53,7 @@ def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
                     "Specify the reduction dim with the 'dim' argument."
                 )
             _check_extent(name, a.shape, axes)
-        return reduced_of(a.shape, axes, keepdim), a.dtype
+        return shape, a.dtype
 
     return row_by_row(extreme), infer
 
@@ -83,8 +87,6 @@ def _with_places(name: str, search: Any) -> tuple[Any, Any]:
     """Return the kernel and shape rule of a reduction along one axis that also says where."""
 
     def with_places(a: Any, axis: int, keepdim: bool) -> Any:
-        if a.dtype.kind == "c":
-            raise TypeError
         if not a.ndim:
             return a.copy(), space_of(a).zeros((), np.int64)
         places = search(a, axis, None, keepdims=True)
@@ -93,7 +95,6 @@ def _with_places(name: str, search: Any) -> tuple[Any, Any]:
 
     def infer(params: tuple[Any, ...], a: Any) -> Any:
         axis, keepdim = params
-        check_order(name, a.dtype)
         if a.ndim:
             _check_extent(name, a.shape, (axis,))
         shape = reduced_of(a.shape, (axis,), keepdim) if a.ndim else ()
@@ -136,21 +137,42 @@ _AMAX = define("amax", ("a",), *_extreme("amax", _most), _extreme_backward, save
 _AMIN = define("amin", ("a",), *_extreme("amin", _least), _extreme_backward, saves=("a", "output"))
 _GREATEST = define("greatest", ("a",), *_extreme("max", _most), _shared_backward, saves=("a", "output"))
 _LEAST = define("least", ("a",), *_extreme("min", _least), _shared_backward, saves=("a", "output"))
-_MAX = define("max", ("a",), *_with_places("max", np.argmax), _with_places_backward, saves="output1", outputs=2)
-_MIN = define("min", ("a",), *_with_places("min", np.argmin), _with_places_backward, saves="output1", outputs=2)
-_ARGMAX = define("argmax", ("a",), *_place("argmax", np.argmax))
-_ARGMIN = define("argmin", ("a",), *_place("argmin", np.argmin))
+_MAX = define(
+    "max",
+    ("a",),
+    *_with_places("max", np.argmax),
+    _with_places_backward,
+    saves="output1",
+    outputs=2,
+    promotes="arith",
+    admits=no_complex,
+)
+_MIN = define(
+    "min",
+    ("a",),
+    *_with_places("min", np.argmin),
+    _with_places_backward,
+    saves="output1",
+    outputs=2,
+    promotes="arith",
+    admits=no_complex,
+)
+_ARGMAX = define("argmax", ("a",), *_place("argmax", np.argmax), promotes="arith", admits=real_numbers)
+_ARGMIN = define("argmin", ("a",), *_place("argmin", np.argmin), promotes="arith", admits=real_numbers)
 
 
 def _named_of(name: str, input: Any, dim: Dims, keepdim: bool) -> tuple[Shape | None, bool]:
-    """Return `static_of`, once no dimension that is named is empty.
+    """Return `static_of`, once no dimension that is named is empty, and no derivative of complex numbers is wanted.
 
     Raises:
         IndexError: one is.
+        NotImplementedError: it is. (Without, complex numbers are refused only where there are some to compare.)
     """
     if dim is not None and not count_of(input.shape, None):
         axes = (dim,) if isinstance(dim, int) else dim
         _check_extent(name, input.shape, [axis_of(axis, input.ndim) for axis in axes])
+    if input.dtype.kind == "c" and differentiated(input):
+        no_complex(name, (input,), input.dtype)
     return static_of(input, dim, keepdim)
 
 
@@ -196,15 +218,15 @@ def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return ValuesIndices(*call(_MIN, (input,), (axis_of(dim, input.ndim), keepdim)))
 
 
+@takes(real_numbers)
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the index of the greatest element: along `dim`, or in the flattened tensor."""
-    no_bools("argmax", (), input.dtype)
     return call(_ARGMAX, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
 
 
+@takes(real_numbers)
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the index of the smallest element: along `dim`, or in the flattened tensor."""
-    no_bools("argmin", (), input.dtype)
     return call(_ARGMIN, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
 
 
@@ -255,7 +277,7 @@ def _argsort_infer(params: tuple[Any, ...], a: Any) -> Any:
     return a.shape, dtypes.int64
 
 
-_ARGSORT = define("argsort", ("a",), _argsort, _argsort_infer)
+_ARGSORT = define("argsort", ("a",), _argsort, _argsort_infer, promotes="arith", admits=no_complex)
 
 
 def argsort(input: Any, dim: int = -1, descending: bool = False) -> Any:
@@ -263,15 +285,16 @@ def argsort(input: Any, dim: int = -1, descending: bool = False) -> Any:
     return call(_ARGSORT, (input,), (axis_of(dim, input.ndim), descending))
 
 
+@takes(no_complex)
 def sort(input: Any, dim: int = -1, descending: bool = False) -> Any:
     """Return the elements sorted along `dim`, and where they were."""
     places = argsort(input, dim, descending)
     return ValuesIndices(gather(input, dim, places), places)
 
 
+@takes(real_numbers)
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
     """Return the `k` greatest elements along `dim` (or the smallest), in order, and where they were."""
-    no_bools("topk", (), input.dtype)
     axis = axis_of(dim, input.ndim)
     if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
         raise AutogradError("selected index k out of range")

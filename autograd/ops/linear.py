@@ -10,7 +10,8 @@ from raygrad.errors import AutogradError, ShapeError
 from ..dispatch import call_few
 from ..layout import dense
 from .arithmetic import add, mul
-from .define import broadcast_shape, conj, define, no_bools, quiet
+from .define import broadcast_shape, conj, define, quiet
+from .kinds import no_bools
 from .reduce import sum
 from .shape import reshape, transpose, unsqueeze
 

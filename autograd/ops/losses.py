@@ -15,6 +15,7 @@ from .arithmetic import clamp_min, infer_elementwise, sub
 from .compare import where
 from .define import define, quiet, space_of, xp
 from .gathering import gather
+from .kinds import real_floats, takes
 from .reduce import mean, sum
 from .unary import abs, log, log1p, square
 
@@ -31,6 +32,7 @@ def reduced(losses: Any, reduction: str) -> Any:
     raise ValueError(f"{reduction} is not a valid value for reduction; use 'none', 'mean' or 'sum'")
 
 
+@takes(real_floats)
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """Return the squared differences, averaged by default."""
     return reduced(square(sub(input, target)), reduction)

@@ -12,6 +12,7 @@ from raygrad.errors import AutogradError
 
 from .arithmetic import add, clamp_min, div, minimum, mul, sub
 from .compare import where
+from .kinds import floats_alone, real_floats, takes
 from .losses import binary_losses, reduced
 from .pointwise import xlogy
 from .rectifiers import hardtanh, logsigmoid
@@ -32,12 +33,14 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
     return norm(sub(x1, x2) + eps, p, -1, keepdim)
 
 
+@takes(real_floats, 2)
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return the cosines of the angles between vectors along `dim`; no length counts as less than `eps`."""
     one = div(x1, clamp_min(norm(x1, 2, dim, True), eps))
     return sum(mul(one, div(x2, clamp_min(norm(x2, 2, dim, True), eps))), dim)
 
 
+@takes(real_floats, 2)
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
     """Return the absolute differences less `beta / 2`, below `beta` their squares over `2 * beta`; averaged by
     default."""
@@ -47,6 +50,7 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
     return reduced(abs(gaps) if beta == 0 else _bent(gaps, beta) / beta, reduction)
 
 
+@takes(real_floats, 2)
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """Return half of the squared differences, beyond `delta` straight lines; averaged by default."""
     if delta <= 0:
@@ -63,6 +67,7 @@ def _bent(gaps: Any, width: float) -> Any:
 # ---- of probabilities ------------------------------------------------------------------------------------------------
 
 
+@takes(real_floats, 2)
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
     """Return `target * (log(target) - input)`: how far a distribution, given in logarithms, is from another.
 
@@ -74,6 +79,7 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     return sum(losses) / input.shape[0] if reduction == "batchmean" else reduced(losses, reduction)
 
 
+@takes(real_floats, 2)
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
     """Return the cross entropy of probabilities; logarithms below -100 count as that.
 
@@ -84,6 +90,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
     return reduced(losses if weight is None else mul(losses, weight), reduction)
 
 
+@takes(real_floats)
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Any:
@@ -97,6 +104,7 @@ def _weighted(target: Any, pos_weight: Any) -> Any:
     return 1.0 if pos_weight is None else add(mul(sub(pos_weight, 1), target), 1)
 
 
+@takes(real_floats)
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
     """Return the mean over the classes of the cross entropies of each class's sigmoid."""
     losses = neg(add(mul(target, logsigmoid(input)), mul(sub(1, target), logsigmoid(neg(input)))))
@@ -114,6 +122,7 @@ def poisson_nll_loss(
     return reduced(losses, reduction)
 
 
+@takes(real_floats)
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Any:
@@ -129,6 +138,7 @@ def gaussian_nll_loss(
 # ---- with margins ----------------------------------------------------------------------------------------------------
 
 
+@takes(floats_alone)
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """Return `log(1 + exp(-target * input))` for targets of 1 and -1."""
     return reduced(log1p(exp(neg(mul(target, input)))), reduction)

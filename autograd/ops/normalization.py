@@ -11,6 +11,7 @@ from raygrad.errors import AutogradError, ShapeError
 
 from ..modes import no_grad
 from .arithmetic import add, clamp_min, div, mul
+from .kinds import floats_alone, real_floats, real_numbers, takes
 from .padding import pad
 from .reduce import mean, norm, var
 from .shape import reshape
@@ -48,6 +49,7 @@ def _over_last(name: str, input: Any, normalized_shape: Sequence[int]) -> tuple[
     return list(range(-len(wanted), 0)), wanted
 
 
+@takes(real_floats)
 def layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-05
 ) -> Any:
@@ -56,6 +58,7 @@ def layer_norm(
     return _scaled(_centred(input, dims, eps), weight, bias, wanted)
 
 
+@takes(floats_alone)
 def rms_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Any:
     """Return `input` divided by the root of the mean of its squares over its last dimensions."""
     dims, wanted = _over_last("rms_norm", input, normalized_shape)
@@ -67,6 +70,7 @@ def _per_channel(input: Any) -> tuple[int, ...]:
     return (-1, *(1,) * (input.ndim - 2))
 
 
+@takes(real_floats)
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05) -> Any:
     """Return `input` (batch, channels, ...) normalized over each group of channels."""
     batch, channels, *rest = input.shape
@@ -86,6 +90,7 @@ def _note(running: Any, value: Any, momentum: float) -> None:
             running.copy_(running * (1 - momentum) + value.detach() * momentum)
 
 
+@takes(real_floats)
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -123,6 +128,7 @@ def batch_norm(
     return _scaled(_centred(input, dims, eps), weight, bias, shape)
 
 
+@takes(real_floats)
 def instance_norm(
     input: Any,
     running_mean: Any = None,
@@ -142,6 +148,7 @@ def instance_norm(
     return _scaled(_centred(input, dims, eps), weight, bias, _per_channel(input))
 
 
+@takes(real_numbers)
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
     """Return `input` (batch, channels, ...) divided by a power of the mean square of neighbouring channels."""
     if input.ndim < 3:

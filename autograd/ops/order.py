@@ -13,9 +13,10 @@ from ..dispatch import call
 from ..tensor import Tensor
 from .arithmetic import sub
 from .compare import isnan, where
-from .define import axis_of, define, no_bools, space_of, xp
+from .define import axis_of, define, space_of, xp
 from .extremes import ValuesIndices, amax, amin, argsort, sort
 from .gathering import gather
+from .kinds import no_complex, real_floats, real_numbers, takes
 from .layouts import to_dtype
 from .reduce import Dims, sum
 from .shape import movedim, reshape, squeeze
@@ -44,6 +45,7 @@ def count_nonzero(input: Any, dim: Dims = None) -> Any:
     return sum(input != 0, dim)
 
 
+@takes(no_complex)
 def msort(input: Any) -> Any:
     """Return the elements sorted along the first dimension."""
     return sort(input, 0)[0]
@@ -64,25 +66,25 @@ def _at(order: Any, axis: int, position: int) -> Any:
     return order[(*[slice(None)] * axis, slice(position, position + 1))] if order.ndim else order
 
 
+@takes(real_numbers)
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the `k`-th smallest element along `dim`, counted from 1, and where it is.
 
     Raises:
         RuntimeError: there is no such element.
     """
-    no_bools("kthvalue", (), input.dtype)
     axis = axis_of(dim, input.ndim)
     if not 1 <= k <= (input.shape[axis] if input.ndim else 1):
         raise AutogradError(f"kthvalue(): selected number k out of range for dimension {axis}")
     return _picked(input, _at(argsort(input, axis), axis, k - 1), axis, keepdim)
 
 
+@takes(real_numbers)
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the median (of an even number the lower one): of all elements, or along `dim` and where it is.
 
     NaN where an element is NaN. Of all elements, equal ones share the gradient.
     """
-    no_bools("median", (), input.dtype)
     if dim is None:
         return _shared_median(input, median)
     axis = axis_of(dim, input.ndim)
@@ -95,9 +97,9 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _picked(input, places, axis, keepdim)
 
 
+@takes(real_numbers)
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the median of the elements that are not NaN; see `median`."""
-    no_bools("nanmedian", (), input.dtype)
     if dim is None:
         return _shared_median(input, nanmedian)
     axis = axis_of(dim, input.ndim)
@@ -121,6 +123,7 @@ def _shared_median(input: Any, of: Any) -> Any:
 _ROUNDED = {"lower": floor, "higher": ceil, "nearest": round}
 
 
+@takes(real_floats)
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
@@ -136,6 +139,7 @@ def quantile(
     return _quantile(input, q, dim, keepdim, interpolation, False)
 
 
+@takes(real_floats)
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
@@ -200,9 +204,12 @@ def _searchsorted_infer(params: tuple[Any, ...], a: Any, v: Any) -> Any:
     return v.shape, dtypes.int64
 
 
-_SEARCHSORTED = define("searchsorted", ("a", "v"), _searchsorted, _searchsorted_infer)
+_SEARCHSORTED = define(
+    "searchsorted", ("a", "v"), _searchsorted, _searchsorted_infer, promotes="arith", admits=no_complex
+)
 
 
+@takes(no_complex, 2)
 def searchsorted(sorted_sequence: Any, input: Any, *, right: bool = False) -> Any:
     """Return where along the last dimension of a sorted tensor the elements of `input` would be put in.
 
@@ -218,6 +225,7 @@ def searchsorted(sorted_sequence: Any, input: Any, *, right: bool = False) -> An
     return call(_SEARCHSORTED, (sorted_sequence, values), (right,))
 
 
+@takes(no_complex)
 def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Any:
     """Return which of the intervals between `boundaries` each element is in."""
     return searchsorted(boundaries, input, right=right)

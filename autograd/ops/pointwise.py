@@ -12,17 +12,9 @@ from raygrad.errors import AutogradError, DtypeError
 from ..dispatch import call, call_few
 from .arithmetic import add, div, logaddexp, mul, pow, sub
 from .compare import isfinite, isinf, isnan, keep, where
-from .define import (
-    conj,
-    define,
-    floats_alone,
-    infer_comparison,
-    infer_elementwise,
-    infer_same,
-    no_bools,
-    quiet,
-    xp,
-)
+from .complexes import complex, imag, real
+from .define import conj, define, infer_comparison, infer_elementwise, infer_same, quiet, xp
+from .kinds import no_complex, real_floats, takes
 from .layouts import to_dtype
 from .reduce import sum
 from .unary import abs, cos, sin, trunc, zeros_as
@@ -47,19 +39,21 @@ def exp2(input: Any) -> Any:
     return pow(2.0, input)
 
 
+@takes(no_complex)
 def deg2rad(input: Any) -> Any:
     """Return degrees as radians."""
     return mul(input, math.pi / 180)
 
 
+@takes(no_complex)
 def rad2deg(input: Any) -> Any:
     """Return radians as degrees."""
     return mul(input, 180 / math.pi)
 
 
+@takes(real_floats)
 def frac(input: Any) -> Any:
     """Return what is behind the point, with the sign of `input`."""
-    no_bools("frac", (), input.dtype)
     return sub(input, trunc(input))
 
 
@@ -88,7 +82,7 @@ def _logit_backward(ctx: Any, g: Any) -> Any:
 
 
 _SINC = define("sinc", ("a",), quiet(_sinc), infer_same, _sinc_backward, promotes="float")
-_LOGIT = define("logit", ("a",), quiet(_logit), infer_same, _logit_backward, promotes="float")
+_LOGIT = define("logit", ("a",), quiet(_logit), infer_same, _logit_backward, promotes="float", admits=no_complex)
 
 
 def sinc(input: Any) -> Any:
@@ -103,6 +97,8 @@ def logit(input: Any, eps: float | None = None) -> Any:
 
 def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
     """Return `input` with numbers for NaN and the infinities: by default 0 and the extremes of the dtype."""
+    if input.dtype.kind == "c":
+        return complex(*[nan_to_num(part, nan, posinf, neginf) for part in (real(input), imag(input))])
     if input.dtype.kind != "f":
         return input
     limits = np.finfo(input.dtype)
@@ -148,6 +144,7 @@ _COPYSIGN = define(
     _copysign_backward,
     saves=("a", "output"),
     promotes="float",
+    admits=no_complex,
 )
 _XLOGY = define(
     "xlogy",
@@ -156,6 +153,7 @@ _XLOGY = define(
     infer_elementwise("xlogy"),
     lambda ctx, g: _times_log_backward(ctx, g, xlogy, 0),
     promotes="float",
+    admits=no_complex,
 )
 _XLOG1PY = define(
     "xlog1py",
@@ -164,6 +162,7 @@ _XLOG1PY = define(
     infer_elementwise("xlog1py"),
     lambda ctx, g: _times_log_backward(ctx, g, xlog1py, 1),
     promotes="float",
+    admits=no_complex,
 )
 
 
@@ -182,19 +181,22 @@ def xlog1py(input: Any, other: Any) -> Any:
     return call_few(_XLOG1PY, input, other)
 
 
+@takes(no_complex, 2)
 def logaddexp2(input: Any, other: Any) -> Any:
     """Return `log2(2**input + 2**other)` without overflow."""
-    if not any(one.dtype.kind in "fc" for one in (input, other) if hasattr(one, "dtype")):
-        floats_alone("logaddexp2", (), (input if hasattr(input, "dtype") else other).dtype)
+    if not any(one.dtype.kind == "f" for one in (input, other) if hasattr(one, "dtype")):
+        real_floats("logaddexp2", (), (input if hasattr(input, "dtype") else other).dtype)
     ln2 = math.log(2.0)
     return div(logaddexp(mul(input, ln2), mul(other, ln2)), ln2)
 
 
+@takes(no_complex, 2)
 def fmax(input: Any, other: Any) -> Any:
     """Return the greater of the two, the number where one is NaN; of equal ones, the first gets the gradient."""
     return where((input >= other) | isnan(other), input, other)
 
 
+@takes(no_complex, 2)
 def fmin(input: Any, other: Any) -> Any:
     """Return the smaller of the two, the number where one is NaN; of equal ones, the first gets the gradient."""
     return where((input <= other) | isnan(other), input, other)
@@ -221,7 +223,7 @@ def float_power(input: Any, exponent: Any) -> Any:
 
 # ---- questions -------------------------------------------------------------------------------------------------------
 
-_SIGNBIT = define("signbit", ("a",), np.signbit, infer_comparison("signbit"))
+_SIGNBIT = define("signbit", ("a",), np.signbit, infer_comparison("signbit"), promotes="arith", admits=no_complex)
 
 
 def signbit(input: Any) -> Any:
@@ -229,11 +231,13 @@ def signbit(input: Any) -> Any:
     return call_few(_SIGNBIT, input)
 
 
+@takes(no_complex)
 def isposinf(input: Any) -> Any:
     """Return where `input` is plus infinity."""
     return isinf(input) & (input > 0)
 
 
+@takes(no_complex)
 def isneginf(input: Any) -> Any:
     """Return where `input` is minus infinity."""
     return isinf(input) & (input < 0)

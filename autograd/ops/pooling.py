@@ -15,6 +15,7 @@ from .along import averages, beside, mapped, parts
 from .define import Shape, space_of
 from .extremes import max
 from .joining import stack
+from .kinds import real_floats, real_numbers, takes
 from .padding import pad
 from .reduce import sum
 from .shape import flatten, permute, reshape, unsqueeze
@@ -117,6 +118,7 @@ def _max_pool(
     return out, places if batched else places[0]
 
 
+@takes(real_numbers)
 def max_pool1d(
     input: Any,
     kernel_size: Any,
@@ -138,6 +140,7 @@ def max_pool1d(
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@takes(real_numbers)
 def max_pool2d(
     input: Any,
     kernel_size: Any,
@@ -151,6 +154,7 @@ def max_pool2d(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@takes(real_numbers)
 def max_pool3d(
     input: Any,
     kernel_size: Any,
@@ -175,6 +179,7 @@ def _avg_pool(
     return out if batched else out[0]
 
 
+@takes(real_numbers)
 def avg_pool1d(
     input: Any,
     kernel_size: Any,
@@ -191,6 +196,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@takes(real_numbers)
 def avg_pool2d(
     input: Any,
     kernel_size: Any,
@@ -204,6 +210,7 @@ def avg_pool2d(
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+@takes(real_numbers)
 def avg_pool3d(
     input: Any,
     kernel_size: Any,
@@ -224,11 +231,13 @@ def _lp_pool(dims: int, input: Any, p: float, kernel: Any, stride: Any, ceil: bo
     return out if batched else out[0]
 
 
+@takes(real_numbers)
 def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
     """Return the root of the sum of powers of each window of (batch, channels, length)."""
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@takes(real_numbers)
 def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
     """Return the root of the sum of powers of each window over two dimensions."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
@@ -248,16 +257,19 @@ def _adaptive_avg(dims: int, input: Any, size: Any) -> Any:
     return input
 
 
+@takes(real_floats)
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """Return the means over as many parts of the last dimension as are wanted."""
     return _adaptive_avg(1, input, output_size)
 
 
+@takes(real_floats)
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """Return the means over as many parts of the last two dimensions as are wanted; None keeps an extent."""
     return _adaptive_avg(2, input, output_size)
 
 
+@takes(real_floats)
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """Return the means over as many parts of the last three dimensions as are wanted; None keeps an extent."""
     return _adaptive_avg(3, input, output_size)
@@ -273,11 +285,13 @@ def _adaptive_max(dims: int, input: Any, size: Any) -> Any:
     return reshape(stack(cells, -1), (*input.shape[:-dims], *counts))
 
 
+@takes(real_floats)
 def adaptive_max_pool1d(input: Any, output_size: Any) -> Any:
     """Return the greatest element of as many parts of the last dimension as are wanted."""
     return _adaptive_max(1, input, output_size)
 
 
+@takes(real_floats)
 def adaptive_max_pool2d(input: Any, output_size: Any) -> Any:
     """Return the greatest element of as many parts of the last two dimensions as are wanted; None keeps an extent."""
     return _adaptive_max(2, input, output_size)

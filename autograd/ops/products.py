@@ -14,6 +14,7 @@ from .arithmetic import add, mul, sub
 from .casting import governed
 from .define import axis_of, broadcast_shape, conj, space_of
 from .gathering import index_select
+from .kinds import real_floats, takes
 from .linear import bmm, dot, matmul, mv, outer
 from .reduce import norm, sum
 from .shape import expand, permute, reshape, unsqueeze
@@ -147,11 +148,9 @@ def _turn(beside: Any, by: int) -> Any:
     return Tensor.made(places) if isinstance(beside, Tensor) else places
 
 
+@takes(real_floats, 2)
 def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
     """Return the p-norms of the differences of all rows of `x1` and all rows of `x2`; their gradient at 0 is 0."""
-    for number, rows in enumerate((x1, x2), 1):
-        if rows.dtype.kind not in "fc":
-            raise AutogradError(f"cdist only supports floating-point dtypes, X{number} got: {rows.dtype}")
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(
             f"cdist needs matrices with the same number of columns, got shapes {list(x1.shape)} and {list(x2.shape)}"

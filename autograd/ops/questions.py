@@ -12,8 +12,9 @@ from raygrad.errors import AutogradError
 from ..dispatch import call_few
 from ..registry import Op
 from ..tensor import Tensor
-from .define import define, floats_alone, infer_elementwise, integers_alone, xp
+from .define import define, infer_elementwise, xp
 from .indexing import nonzero
+from .kinds import integers_alone, no_complex, real_floats
 from .reduce import sum
 
 PUBLIC = """
@@ -32,9 +33,11 @@ def _shift(name: str, kernel: Any) -> Op:
 
 _LEFT_SHIFT = _shift("bitwise_left_shift", np.left_shift)
 _RIGHT_SHIFT = _shift("bitwise_right_shift", np.right_shift)
-_HEAVISIDE = define("heaviside", ("a", "b"), _heaviside, infer_elementwise("heaviside"))
+_HEAVISIDE = define(
+    "heaviside", ("a", "b"), _heaviside, infer_elementwise("heaviside"), promotes="arith", admits=no_complex
+)
 _NEXTAFTER = define(
-    "nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float", admits=floats_alone
+    "nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float", admits=real_floats
 )
 
 

@@ -12,6 +12,7 @@ from .arithmetic import div, mul
 from .compare import keep, where
 from .define import axis_of
 from .joining import split
+from .kinds import real_floats, real_numbers, takes
 from .shape import reshape
 from .unary import abs, neg, sigmoid, tanh, zeros_as
 
@@ -21,23 +22,27 @@ PUBLIC = """
 """.split()
 
 
+@takes(real_numbers)
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Return `input` limited to [min_val, max_val]; its derivative at the limits is 0."""
     raised = where(input <= min_val, zeros_as(input) + min_val, input)
     return where(input >= max_val, zeros_as(input) + max_val, raised)
 
 
+@takes(real_numbers)
 def relu6(input: Any) -> Any:
     """Return `input` limited to [0, 6]."""
     return hardtanh(input, 0.0, 6.0)
 
 
+@takes(real_floats)
 def hardsigmoid(input: Any) -> Any:
     """Return `input / 6 + 1 / 2` limited to [0, 1]."""
     limits = where(input >= 3, zeros_as(input) + 1, where(input <= -3, zeros_as(input), zeros_as(input) + math.nan))
     return where((input > -3) & (input < 3), input / 6 + 0.5, limits)
 
 
+@takes(real_floats)
 def hardswish(input: Any) -> Any:
     """Return 0 below -3, `input` above 3, `input * (input + 3) / 6` between."""
     inside = (input > -3) & (input < 3)
@@ -46,6 +51,7 @@ def hardswish(input: Any) -> Any:
     return where(inside, middle * (middle + 3) / 6, where(input <= -3, nothing, input))
 
 
+@takes(real_floats)
 def celu(input: Any, alpha: float = 1.0) -> Any:
     """Return `input` where it is positive, `alpha * (exp(input / alpha) - 1)` elsewhere."""
     if alpha == 0:
@@ -56,6 +62,7 @@ def celu(input: Any, alpha: float = 1.0) -> Any:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
+@takes(real_floats)
 def selu(input: Any) -> Any:
     """Return `elu` scaled so that means of 0 and variances of 1 are kept (Klambauer and others, 2017)."""
     return elu(input, _SELU_ALPHA) * _SELU_SCALE
@@ -71,11 +78,13 @@ def tanhshrink(input: Any) -> Any:
     return input - tanh(input)
 
 
+@takes(real_floats)
 def mish(input: Any) -> Any:
     """Return `input * tanh(softplus(input))`."""
     return input * tanh(softplus(input))
 
 
+@takes(real_floats)
 def logsigmoid(input: Any) -> Any:
     """Return `log(sigmoid(input))`, without overflow."""
     return neg(softplus(neg(input), threshold=math.inf))
@@ -86,6 +95,7 @@ def softmin(input: Any, dim: int, dtype: Any = None) -> Any:
     return softmax(neg(input), dim, dtype)
 
 
+@takes(real_floats)
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """Return `input` brought `lambd` nearer to 0, and 0 where it is nearer already."""
     if lambd < 0:
@@ -94,16 +104,19 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     return where((input >= -lambd) & (input <= lambd), zeros_as(input), moved)
 
 
+@takes(real_floats)
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """Return `input`, and 0 where its size is at most `lambd`."""
     return where((input >= -lambd) & (input <= lambd), zeros_as(input), input)
 
 
+@takes(real_numbers)
 def threshold(input: Any, threshold: float, value: float) -> Any:
     """Return `input` where it is above `threshold`, `value` elsewhere."""
     return where(input <= threshold, value, input)
 
 
+@takes(real_floats, 2)
 def prelu(input: Any, weight: Any) -> Any:
     """Return `input` where it is positive, elsewhere `weight * input`: one weight, or one for each channel."""
     if weight.ndim == 1 and weight.shape[0] != 1:
@@ -116,6 +129,7 @@ def prelu(input: Any, weight: Any) -> Any:
     return where(input > 0, input, mul(input, weight))
 
 
+@takes(real_floats)
 def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Any:
     """Return `leaky_relu` with a slope between `lower` and `upper`: in training a random one for each element, else the
     middle."""
@@ -127,6 +141,7 @@ def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: 
     return where(input > 0, input, mul(input, slopes))
 
 
+@takes(real_floats)
 def glu(input: Any, dim: int = -1) -> Any:
     """Return the first half of `input` along `dim`, times the sigmoid of the second."""
     axis = axis_of(dim, input.ndim)

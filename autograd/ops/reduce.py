@@ -291,15 +291,15 @@ def std(
 
 def _logsumexp(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     a = dense(a)
-    top = _maximum(a, axes, None, None, True, -np.inf)
-    top = xp.where(xp.isfinite(top), top, a.dtype.type(0))
+    top = _maximum(a.real, axes, None, None, True, -np.inf)  # of complex numbers the size of the powers is in it
+    top = xp.where(xp.isfinite(top), top, top.dtype.type(0))
     out = xp.log(_add(xp.exp(a - top), axes, None, None, True)) + top
     return out if keepdim else out.reshape(reduced_of(a.shape, axes, False))
 
 
 def _logsumexp_backward(ctx: Any, g: Any) -> Any:
     a, out = ctx.saved_tensors
-    return restored(g, ctx) * exp(a - restored(out, ctx))
+    return restored(g, ctx) * conj(exp(a - restored(out, ctx)))
 
 
 def _cumsum(a: Any, axis: int) -> Any:

@@ -6,17 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.errors import AutogradError, MissingKernel
+from raygrad.errors import AutogradError
 
 from .. import dtypes
 from ..dispatch import call
 from ..layout import dense
 from ..tensor import Tensor
 from .compare import keep
-from .define import accumulation, axis_of, conj, define, infer_same, like_operand, quiet, row_by_row, space_of, xp
+from .define import (
+    accumulation,
+    axis_of,
+    conj,
+    define,
+    infer_same,
+    like_operand,
+    log_of_sum,
+    quiet,
+    row_by_row,
+    space_of,
+    xp,
+)
 from .extremes import ValuesIndices
 from .gathering import scatter_zeros
 from .joining import cat, narrow
+from .kinds import floats_alone, no_complex_to_compare
 from .layouts import to_dtype
 from .reduce import cumsum, sum
 from .shape import expand, flip, movedim, reshape, unsqueeze
@@ -102,7 +115,18 @@ def cumulative_prod(input: Any, *, axis: int | None = None, dtype: Any = None, i
 # ---- running extremes ------------------------------------------------------------------------------------------------
 
 
-_greatest, _log_of_sums = accumulation(np.maximum), accumulation(np.logaddexp)
+_greatest, _log_of_reals = accumulation(np.maximum), accumulation(np.logaddexp)
+
+
+def _log_of_sums(a: Any, axis: int) -> Any:
+    """Return the logarithms of the running sums of powers; of complex numbers step by step, as no ufunc has it."""
+    if a.dtype.kind != "c":
+        return _log_of_reals(a, axis)
+    out = a.copy()
+    steps = np.moveaxis(out, axis, 0)
+    for place in range(1, len(steps)):
+        steps[place] = log_of_sum(steps[place], steps[place - 1])
+    return out
 
 
 def _running(accumulate: Any) -> Any:
@@ -130,7 +154,17 @@ def _running_backward(ctx: Any, grads: Any) -> Any:
 
 
 _CUMMAX, _CUMMIN = (
-    define(name, ("a",), _running(kernel), _running_infer, _running_backward, saves="output1", outputs=2)
+    define(
+        name,
+        ("a",),
+        _running(kernel),
+        _running_infer,
+        _running_backward,
+        saves="output1",
+        outputs=2,
+        promotes="arith",
+        admits=no_complex_to_compare,
+    )
     for name, kernel in (("cummax", _greatest), ("cummin", accumulation(np.minimum)))
 )
 
@@ -156,7 +190,7 @@ def _signed(h: Any, x: Any, o: Any, axis: int, ahead: bool) -> Any:
     if not h.ndim:
         return h * xp.exp(x - o)
     total = None
-    for part in (xp.maximum(h, 0), xp.maximum(-h, 0)):
+    for part in (h,) if h.dtype.kind == "c" else (xp.maximum(h, 0), xp.maximum(-h, 0)):
         logs = xp.log(part) + (-o if ahead else x)
         if ahead:
             logs = xp.flip(_log_of_sums(xp.flip(logs, axis), axis), axis) + x
@@ -181,14 +215,14 @@ def _infer_sums(params: tuple[Any, ...], h: Any, x: Any, o: Any) -> Any:
 
 def _ahead_backward(ctx: Any, g: Any) -> Any:
     h, x, o, out = ctx.saved_tensors
-    to_h = call(_BEHIND, (g, x, o), ctx.params)
-    return to_h, g * out, -h * to_h
+    to_h = call(_BEHIND, (g, conj(x), conj(o)), ctx.params)
+    return to_h, g * conj(out), conj(-h) * to_h
 
 
 def _behind_backward(ctx: Any, g: Any) -> Any:
     h, x, o, out = ctx.saved_tensors
-    to_h = call(_AHEAD, (g, x, o), ctx.params)
-    return to_h, h * to_h, -g * out
+    to_h = call(_AHEAD, (g, conj(x), conj(o)), ctx.params)
+    return to_h, conj(h) * to_h, -g * conj(out)
 
 
 _SUMS = ("h", "x", "o")
@@ -200,25 +234,20 @@ def _logcumsumexp(a: Any, axis: int) -> Any:
     return _log_of_sums(a, axis) if a.ndim else a.copy()
 
 
-def _logcumsumexp_infer(params: tuple[Any, ...], a: Any) -> Any:
-    if a.dtype.kind != "f":
-        raise MissingKernel(f"logcumsumexp is implemented for floating dtypes, got {a.dtype}")
-    return infer_same(params, a)
-
-
 _LOGCUMSUMEXP = define(
     "logcumsumexp",
     ("a",),
     quiet(_logcumsumexp),
-    _logcumsumexp_infer,
-    lambda ctx, g: call(_AHEAD, (g, *ctx.saved_tensors), ctx.params),
+    infer_same,
+    lambda ctx, g: call(_AHEAD, (g, *map(conj, ctx.saved_tensors)), ctx.params),
     saves=("a", "output"),
+    promotes="arith",
+    admits=floats_alone,
 )
 
 
 def logcumsumexp(input: Any, dim: int) -> Any:
     """Return the logarithm of the running sum of `exp(input)` along `dim`, without overflow."""
-    _logcumsumexp_infer((), input)
     return call(_LOGCUMSUMEXP, (input,), (axis_of(dim, input.ndim),))
 
 

@@ -13,10 +13,12 @@ from ..dispatch import call
 from ..tensor import Tensor
 from .arithmetic import clamp_min
 from .compare import keep, where
-from .define import axis_of, broadcast_shape, define, quiet, space_of
+from .complexes import real
+from .define import axis_of, broadcast_shape, conj, define, quiet, real_of, space_of
 from .diagonals import put_diagonal
 from .gathering import check_grid, checked_gathered, gather, grid_of, scatter, scatter_add
 from .indexing import INDEX_PUT, put_region, rows_of, take_apart
+from .kinds import no_complex
 from .layouts import to_dtype
 from .reduce import cumsum
 from .shape import expand, reshape
@@ -146,9 +148,9 @@ def _scatter_reduce_backward(ctx: Any, g: Any) -> Any:
         full = where(source == 0, 1.0, source)
         zeros = scatter_add(to_dtype(a == 0, g.dtype), axis, index, holes)
         others = call(_SCATTER_REDUCE, (where(a == 0, ones, a), index, full), (axis, kind))
-        kept = g * where(zeros == 1, others, 0.0)
-        to_a = where(a == 0, kept, g * out / where(a == 0, ones, a))
-        to_source = where(source == 0, gather(kept, axis, index), gather(g * out, axis, index) / full)
+        kept = g * conj(where(zeros == 1, others, 0.0))
+        to_a = where(a == 0, kept, g * conj(out / where(a == 0, ones, a)))
+        to_source = where(source == 0, gather(kept, axis, index), gather(g * conj(out), axis, index) / conj(full))
         return to_a, None, to_source
     mine, theirs = a == out, source == gather(out, axis, index)
     count = scatter_add(to_dtype(mine, g.dtype), axis, index, to_dtype(theirs, g.dtype))
@@ -183,14 +185,16 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     check_grid("scatter_reduce", index.shape, input.shape, axis)
     source = src if tuple(src.shape) == tuple(index.shape) else src[tuple([slice(0, n) for n in index.shape])]
     base = input if include_self else scatter(input, axis, index, _NEUTRAL[reduce])
+    if reduce in ("amax", "amin"):
+        no_complex(f"scatter_reduce of {reduce}", (input,), input.dtype)
     if reduce in _INTO:
         return call(_SCATTER_REDUCE, (base, index, source), (axis, reduce))
     total = scatter_add(base, axis, index, source)
     if reduce == "sum":
         return total
-    one: Any = space_of(index).ones(index.shape, input.dtype)
+    one: Any = space_of(index).ones(index.shape, real_of(input.dtype))
     one = Tensor.made(one) if isinstance(index, Tensor) else one
-    own = zeros_as(input) + 1
+    own = real(zeros_as(input)) + 1
     own = own if include_self else scatter(own, axis, index, 0)
     count = clamp_min(scatter_add(own, axis, index, one), 1)
     return total / (count.detach() if isinstance(count, Tensor) else count)

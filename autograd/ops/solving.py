@@ -23,7 +23,7 @@ from .linear import matmul
 from .products import chain_matmul
 from .reduce import sum
 from .shape import reshape, transpose, unsqueeze
-from .unary import abs
+from .unary import abs, log
 
 PUBLIC = "det inverse logdet matrix_power pinverse slogdet".split()
 
@@ -293,11 +293,11 @@ def slogdet(A: Any) -> Any:
 
 
 def logdet(input: Any) -> Any:
-    """Return the logarithms of determinants; NaN where one is negative."""
+    """Return the logarithms of determinants; of real ones NaN where one is negative."""
     from .compare import where
 
     sign, logs = slogdet(input)
-    return where(sign.real < 0 if sign.dtype.kind == "c" else sign < 0, np.nan, logs)
+    return log(sign) + logs if sign.dtype.kind == "c" else where(sign < 0, np.nan, logs)
 
 
 # ---- made of others --------------------------------------------------------------------------------------------------

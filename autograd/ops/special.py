@@ -15,6 +15,7 @@ from raygrad.errors import AutogradError
 
 from ..dispatch import call, call_few
 from .define import by_element, define, infer_same, quiet, xp
+from .kinds import no_complex, takes
 
 PUBLIC = "digamma lgamma mvlgamma polygamma".split()
 
@@ -84,6 +85,7 @@ _LGAMMA = define(
     infer_same,
     lambda ctx, g: g * digamma(ctx.saved_tensors[0]),
     promotes="float",
+    admits=no_complex,
     host_only=True,
 )
 _POLYGAMMA = define(
@@ -93,6 +95,7 @@ _POLYGAMMA = define(
     infer_same,
     lambda ctx, g: g * polygamma(ctx.params[0] + 1, ctx.saved_tensors[0]),
     promotes="float",
+    admits=no_complex,
 )
 
 
@@ -117,6 +120,7 @@ def polygamma(n: int, input: Any) -> Any:
     return call(_POLYGAMMA, (input,), (int(n),))
 
 
+@takes(no_complex)
 def mvlgamma(input: Any, p: int) -> Any:
     """Return the logarithm of the multivariate gamma function of dimension `p`."""
     out = p * (p - 1) / 4 * math.log(math.pi) + lgamma(input)

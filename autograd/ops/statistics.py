@@ -10,6 +10,7 @@ from .arithmetic import sub
 from .casting import governed
 from .compare import isnan, keep
 from .define import conj, real_of
+from .kinds import integers_alone, no_complex, real_floats, takes
 from .layouts import to_dtype
 from .linear import matmul
 from .reduce import Dims, mean, norm, std, sum, var
@@ -35,6 +36,7 @@ def std_mean(
     return std(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
 
 
+@takes(no_complex)
 def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the sum over `dim` of the elements that are not NaN."""
     return sum(keep(input, ~isnan(input)), dim, keepdim, dtype=dtype)
@@ -62,6 +64,10 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
         raise AutogradError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim}")
     rows = input if input.ndim == 2 else reshape(input, (1, -1))
     weights = None
+    if fweights is not None:
+        integers_alone("cov of fweights", (), fweights.dtype)
+    if aweights is not None:
+        real_floats("cov of aweights", (), aweights.dtype)
     for given in (fweights, aweights):
         if given is not None:
             given = to_dtype(given, real_of(rows.dtype))

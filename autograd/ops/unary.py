@@ -17,7 +17,8 @@ from ..dispatch import call, call_few
 from ..registry import Admits, Op
 from .compare import keep
 from .complexes import infer_real, real
-from .define import conj, define, infer_elementwise, infer_same, no_bools, quiet, space_of, xp
+from .define import conj, define, infer_elementwise, infer_same, quiet, space_of, xp
+from .kinds import no_bools, real_numbers
 
 PUBLIC = """
     abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log10 log1p log2 neg
@@ -171,9 +172,9 @@ def _unary(
     return define(name, ("a",), kernel, infer, backward, saves=saves, promotes=promotes, admits=admits)
 
 
-def _computed(name: str, kernel: Any, backward: Rule, saves: str = "a", *, infer: Any = infer_same) -> Op:
-    """Define a function that is computed in the dtype that it is given, which must not be bool."""
-    return _unary(name, kernel, backward, saves, infer=infer, promotes="arith", admits=no_bools)
+def _rounding(name: str, kernel: Any) -> Op:
+    """Define a function that makes whole numbers of real ones."""
+    return _unary(name, kernel, _to_zero, "none", infer=infer_same, promotes="arith", admits=real_numbers)
 
 
 def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a") -> Op:
@@ -187,12 +188,12 @@ def _acosh_slope(f: Any, a: Any) -> Any:
 
 
 _NEG = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg)
-_ABS = _computed("abs", np.absolute, _abs_backward, infer=infer_real)
+_ABS = _unary("abs", np.absolute, _abs_backward, infer=infer_real, promotes="arith", admits=no_bools)
 _SIGN = _unary("sign", quiet(_sign), _to_zero, "none", infer=_infer_sign)
 _SGN = define("sgn", ("a",), quiet(_sign), infer_same, _sgn_backward, saves=("a", "output"))
-_FLOOR = _computed("floor", _rounded(np.floor), _to_zero, "none")
-_CEIL = _computed("ceil", _rounded(np.ceil), _to_zero, "none")
-_TRUNC = _computed("trunc", _rounded(np.trunc), _to_zero, "none")
+_FLOOR = _rounding("floor", _rounded(np.floor))
+_CEIL = _rounding("ceil", _rounded(np.ceil))
+_TRUNC = _rounding("trunc", _rounded(np.trunc))
 _ZEROS_AS = _unary("zeros_as", _zeros, lambda ctx, g: zeros_as(g), "none", infer=infer_same)
 _SQUARE = _unary(
     "square", quiet(_square), _linear(lambda f, a: (a if f is np else a**1) * 2), infer=_infer_square
@@ -219,7 +220,7 @@ _ASINH = _smooth("asinh", np.arcsinh, _linear(lambda f, a: 1 / f.sqrt(a * a + 1)
 _ACOSH = _smooth("acosh", np.arccosh, _linear(_acosh_slope))
 _ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
 _SIGMOID = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output")
-_RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same, promotes="ordered", admits=no_bools)
+_RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same, promotes="arith", admits=real_numbers)
 
 # ---- rounding with digits --------------------------------------------------------------------------------------------
 
@@ -228,7 +229,7 @@ def _round(a: Any, decimals: int) -> Any:
     return a.copy() if a.dtype.kind in "iub" else xp.round(a, decimals)
 
 
-_ROUND = _computed("round", _round, _to_zero, "none")
+_ROUND = _rounding("round", _round)
 
 
 def round(input: Any, *, decimals: int = 0) -> Any:

@@ -112,6 +112,12 @@ FOUND: dict[str, Program] = {
     "a_mask_is_filled_with_a_value_of_any_dtype": Program(
         (Leaf((2, 3), "float32", False, 41), Leaf((), "float64", False, 38)), (("setitem", 0, (("mask", 0.3),), 1),)
     ),
+    "of_no_complex_numbers_the_greatest_are_none": Program(
+        (Leaf((0, 3), "complex128", False, 0),), (("reduce", "amax", 0, -1, False),)
+    ),
+    "of_no_complex_numbers_the_greatest_have_no_derivative": Program(
+        (Leaf((0, 3), "complex128", True, 0),), (("reduce", "amax", 0, -1, False),)
+    ),
     "complex_numbers_have_no_least_element": Program(
         (Leaf((2,), "complex128", False, 42),), (("reduce", "amin", 0, 0, False),)
     ),
