@@ -140,16 +140,19 @@ _LEAKY_RELU = define(
 _ELU = define("elu", ("a", "alpha"), quiet(_elu), _infer_first, _elu_backward, promotes="float", admits=real_floats)
 
 
+@takes(real_floats)
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """Return `log(1 + exp(beta * input)) / beta`; `input` itself where that product is above `threshold`."""
     return call(_SOFTPLUS, (input, beta, threshold))
 
 
+@takes(real_floats)
 def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     """Return `input` where it is positive, `negative_slope * input` elsewhere."""
     return call(_LEAKY_RELU, (input, negative_slope))
 
 
+@takes(real_floats)
 def elu(input: Any, alpha: float = 1.0) -> Any:
     """Return `input` where it is positive, `alpha * (exp(input) - 1)` elsewhere."""
     return call(_ELU, (input, alpha))
