@@ -54,8 +54,11 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
         tensor._data = stale(tensor, memory(value._data))
     else:
         data = memory(value._data)
+        leave_memory(tensor)
         tensor._data = data.view() if type(data) is np.ndarray or is_elsewhere(data) else data
         tensor._snapshot = None
+        if type(data) is not Batched:
+            remember_alias(tensor, value)
     if tensor._counter is not None:
         holder = Tensor.made(memory(tensor._data))
         if recorder is not None:

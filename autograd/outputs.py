@@ -22,7 +22,7 @@ from .places import Placed, place_of
 from .slots import OUTPUT
 from .tensor import Tensor
 from .versions import watch
-from .views import FUNCTION, NO_GRAD, SEVERAL, remember_output, remember_view_of
+from .views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
 
 if TYPE_CHECKING:
     from .context import FunctionNode
@@ -156,6 +156,8 @@ def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, sev
         alias._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
         remember_output(alias, source)
         watch(alias.counter(), alias)
+    else:
+        remember_alias(alias, source)
     if flows:
         _place(alias, node, number)
     return alias
@@ -183,7 +185,9 @@ def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, fl
         write_into(source._data, output._data)
     changed_by_function(source, node if flows else None, number, outputs)
     if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
-        return source.alias(apart=True)
+        alias = source.alias(apart=True)
+        remember_alias(alias, source)
+        return alias
     return source
 
 
@@ -192,12 +196,12 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
     if is_captured(node, output):
         warn_of_captured(node._function)
     twin = output.alias()
+    if output._recipe is not None:
+        remember_output(twin, output)
     base = output._base
     if base is not None:
         twin._base = base
         twin._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
-        if output._recipe is not None:
-            remember_output(twin, output)
         if state.here.grad:
             watch(twin.counter(), twin)
     if flows:

@@ -457,7 +457,7 @@ class Tensor(Exports, TensorMethods):
         if type(self._data) is Batched:
             batched = self._data
             other._data = Batched(batched.value.detach(), batched.dim, batched.level)
-        elif state.here.recorder is not None or type(self._data) is Pending:
+        else:
             remember_alias(other, self)
         return other
 
@@ -483,7 +483,7 @@ class Tensor(Exports, TensorMethods):
     def data(self) -> Tensor:
         """A tensor of the same memory, with a version counter of its own."""
         other = Tensor.made(memory(self._data))
-        if state.here.recorder is not None or type(self._data) is Pending:
+        if type(self._data) is not Batched:
             remember_alias(other, self)
         return other
 

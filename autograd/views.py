@@ -78,8 +78,17 @@ def _shadow(owner: Tensor) -> Tensor:
     return shadow
 
 
-def _is_shadow(recipe: Recipe) -> bool:
-    return type(recipe[1]) is weakref.ref
+def _is_shadow(recipe: Recipe | None) -> bool:
+    return recipe is not None and type(recipe[1]) is weakref.ref
+
+
+def settle(alias: Tensor) -> None:
+    """Let an alias without history own its memory once the tensor that it was made from and all others are gone."""
+    recipe = alias._recipe
+    if recipe is not None and recipe[0] is None and _is_shadow(recipe[1]._recipe):
+        shadow = recipe[1]
+        if shadow._recipe[1]() is None and all(view is alias for view in views_of(shadow)):
+            leave_memory(alias)
 
 
 def _enter(view: Tensor, recipe: Recipe) -> None:

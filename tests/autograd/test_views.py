@@ -281,6 +281,110 @@ def test_owner_and_parent():
     assert views.parent_of(x) is None
 
 
+class Detaching(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class Passing(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class Doubling(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+
+def unrecorded(function):
+    def made(x):
+        x.requires_grad_()
+        with rg.no_grad():
+            return x, function.apply(x)
+
+    return made
+
+
+def assigned(x):
+    view, alias, other = x[1:], x.detach(), matrix(rg) * 3
+    x.data = other
+    return x, view, alias, other, x[1:], x.detach()
+
+
+ALIASES = {
+    "detach of a slice": lambda x: (x, x[:1].detach()),
+    "slice of data": lambda x: (x, x.data[:1]),
+    "detach": lambda x: (x, x.detach(), x.detach()),
+    "data": lambda x: (x, x.data),
+    "detach of a leaf": lambda x: (x.requires_grad_(), x.detach(), x[0].detach()),
+    "transposed": lambda x: (x, x.t().detach()[1], x.reshape(-1).data[2:4]),
+    "reshaped to a copy": lambda x: (x, x.t().reshape(-1).detach()),
+    "only aliases": lambda x: (x[0].detach(), x.detach(), x[0].data[1:]),
+    "a tensor of a tensor": lambda x: (x, rg.Tensor(x)),
+    "data exchanged": assigned,
+    "detached in a Function": lambda x: (x, Detaching.apply(x)),
+    "detached in a Function, unrecorded": unrecorded(Detaching),
+    "returned as it is, unrecorded": unrecorded(Passing),
+    "changed and returned, unrecorded": unrecorded(Doubling),
+}
+
+
+@pytest.mark.parametrize("make", ALIASES.values(), ids=ALIASES)
+def test_aliases_made_before_a_session_follow_a_change_in_it(make):
+    """Whichever of them is changed, all are the same, in the session and after it, as they are without one."""
+    for number in range(len(make(matrix(rg)))):
+        told = []
+        for where in (rg.Session(), contextlib.nullcontext()):
+            tensors = make(matrix(rg))
+            with where, rg.no_grad():
+                tensors[number].add_(1)
+                inside = [tensor.tolist() for tensor in tensors]
+            told += [inside, [tensor.tolist() for tensor in tensors]]
+        assert all(one == told[-1] for one in told), number
+
+
+def test_an_alias_made_before_a_session_is_changed_in_two_and_after_them():
+    x = matrix(rg)
+    alias = x[1].detach()
+    for changed in (alias, x):
+        with rg.Session():
+            changed.add_(1)
+    alias.mul_(2)
+    assert x.tolist() == [[1 + value for value in matrix(rg).tolist()[0]], alias.tolist()]
+
+
+def test_an_alias_owns_its_memory_once_no_other_is_left():
+    x = matrix(rg)
+    alias, other = x.detach(), x[0].detach()
+    views.settle(alias)
+    assert views.owner_of(alias) is x
+    del x
+    views.settle(alias)
+    assert views.owner_of(other) is not alias
+    assert views.has_views(alias)
+    del other
+    views.settle(alias)
+    assert alias._recipe is None
+    assert views.owner_of(alias) is alias
+    assert not views.has_views(alias)
+
+
 OVERLAPPING = {
     "windows": lambda x: x.unfold(0, 2, 1),
     "windows in windows": lambda x: x.unfold(0, 4, 2).unfold(1, 2, 1),

@@ -72,6 +72,18 @@ def test_views_and_aliases_share_memory_while_they_live(session: Any) -> None:
     assert not shares_memory(x)
 
 
+def test_what_was_detached_from_what_is_gone_shares_no_memory() -> None:
+    base = rg.tensor([1.0, 2.0])
+    x = base.detach()
+    assert shares_memory(x)
+    del base
+    assert not shares_memory(x)
+    x.data = rg.tensor([3.0, 4.0])
+    assert not shares_memory(x)
+    x.add_(1.0)
+    assert x.tolist() == [4.0, 5.0]
+
+
 def test_forgetting_lets_go_of_values(session: Any) -> None:
     x = rg.tensor([1.0])
     trace = Trace(session._recorder, [x], [])

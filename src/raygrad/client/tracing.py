@@ -19,7 +19,7 @@ from raygrad.autograd.devices.serving import is_elsewhere
 from raygrad.autograd.node import next_sequence
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.views import Stale
+from raygrad.autograd.views import Stale, settle
 from raygrad.errors import SessionError
 from raygrad.workers.shipping import Shipped
 
@@ -221,6 +221,7 @@ def shares_memory(tensor: Tensor) -> bool:
     """Tell whether there are views or aliases of a tensor, which follow when it changes, or it is one."""
     if tensor._base is not None or any(view() is not None for view in tensor._views or ()):
         return True
+    settle(tensor)
     return tensor._recipe is not None
 
 
