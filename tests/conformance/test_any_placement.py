@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import raygrad as rg
 from raygrad.scheduler import planner
 from raygrad.scheduler.costs import Costs
-from raygrad.scheduler.place import Placement, constrain
+from raygrad.scheduler.place import Constraints, Placement, constrain
 from raygrad.scheduler.plan import Cluster
 from raygrad.scheduler.priced import Priced, link
 from raygrad.scheduler.segment import cut
@@ -98,11 +98,16 @@ def test_any_placement_and_segmentation_give_the_same_bits(
 
 
 def placed_by_chance(
-    priced: Priced, residency: Sequence[int], costs: Costs, cluster: Cluster, seed: int = 0
+    priced: Priced,
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+    seed: int = 0,
+    constraints: Constraints | None = None,
 ) -> Placement:
     """Any placement that a plan may have, good or bad: backward, sums of gradients and what follows them, too."""
     draws = np.random.default_rng(seed)
-    constraints = constrain(priced, residency, cluster)
+    constraints = constraints or constrain(priced, residency, cluster)
     chosen: dict[int, int] = {}
     for root in constraints.group:
         if root not in chosen:

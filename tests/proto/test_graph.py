@@ -73,7 +73,7 @@ def test_of_a_context_it_is_told_where_it_holds_what():
     [
         (VECTOR, 24),
         (Spec("array", (), "float32"), 4),
-        (Spec("array", (5,), "bfloat16"), 40),
+        (Spec("array", (5,), "quarter"), 40),
         (CONTEXT, -1),
         (Spec("context", (-1, 0)), -1),
         (Spec("context", (700, 2)), 700),
