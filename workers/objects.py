@@ -94,11 +94,11 @@ def coming(packed: Packed) -> dict[str, int]:
     return {HOST: packed.nbytes - sum(sizes.values()), **sizes}
 
 
-def unpack_all(packed: Packed | Poison) -> list[Any] | Poison:
-    """Return the values of a packed object; arrays are read-only."""
+def unpack_all(packed: Packed | Poison, into: list[Any] | None = None) -> list[Any] | Poison:
+    """Return the values of a packed object, one by one put `into` a list if there is one; arrays are read-only."""
     if isinstance(packed, Poison):
         return packed
-    values: list[Any] = []
+    values: list[Any] = [] if into is None else into
     rebuilt: dict[int, list[Any]] = {}
     entries = unpack_values(packed)
     for entry in entries:

@@ -79,10 +79,11 @@ class TakingIn:
     def take(self) -> list[int]:
         """Unpack what came, and put it into slots; return which."""
         for one in self._objects:
-            values: Any = unpack_all(one) if isinstance(one, Packed) else one
+            values: list[Any] = [] if isinstance(one, Packed) else one
+            if isinstance(one, Packed):
+                self.owned.append(values)  # empty as yet: what comes first may make way for the rest
+                unpack_all(one, values)
             self.brought.append(values)
-            if values is not one:
-                self.owned.append(values)
         slots, brought = self._slots, self.brought
         filled: list[int] = []
         for targets, values in zip(self._program.imports, brought, strict=False):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from raygrad.proto.program import Call, Item, Pinned, Program
+from raygrad.workers import objects
 from raygrad.workers import taking_in as module
 from raygrad.workers.again import GONE
 from raygrad.workers.host import WorkerHost
@@ -65,12 +66,29 @@ def test_what_came_first_and_made_way_for_what_came_after_it_is_brought_for_who_
     taken, slots = taking([HOST.pack([np.zeros(5), None]), HOST.pack([np.zeros(7)])], pinned())
     assert taken.find()
 
-    def unpacked(packed: Any) -> Any:
-        for values in taken.owned:  # there is no room for the next before this
+    def unpacked(packed: Any, into: list[Any]) -> Any:
+        for values in taken.owned[:-1]:  # there is no room for the next before this
             values[0] = HOST.parked(values[0])
-        return unpack_all(packed)
+        return unpack_all(packed, into)
 
     monkeypatch.setattr(module, "unpack_all", unpacked)
     taken.take()
     assert type(slots[3]) is Parked
     assert taken.away == {3, 5}
+
+
+def test_what_came_first_may_make_way_for_what_comes_in_the_same_object(monkeypatch: Any) -> None:
+    taken, slots = taking([HOST.pack([np.zeros(5), np.zeros(6)]), HOST.pack([np.zeros(7)])], pinned())
+    assert taken.find()
+    restored = objects.restored
+
+    def tight(entry: Any) -> Any:
+        for number, value in enumerate(taken.owned[0]):  # there is room for one at a time
+            if not isinstance(value, Parked):
+                taken.owned[0][number] = HOST.parked(value)
+        return restored(entry)
+
+    monkeypatch.setattr(objects, "restored", tight)
+    taken.take()
+    assert [type(value) for value in taken.brought[0]] == [Parked, Parked]
+    assert {number for number, value in enumerate(slots) if type(value) is Parked} == taken.away == {3, 5}
