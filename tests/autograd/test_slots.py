@@ -7,24 +7,7 @@ from typing import Any
 import raygrad as rg
 from raygrad.autograd.slots import INPUT, OUTPUT, VALUE
 
-
-def vector(T: Any, *values, requires_grad=True):
-    return T.tensor(list(values), dtype=T.float64, requires_grad=requires_grad)
-
-
-def saving(T: Any, choose, backward=lambda ctx, g: g):
-    """A Function `x -> 2x` that saves `choose(x, middle, y)` and runs `backward`."""
-
-    class Saving(T.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            middle = x + 0
-            y = middle * 2
-            ctx.save_for_backward(*choose(x, middle, y))
-            return y
-
-    Saving.backward = staticmethod(backward)
-    return Saving
+from .test_context import saving, vector
 
 
 def test_cx_05_order_is_kept_and_the_last_call_counts(T: Any):
