@@ -25,11 +25,11 @@ from typing import Any
 from measure import Result
 
 from raygrad.proto.graph import KEEP_ON_WORKER, Graph, Node, Spec
-from raygrad.scheduler.arrays import arrays_of
-from raygrad.scheduler.costs import Costs
-from raygrad.scheduler.dag import Platform, lower_bound, merged
-from raygrad.scheduler.plan import Cluster
-from raygrad.scheduler.planner import Planner
+from raygrad.scheduler.model.arrays import arrays_of
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.dag import Platform, lower_bound, merged
+from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.planning.planner import Planner
 
 SPECS = (Spec("context"), Spec("array", (64, 64), "float64"))
 CONTEXT, ARRAY = 0, 1

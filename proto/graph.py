@@ -56,7 +56,7 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
     fn "load": inputs: that; outputs: the value.
 
 User code that meets leaves of the client's whose `.grad` it might read or change (H16) has two more params, before the
-casting state: per leaf, the places where it meets it, as (what, number), see `raygrad.workers.leaves`; and what becomes
+casting state: per leaf, the places where it meets it, as (what, number), see `raygrad.workers.interpreter.leaf_gradients`; and what becomes
 of changes. Its last inputs are the gradients of these leaves, -1 for none, and if changes go home (of a vjp of level 1,
 and of a hook), its last outputs are what the gradients then are.
 

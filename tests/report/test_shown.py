@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from raygrad.proto.graph import Graph, Node, Spec
 from raygrad.report.shown import BACKWARD, FORWARD, HOOK, plain, shown
-from raygrad.scheduler.explain import Reason
+from raygrad.scheduler.explain.explanation import Reason
 
 GRAPH = Graph(
     (Spec("array", (4,), "float64"), Spec("context")),

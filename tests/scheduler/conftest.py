@@ -10,10 +10,10 @@ import pytest
 from hypothesis import strategies as st
 
 from raygrad.proto.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, Node, Spec
-from raygrad.scheduler.commands import Command
-from raygrad.scheduler.events import Event
-from raygrad.scheduler.invariants import check
-from raygrad.scheduler.machine import Machine
+from raygrad.scheduler.machine.commands import Command
+from raygrad.scheduler.machine.events import Event
+from raygrad.scheduler.machine.invariants import check
+from raygrad.scheduler.machine.machine import Machine
 
 CONTEXT, SMALL = 0, 1
 

@@ -13,13 +13,13 @@ import pytest
 
 from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, Node, Spec, structural_hash
 from raygrad.proto.program import Record
-from raygrad.scheduler.machine import Machine
-from raygrad.scheduler.measured import Called
-from raygrad.scheduler.planner import Planner
-from raygrad.workers.base import Executor
-from raygrad.workers.calls import External, Given, Submission
-from raygrad.workers.driver import Driver, Lost
-from raygrad.workers.shipping import ship
+from raygrad.scheduler.machine.machine import Machine
+from raygrad.scheduler.model.measured_costs import Called
+from raygrad.scheduler.planning.planner import Planner
+from raygrad.workers.code.shipping import ship
+from raygrad.workers.executors.base import Executor
+from raygrad.workers.executors.calls import External, Given, Submission
+from raygrad.workers.executors.driver import Driver, Lost
 
 CONTEXT, ARRAY = 0, 1
 
