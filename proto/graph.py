@@ -56,9 +56,10 @@ Roles of a node, and what its `inputs`, `outputs` and `params` mean:
     fn "load": inputs: that; outputs: the value.
 
 User code that meets leaves of the client's whose `.grad` it might read or change (H16) has two more params, before the
-casting state: per leaf, the places where it meets it, as (what, number), see `raygrad.workers.interpreter.leaf_gradients`; and what becomes
-of changes. Its last inputs are the gradients of these leaves, -1 for none, and if changes go home (of a vjp of level 1,
-and of a hook), its last outputs are what the gradients then are.
+casting state: per leaf, the places where it meets it, as (what, number), see
+`raygrad.workers.interpreter.leaf_gradients`; and what becomes of changes. Its last inputs are the gradients of these
+leaves, -1 for none, and if changes go home (of a vjp of level 1, and of a hook), its last outputs are what the
+gradients then are.
 
 The casting state of user code, the last of its params: () if it was recorded outside of all regions of `autocast`, else
 (1 if operands are cast, name of the dtype, 1 if casts of leaves are kept); inside of a block of a device this, or

@@ -88,8 +88,8 @@ def test_an_infer_that_does_not_hold_is_told_so(session: Any) -> None:
 
     y = Wrong.apply(rg.tensor([1.0, 2.0]))
     message = (
-        r"the infer of 'Wrong' \(\S*test_observed_signature\.py:\d+ in test_\w+\) said that its outputs are float32\[3\], but its "
-        r"forward returned float32\[2\]: let infer describe"
+        r"the infer of 'Wrong' \(\S*test_observed_signature\.py:\d+ in test_\w+\) said that its outputs are "
+        r"float32\[3\], but its forward returned float32\[2\]: let infer describe"
     )
     with pytest.raises(GraphError, match=message):
         y.numpy()
