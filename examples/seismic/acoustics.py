@@ -115,7 +115,7 @@ class Medium:
         """Apply the transpose of a step to cotangents.
 
         Args:
-            later: the cotangent of the field after the step; overwritten with its part of that of the field before `now`.
+            later: the cotangent of the field after the step; overwritten with its part of the field before `now`.
             now: the cotangent of the current field, with the contributions of later steps; completed in place.
             force: the forcing of the step.
             image: the gradient with respect to the model, to which the contribution of the step is added.
