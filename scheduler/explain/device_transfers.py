@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from raygrad.proto.graph import KIND_CONTEXT, ROLE_MEMORY, Graph, Spec, is_spill, on_devices
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import Load, Spill, moves
+from raygrad.proto.ir.specs import ContextSpec, Spec
 
 from ..model.plan import Plan
-from ..placing.place import MOVING, devices_of
+from ..placing.place import devices_of
 
 
 class Transfer(NamedTuple):
@@ -89,12 +91,12 @@ def transfers(
             ]
         for index in segment.nodes:
             node = graph.nodes[index]
-            if node.fn == MOVING and node.outputs:
+            if moves(node) and node.outputs:
                 read, made = node.inputs[-1], first[index]
                 source = device[read] if read >= 0 else ""
                 found.append(Transfer(index, segment.worker, source, device[made], sizes[made]))
-            elif node.role == ROLE_MEMORY:
-                spilled = is_spill(node)
+            elif isinstance(node, Spill | Load):
+                spilled = isinstance(node, Spill)
                 value = node.inputs[0] if spilled else first[index]
                 for there, size in _held_on(graph.specs[spec[value]], sizes[value]):
                     ways = (there, "cpu") if spilled else ("cpu", there)
@@ -104,7 +106,7 @@ def transfers(
 
 def _held_on(spec: Spec, size: int) -> tuple[tuple[str, int], ...]:
     """Return the devices on which a value of so many bytes is, with its bytes there."""
-    if spec.kind == KIND_CONTEXT:
-        return on_devices(spec)
+    if isinstance(spec, ContextSpec):
+        return spec.per_device
     device = devices_of((spec,))[0]
     return () if device in ("", "cpu") else ((device, size),)

@@ -14,7 +14,9 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
-from raygrad.proto.graph import KIND_ARRAY, Graph, Node
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import Node
+from raygrad.proto.ir.specs import ArraySpec
 
 from ..memory.peak_memory import Peak, peaks
 from ..model.costs import Costs
@@ -275,7 +277,7 @@ def _chosen(priced: Priced, residency: Sequence[int], plan: Plan, node: Node, wo
 
 def _devices(graph: Graph, nodes: Sequence[int]) -> str:
     specs = {spec for node in nodes for spec in graph.nodes[node].outputs}
-    kinds = {graph.specs[one].device for one in specs if graph.specs[one].kind == KIND_ARRAY}
+    kinds = {spec.device for spec in map(graph.specs.__getitem__, specs) if isinstance(spec, ArraySpec)}
     return ", ".join(sorted(kinds)) or "cpu"
 
 

@@ -16,9 +16,8 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from math import floor, log2
-from typing import Any
 
-from raygrad.proto.graph import AGAIN, ROLE_FUNCTION, ROLE_MEMORY, Node, is_spill
+from raygrad.proto.ir.nodes import FunctionCall, Node, Spill, placed
 
 from ..model.graph_rewriter import Longer
 from .memory_ledger import left_of
@@ -94,7 +93,9 @@ class Walk:
                     self.uses.setdefault(value, []).append(place)
             first = priced.first[index]
             self.stays.update(value for value in range(first, first + len(node.outputs)) if value in kept)
-        self.stays -= {node.inputs[0] for node in map(priced.graph.nodes.__getitem__, sequence) if is_spill(node)}
+        self.stays -= {
+            node.inputs[0] for node in map(priced.graph.nodes.__getitem__, sequence) if isinstance(node, Spill)
+        }
 
     def run(self) -> list[int]:
         """Return the worker's nodes in order, those that were added among them.
@@ -182,9 +183,7 @@ class Walk:
             self.here[value] = value  # it comes from the client, or from another worker
             return True
         self._take(priced.size[value])
-        index, loaded = self.longer.add(
-            self.worker, Node(ROLE_MEMORY, "load", (), (handle,), (priced.spec[value],), ())
-        )
+        index, loaded = self.longer.load(self.worker, handle, priced.spec[value])
         self.order.append(index)
         self.here[value] = loaded
         return True
@@ -193,13 +192,11 @@ class Walk:
         """Run a node again, of which everything that it reads is here."""
         priced, here = self.priced, self.here
         node = priced.graph.nodes[index]
-        params = node.params
-        if node.role == ROLE_FUNCTION:
-            told: Any = params[2]
-            params = (*params[:2], told | AGAIN, *params[3:])
+        if isinstance(node, FunctionCall):
+            node = node._replace(silent=True)
         outputs = self._outputs(index)
         self._take(sum([priced.size[value] for value in outputs]))
-        again = node._replace(inputs=self._renamed(node), params=params, near=-1)
+        again = placed(node, self._renamed(node), node.outputs, node.pin)
         number, first = self.longer.add(self.worker, again)
         self.order.append(number)
         for value, made in zip(outputs, range(first, first + len(outputs)), strict=True):
@@ -339,9 +336,9 @@ class Walk:
         longer, spec = self.longer, self.priced.spec[value]
         load = NEVER
         if value in self.handles:
-            load = longer.seconds("load", spec)
+            load = longer.load_seconds(spec)
         elif longer.spills(value):
-            load = longer.seconds("spill", spec) + longer.seconds("load", spec)
+            load = longer.spill_seconds(spec) + longer.load_seconds(spec)
         again = self._repeats(value) and value not in self.stays  # who keeps it looks for it under its own name
         redo = self._seconds_again(value, {}, 0) if again else NEVER
         return load, redo
@@ -358,7 +355,7 @@ class Walk:
             if one in self.here:
                 continue
             if one in self.handles:
-                seconds += self.longer.seconds("load", self.priced.spec[one])
+                seconds += self.longer.load_seconds(self.priced.spec[one])
             elif self._repeats(one):
                 seconds += NEVER if depth >= DEEPEST else self._seconds_again(one, known, depth + 1)
             else:

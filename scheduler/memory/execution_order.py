@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Node
+from raygrad.proto.ir.nodes import Node
 
 from ..model.costs import Costs
 from ..model.graph_rewriter import Relieved
@@ -373,7 +373,7 @@ def _worth_trying(priced: Priced, node_worker: Sequence[int]) -> bool:
         return False
     if sum(priced.size) < WORTH_BYTES:
         return False
-    return any(node.transforms for node in priced.graph.nodes)
+    return any(node.depth for node in priced.graph.nodes)
 
 
 def _base(

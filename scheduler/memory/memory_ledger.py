@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from raygrad.proto.graph import KIND_CONTEXT, ROLE_FUNCTION, is_spill
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, FunctionVjp, Spill
+from raygrad.proto.ir.specs import UNSEEN, ContextSpec, is_sized
 
 from ..model.arrays import offsets
 from ..model.priced_graph import Priced
@@ -207,7 +208,7 @@ def parted(priced: Priced, node_worker: Sequence[int], residency: Sequence[int])
     kept = {value for value, _ in priced.graph.keep}
     found: set[int] = set()
     for index, node in enumerate(priced.graph.nodes):
-        if is_spill(node):
+        if isinstance(node, Spill):
             value = node.inputs[0]
             home = residency[value] if value < len(residency) else -1
             if value in kept or home == node_worker[index]:
@@ -217,15 +218,13 @@ def parted(priced: Priced, node_worker: Sequence[int], residency: Sequence[int])
 
 def _guesses(priced: Priced) -> dict[int, int]:
     """Return, per node whose Function was never run, about how much its context holds, if that is more than nothing."""
-    unknown = [spec.kind == KIND_CONTEXT and spec.shape[:1] == (-1,) for spec in priced.graph.specs]
+    unknown = [isinstance(spec, ContextSpec) and spec.nbytes == UNSEEN for spec in priced.graph.specs]
     if not any(unknown):
         return {}
     size, found = priced.size, dict[int, int]()
     for index, node in enumerate(priced.graph.nodes):
         if node.role == ROLE_FUNCTION:
-            contexts = (
-                [priced.spec[one] for one in node.inputs[:1] if one >= 0] if node.transforms else node.outputs[:1]
-            )
+            contexts = [priced.spec[one] for one in node.inputs[:1] if one >= 0] if node.depth else node.outputs[:1]
             if contexts and unknown[contexts[0]]:
                 found[index] = GUESS * sum([size[value] for value in {*node.inputs} if value >= 0])
     return found
@@ -243,10 +242,10 @@ def continued(priced: Priced, away: Container[int]) -> dict[int, int]:
 
 def left_of(priced: Priced) -> dict[int, int]:
     """Return, by context that a vjp leaves with all that was saved, the one that it read: they hold the same memory."""
-    specs = [spec.kind == KIND_CONTEXT and spec.shape[:1] > (0,) for spec in priced.graph.specs]
+    specs = [is_sized(spec) for spec in priced.graph.specs]
     found: dict[int, int] = {}
     for first, node in zip(priced.first, priced.graph.nodes, strict=True):
-        if node.transforms and node.role == ROLE_FUNCTION and node.outputs and specs[node.outputs[0]]:
+        if isinstance(node, FunctionVjp) and node.outputs and specs[node.outputs[0]]:
             if priced.size[first] and node.inputs[0] >= 0:
                 found[first] = node.inputs[0]
     return found

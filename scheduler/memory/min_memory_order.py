@@ -70,7 +70,7 @@ def _demanded(priced: Priced, links: Links) -> list[int]:
     order. Ends of backward come first (a sum of losses demands all of forward), then those farthest from the start."""
     count = len(links.before)
     depth = [0] * count
-    backward = [bool(node.transforms) for node in priced.graph.nodes]
+    backward = [bool(node.depth) for node in priced.graph.nodes]
     for index, before in enumerate(links.before):
         if before:
             depth[index] = 1 + max([depth[one] for one in before])

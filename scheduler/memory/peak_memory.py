@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from raygrad.proto.graph import KEEP_IN_STORE, KIND_CONTEXT
+from raygrad.proto.graph import KEEP_IN_STORE
+from raygrad.proto.ir.nodes import FunctionVjp, OpVjp
+from raygrad.proto.ir.specs import ContextSpec
 
 from ..model.plan import Plan
 from ..model.priced_graph import Priced
@@ -112,7 +114,7 @@ def _value_lifetimes(
                     last[key] = max(last.get(key, 0.0), end)
                     if maker[value] < 0 or worker_of[maker[value]] != worker:
                         first[key] = min(first.get(key, FOREVER), span.start)
-            if node.transforms:
+            if node.depth and isinstance(node, OpVjp | FunctionVjp):
                 low, high = cotangents(node)
                 for value in (*node.inputs[:low], *node.inputs[high:]):
                     if value >= 0 and maker[value] >= 0:
@@ -128,7 +130,7 @@ def _value_lifetimes(
         worker, (start, end) = worker_of[index], nodes[index]
         for value in range(priced.first[index], priced.first[index] + len(node.outputs)):
             values.append(Lifetime(worker, start, dead.get(value, end), size[value]))
-            if graph.specs[priced.spec[value]].kind == KIND_CONTEXT or kept.get(value) == KEEP_IN_STORE:
+            if isinstance(graph.specs[priced.spec[value]], ContextSpec) or kept.get(value) == KEEP_IN_STORE:
                 saved.append(Lifetime(worker, start, dead.get(value, end), size[value]))
             elif value in last_vjp:
                 saved.append(Lifetime(worker, start, last_vjp[value], size[value]))

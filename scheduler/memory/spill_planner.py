@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from raygrad.proto.graph import is_spill
+from raygrad.proto.ir.nodes import Spill
 
 from ..model.costs import Costs
 from ..model.graph_rewriter import Longer, Relieved
@@ -87,7 +87,7 @@ def _leaving(longer: Longer, worker: int, sequence: Sequence[int], residency: Se
     gone: set[int] = set()
     for place, index in enumerate(sequence):
         node = nodes[index]
-        if is_spill(node):
+        if isinstance(node, Spill):
             gone.update(node.inputs)
         for value in node.inputs:
             first.setdefault(value, place)

@@ -1,6 +1,6 @@
 """A priced graph as flat arrays: what the planning of large graphs is computed on.
 
-Rules of this file: one pass over the nodes' tuples, everything else in NumPy; nothing is decided here. Says the same of
+Rules of this file: one pass over the nodes, everything else in NumPy; nothing is decided here. Says the same of
 a graph as `priced`, whose lists it can give (`Arrays.priced`).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,8 +51,8 @@ class Arrays:
     seconds: Floats
     """Per node, its predicted seconds."""
     role: Indices
-    """Per node, the place of (role, transforms) in `roles`."""
-    roles: list[tuple[str, tuple[str, ...]]]
+    """Per node, the place of (role, depth) in `roles`."""
+    roles: list[tuple[str, int]]
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -74,8 +74,8 @@ def arrays_of(graph: Graph, costs: Costs) -> Arrays:
     """Return the graph as arrays, with a price on every node and value; equal nodes are priced once."""
     nodes = graph.nodes
     count = len(nodes)
-    inputs = list(map(itemgetter(3), nodes))
-    outputs = list(map(itemgetter(4), nodes))
+    inputs: list[tuple[int, ...]] = list(map(attrgetter("inputs"), nodes))
+    outputs: list[tuple[int, ...]] = list(map(attrgetter("outputs"), nodes))
     arity = np.fromiter(map(len, inputs), np.int64, count)
     made = np.fromiter(map(len, outputs), np.int64, count)
     reads, first = offsets(arity), offsets(made) + len(graph.externals)
@@ -85,8 +85,8 @@ def arrays_of(graph: Graph, costs: Costs) -> Arrays:
     spec[len(graph.externals) :] = np.fromiter(chain.from_iterable(outputs), np.int64)
     maker = np.full(len(spec), -1)
     maker[len(graph.externals) :] = np.repeat(np.arange(count), made)
-    kind, _ = numbered(map(itemgetter(0, 1, 2, 4), nodes), count)
-    role, roles = numbered(map(itemgetter(0, 2), nodes), count)
+    kind, _ = numbered(map(attrgetter("role", "fn", "depth", "outputs"), nodes), count)
+    role, roles = numbered(map(attrgetter("role", "depth"), nodes), count)
     sizes = [costs.value_bytes(one) for one in graph.specs]
     return Arrays(
         graph=graph,

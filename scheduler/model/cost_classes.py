@@ -35,7 +35,7 @@ def kinds_of(graph: Graph, costs: Costs) -> Kinds:
     prior: list[float] = []
     for node in graph.nodes:
         read = tuple([spec[value] for value in node.inputs if value >= 0])
-        key = (node.role, node.fn, node.transforms, read, node.outputs)
+        key = (node.role, node.fn, node.depth, read, node.outputs)
         number = known.get(key)
         if number is None:
             number = known[key] = len(names)

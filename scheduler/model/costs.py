@@ -13,18 +13,18 @@ from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
 
-from raygrad.proto.graph import (
-    KIND_ARRAY,
-    KIND_CONST,
-    KIND_CONTEXT,
-    ROLE_FUNCTION,
-    ROLE_HOOK,
-    ROLE_MEMORY,
-    ROLE_OP,
+from raygrad.proto.ir.nodes import (
+    FunctionCall,
+    FunctionVjp,
+    HookCall,
+    Load,
     Node,
-    Spec,
-    bytes_of,
+    OpCall,
+    OpVjp,
+    Spill,
+    transforms_of,
 )
+from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
 
 CONTRACTIONS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "inner", "linear", "addmm"})
 """Built-in ops whose work is the size of the result times the length of the axis that is summed over."""
@@ -97,11 +97,11 @@ class Costs:
     def value_bytes(self, spec: Spec) -> int:
         """Return the predicted bytes of a value."""
         known = bytes_of(spec)
-        if spec.kind == KIND_ARRAY:
+        if isinstance(spec, ArraySpec):
             return known
-        if spec.kind == KIND_CONTEXT:
+        if isinstance(spec, ContextSpec):
             return self.context_bytes + max(known, 0)
-        if spec.kind == KIND_CONST:
+        if isinstance(spec, ConstSpec):
             return self.const_bytes + max(known, 0)
         return self.unknown_bytes
 
@@ -117,13 +117,13 @@ class Costs:
     def kind_of(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> str:
         """Return what a node is measured as: "op matmul vjp cpu 13,13>13" is any gradient of a matmul on a CPU of
         arrays of 4 to 8 KiB. Means the same in every session. Arguments as for `node_seconds`."""
-        devices = {spec.device.partition(":")[0] for spec in (*inputs, *outputs) if spec.kind == KIND_ARRAY}
+        devices = {spec.device.partition(":")[0] for spec in (*inputs, *outputs) if isinstance(spec, ArraySpec)}
         read, made = (",".join(map(self._bucket, specs)) for specs in (inputs, outputs))
-        return " ".join((node.role, node.fn, *node.transforms, "+".join(sorted(devices)), f"{read}>{made}"))
+        return " ".join((node.role, node.fn, *transforms_of(node), "+".join(sorted(devices)), f"{read}>{made}"))
 
     def _bucket(self, spec: Spec) -> str:
         """Return the power of two above an array's bytes; of anything else its kind."""
-        return str(self.value_bytes(spec).bit_length()) if spec.kind == KIND_ARRAY else spec.kind
+        return str(self.value_bytes(spec).bit_length()) if isinstance(spec, ArraySpec) else spec.kind
 
     def node_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
         """Return the predicted time of one node on one worker, as far as measured; always positive.
@@ -136,25 +136,26 @@ class Costs:
     def prior_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
         """Return what `node_seconds` is before anything is measured."""
         moved = sum(map(self.value_bytes, inputs)) + sum(map(self.value_bytes, outputs))
-        if node.role == ROLE_FUNCTION:
+        if isinstance(node, FunctionCall | FunctionVjp):
             return self.function_seconds + moved / self.function_bandwidth
-        if node.role == ROLE_MEMORY:
+        if isinstance(node, Spill | Load):
             return self.spill_seconds + moved / self.spill_bandwidth
-        if node.role == ROLE_HOOK:
+        if isinstance(node, HookCall):
             return self.hook_seconds + moved / self.op_bandwidth
         seconds = self.op_seconds + moved / self.op_bandwidth
-        if node.role == ROLE_OP and node.fn in CONTRACTIONS:
+        if isinstance(node, OpCall | OpVjp) and node.fn in CONTRACTIONS:
             seconds += self._contraction_flops(node, inputs, outputs) / self.flops
         return seconds
 
     def _contraction_flops(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
         """Multiply-adds count twice. Forward sums over the last axis of its first operand; each gradient that its vjp
         makes takes as much work as forward did: the three sizes of a product are those of any two of the arrays."""
-        arrays = [spec for spec in (*inputs, *outputs) if spec.kind == KIND_ARRAY and spec.shape]
+        arrays = [spec for spec in (*inputs, *outputs) if isinstance(spec, ArraySpec) and spec.shape]
         if not arrays:
             return 0.0
-        if not node.transforms:
-            return 2.0 * prod(outputs[0].shape) * arrays[0].shape[-1] if outputs else 0.0
+        if not node.depth:
+            made = outputs[0] if outputs else None
+            return 2.0 * prod(made.shape) * arrays[0].shape[-1] if isinstance(made, ArraySpec) else 0.0
         sizes = sorted((prod(spec.shape) for spec in arrays), reverse=True)
         a, b, c = (*sizes, 1, 1)[:3]
         return 2.0 * len(outputs) * (float(a) * b * c) ** 0.5

@@ -9,24 +9,16 @@ graph stays last, since the ids of what it makes follow its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from raygrad.proto.graph import (
-    KIND_ARRAY,
-    KIND_CONTEXT,
-    LIVE,
-    PURE,
-    ROLE_FUNCTION,
-    ROLE_MEMORY,
-    ROLE_OP,
-    ROLE_SUM,
-    Graph,
-    Node,
-    Spec,
-)
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import UNPLACED, FunctionCall, Load, Node, Spill, placed, reruns
+from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 
 from .costs import Costs
 from .priced_graph import Priced, price
+
+_SPILL, _LOAD = Spill(*UNPLACED), Load(*UNPLACED)
 
 
 class Relieved(NamedTuple):
@@ -45,13 +37,13 @@ class Longer:
         self.priced = priced
         self.costs = costs
         graph = priced.graph
-        self.specs = [*graph.specs, Spec(KIND_ARRAY, (0,), "uint8")]
+        self.specs = [*graph.specs, ArraySpec((0,), "uint8")]
         self.handle = len(graph.specs)
         """The spec of what stands for a spilled value."""
         self.nodes = list(graph.nodes)
         self.values = len(priced.spec)
         self.node_worker = list(node_worker)
-        self._memory: dict[tuple[str, int], float] = {}
+        self._memory: dict[tuple[type, int], float] = {}
 
     def mark(self) -> tuple[int, int]:
         """Return what `back_to` takes."""
@@ -64,7 +56,12 @@ class Longer:
 
     def spill(self, worker: int, value: int) -> tuple[int, int]:
         """Add a node that spills a value; return its number and the id of what stands for it."""
-        return self.add(worker, Node(ROLE_MEMORY, "spill", (), (value,), (self.handle,), ()))
+        return self.add(worker, placed(_SPILL, (value,), (self.handle,)))
+
+    def load(self, worker: int, handle: int, spec: int) -> tuple[int, int]:
+        """Add a node that loads a value of which `handle` is what stands for it; return its number and the value's
+        id."""
+        return self.add(worker, placed(_LOAD, (handle,), (spec,)))
 
     def add(self, worker: int, node: Node) -> tuple[int, int]:
         """Add a node; return its number and the id of its first output."""
@@ -74,30 +71,31 @@ class Longer:
         self.values += len(node.outputs)
         return len(self.nodes) - 1, first
 
-    def seconds(self, what: str, spec: int) -> float:
-        """Return what it takes to spill or load a value."""
-        known = self._memory.get((what, spec))
+    def spill_seconds(self, spec: int) -> float:
+        """Return what it takes to spill a value."""
+        return self._seconds(_SPILL, spec)
+
+    def load_seconds(self, spec: int) -> float:
+        """Return what it takes to load a value."""
+        return self._seconds(_LOAD, spec)
+
+    def _seconds(self, node: Spill | Load, spec: int) -> float:
+        known = self._memory.get((type(node), spec))
         if known is None:
             value, handle = self.specs[spec], self.specs[self.handle]
-            read, made = ((value,), (handle,)) if what == "spill" else ((handle,), (value,))
-            node = Node(ROLE_MEMORY, what, (), (), (), ())
-            known = self._memory[what, spec] = self.costs.node_seconds(node, read, made)
+            read, made = ((value,), (handle,)) if isinstance(node, Spill) else ((handle,), (value,))
+            known = self._memory[type(node), spec] = self.costs.node_seconds(node, read, made)
         return known
 
     def repeats(self, index: int) -> bool:
         """Tell whether a node may be run again."""
         node = self.priced.graph.nodes[index]
-        if node.role == ROLE_FUNCTION:
-            told: Any = node.params[2]
-            return not node.transforms and bool(told & PURE) and node.params[3] is not None
-        return node.role == ROLE_OP or (node.role == ROLE_SUM and node.fn == "sum")
+        return reruns(node) and not (isinstance(node, FunctionCall) and node.expected is None)
 
     def spills(self, value: int) -> bool:
         """Tell whether a value can be written to disk; one of a device goes there through host memory (`transfers`)."""
         spec = self.priced.graph.specs[self.priced.spec[value]]
-        if spec.kind == KIND_ARRAY:
-            return True
-        return spec.kind == KIND_CONTEXT and spec.shape[1:2] != (LIVE,)
+        return isinstance(spec, ArraySpec) or (isinstance(spec, ContextSpec) and spec.stays != LIVE)
 
     def relieved(self, sequences: list[list[int]]) -> Relieved:
         """Return what was made."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, Spec, on_devices
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec, is_sized
 
 from .plan import Cluster
 from .priced_graph import Priced
@@ -51,10 +51,10 @@ class Space(NamedTuple):
 
     def _share(self, spec: Spec) -> tuple[int, int]:
         """Return what of a value is here: how many times its bytes, and how many more."""
-        if spec.kind == KIND_CONTEXT and (held := on_devices(spec)):
+        if isinstance(spec, ContextSpec) and (held := spec.per_device):
             here = sum([size for device, size in held if self.device in (HOST, device)])
             return (1, -here) if self.device == HOST else (0, here)
-        return WHOLE if ((spec.device or HOST) if spec.kind == KIND_ARRAY else HOST) == self.device else NOTHING
+        return WHOLE if ((spec.device or HOST) if isinstance(spec, ArraySpec) else HOST) == self.device else NOTHING
 
     def named(self, size: int) -> str:
         """Return an amount of it as it is given to a session: `memory=1000`."""
@@ -80,16 +80,17 @@ def _limited(specs: Sequence[Spec], cluster: Cluster) -> Iterator[Space]:
 def _unmade(priced: Priced) -> set[int]:
     """Return the contexts that vjps would leave with all that was saved, if somebody asked for them."""
     graph = priced.graph
-    sized = [spec.kind == KIND_CONTEXT and spec.shape[:1] > (0,) for spec in graph.specs]
+    sized = [is_sized(spec) for spec in graph.specs]
     if not any(sized):
         return set()
     nodes = zip(priced.first, graph.nodes, strict=True)
-    found = {first for first, node in nodes if node.transforms and node.outputs and sized[node.outputs[0]]}
+    found = {first for first, node in nodes if node.depth and node.outputs and sized[node.outputs[0]]}
     if found:
         found.difference_update([value for value, _ in graph.keep], *[node.inputs for node in graph.nodes])
     return found
 
 
 def _devices(specs: Sequence[Spec]) -> set[str]:
-    found = {spec.device or HOST for spec in specs if spec.kind == KIND_ARRAY}
-    return found.union(*[spec.device.split() for spec in specs if spec.kind == KIND_CONTEXT])
+    found = {spec.device or HOST for spec in specs if isinstance(spec, ArraySpec)}
+    held = [spec.per_device for spec in specs if isinstance(spec, ContextSpec)]
+    return found.union([device for one in held for device, _ in one])

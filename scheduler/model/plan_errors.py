@@ -7,12 +7,12 @@ where they were recorded puts that in its place (`PlanError.call_nodes`).
 from __future__ import annotations
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Node
+from raygrad.proto.ir.nodes import Node, transforms_of
 
 
 def describe(index: int, node: Node) -> str:
     """Return how errors name a node, as long as nobody knows better."""
-    return f"node {index} ({'.'.join((*node.transforms, node.fn))})"
+    return f"node {index} ({'.'.join((*transforms_of(node), node.fn))})"
 
 
 def refused(*parts: str | tuple[int, Node], workers: tuple[int, ...] = ()) -> PlanError:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from raygrad.proto.graph import Graph, Spec, first_outputs
+from raygrad.proto.graph import Graph, first_outputs
+from raygrad.proto.ir.specs import Spec
 
 from .costs import Costs
 
@@ -52,7 +53,7 @@ def price(graph: Graph, costs: Costs) -> Priced:
     known: dict[tuple[object, ...], float] = {}
     for index, node in enumerate(graph.nodes):
         read = tuple([spec[value] for value in node.inputs if value >= 0])
-        key = (node.role, node.fn, node.transforms, read, node.outputs)
+        key = (node.role, node.fn, node.depth, read, node.outputs)
         cost = known.get(key)
         if cost is None:
             inputs: list[Spec] = [graph.specs[one] for one in read]

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from operator import attrgetter
 
 import numpy as np
 
 from raygrad.errors import PlanError
+from raygrad.proto.ir.nodes import moves
 
 from ..model.arrays import Arrays, pairs
 from ..model.dag import Indices
 from ..model.plan import Cluster
-from .place import MOVING, constrain, devices_of
+from .place import constrain, devices_of
 
 MOST_DEVICES = 62
 """Of one graph: they are bits of a number."""
@@ -46,8 +47,8 @@ def demands_of(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> De
     Raises PlanError, naming the node, if a demand cannot be met or two of them contradict each other.
     """
     nodes, count = arrays.graph.nodes, len(arrays)
-    pin = np.fromiter(map(itemgetter(6), nodes), np.int64, count)
-    near = np.fromiter(map(itemgetter(7), nodes), np.int64, count)
+    pin = np.fromiter(map(attrgetter("pin"), nodes), np.int64, count)
+    near = np.fromiter(map(attrgetter("near"), nodes), np.int64, count)
     maker = np.append(arrays.maker, -1)[near]
     bound = np.where(maker >= 0, maker, np.arange(count))
     if (bound > np.arange(count)).any() or pin.max(initial=-1) >= len(cluster.workers):
@@ -123,7 +124,7 @@ def _kinds(arrays: Arrays, cluster: Cluster) -> tuple[tuple[str, ...], Indices]:
     present = arrays.read >= 0
     np.bitwise_or.at(needs, arrays.reader[present], bit[arrays.read[present]])
     made = np.flatnonzero(arrays.maker >= 0)
-    for index in [index for index, node in enumerate(arrays.graph.nodes) if node.fn == MOVING]:
+    for index in [index for index, node in enumerate(arrays.graph.nodes) if moves(node)]:
         if {devices[spec] for spec in arrays.graph.nodes[index].outputs} != {"cpu"}:
             needs[index] = 0  # what it reads comes through host memory
     np.bitwise_or.at(needs, arrays.maker[made], bit[made])

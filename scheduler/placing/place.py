@@ -23,7 +23,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import DEVICE, KIND_ARRAY, Graph, Node, Spec
+from raygrad.proto.graph import DEVICE, Graph
+from raygrad.proto.ir.nodes import Node, moves
+from raygrad.proto.ir.specs import ArraySpec, Spec
 
 from ..memory.memory_feasibility import fitting
 from ..model.costs import Costs
@@ -219,21 +221,17 @@ def _asked(needs: Sequence[tuple[str, float]]) -> str:
 
 def devices_of(specs: Sequence[Spec]) -> list[str]:
     """Return the device of each spec, "" for what is no array."""
-    return [spec.device if spec.kind == KIND_ARRAY else "" for spec in specs]
+    return [spec.device if isinstance(spec, ArraySpec) else "" for spec in specs]
 
 
 def needed(node: Node, read: set[str], made: set[str]) -> frozenset[str]:
     """Return the devices that the worker of a node has to serve, given those of what it reads and makes: the host only
     if no other, since each worker has that. What moves a value works on the device to which it goes, or if that is the
     host on the one from which it comes; from another it comes through host memory."""
-    if node.fn == MOVING and made - {"", "cpu"}:
+    if moves(node) and made - {"", "cpu"}:
         read = set()
     need = frozenset(read | made) - {""}
     return need - {"cpu"} or need
-
-
-MOVING: Final = "to_device"
-"""The op that moves a value to another device."""
 
 
 def _unserved(missing: str, cluster: Cluster) -> str:

@@ -13,15 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from raygrad.proto.graph import (
-    KEEP_IN_STORE,
-    KIND_CONTEXT,
-    ROLE_FUNCTION,
-    ROLE_HOOK,
-    ROLE_OP,
-    ROLE_SUM,
-    stored,
-)
+from raygrad.proto.graph import KEEP_IN_STORE
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM
+from raygrad.proto.ir.specs import ContextSpec, is_stored
 
 from ..model.arrays import Arrays, Flags, offsets, rows, tuples
 from ..model.dag import Indices
@@ -117,7 +111,7 @@ class Crosser:
         found = np.zeros(len(arrays.spec), np.bool_)
         if self.saved_stays:
             return found
-        vjp = np.array([bool(transforms) for _, transforms in arrays.roles], np.bool_)
+        vjp = np.array([depth > 0 for _, depth in arrays.roles], np.bool_)
         places = places[vjp[arrays.role[arrays.reader[places]]]]
         readers = arrays.reader[places]
         nodes, which = np.unique(readers, return_inverse=True)
@@ -174,7 +168,7 @@ class Crosser:
         counts = counts.reshape(count, len(arrays.roles))
 
         def nodes_of(wanted: frozenset[str], *, vjp: bool = False) -> list[int]:
-            columns = [bool(transforms) == vjp and (vjp or role in wanted) for role, transforms in arrays.roles]
+            columns = [(depth > 0) == vjp and (vjp or role in wanted) for role, depth in arrays.roles]
             return counts[:, columns].sum(axis=1).tolist()
 
         return (
@@ -236,8 +230,8 @@ class _Run:
         elsewhere = self.worker[reader] != self.worker[blocks.home[arrays.maker[crossing]]]
         remote = np.diff(offsets(elsewhere.astype(np.int64))[ends]) > 0
         specs, spec = arrays.graph.specs, arrays.spec[value]
-        context = np.array([spec.kind == KIND_CONTEXT for spec in specs], np.bool_)[spec]
-        travels = np.array([stored(spec) for spec in specs], np.bool_)[spec]
+        context = np.array([isinstance(spec, ContextSpec) for spec in specs], np.bool_)[spec]
+        travels = np.array([is_stored(spec) for spec in specs], np.bool_)[spec]
         saved = in_store[value] | np.where(context, travels, self.residual[value])
         out = saved | remote
         exports, imports, flow = self._exports(value[out], home[out], saved[out], in_store[value[out]], ends[:-1][out])

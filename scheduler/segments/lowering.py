@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from raygrad.proto.graph import KEEP_ON_WORKER, UNDEFINED, Graph, Node
+from raygrad.proto.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.nodes import UNDEFINED, placed
 from raygrad.proto.program import Program, Step
 
 from ..model.plan import Plan, Segment
@@ -121,6 +122,7 @@ class _Lowering:
 
     def _step(self, index: int, frees: tuple[int, ...]) -> Step:
         slot, first = self.slot, self.first[index]
-        role, fn, transforms, inputs, outputs, params, _, _ = self.graph.nodes[index]
-        node = Node(role, fn, transforms, tuple([slot[value] for value in inputs]), outputs, params)
-        return Step(index, node, tuple(slot[first : first + len(outputs)]), frees)
+        node = self.graph.nodes[index]
+        outputs = node.outputs
+        lowered = placed(node, tuple([slot[value] for value in node.inputs]), outputs)
+        return Step(index, lowered, tuple(slot[first : first + len(outputs)]), frees)

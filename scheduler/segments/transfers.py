@@ -19,19 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from raygrad.proto.graph import (
-    KEEP_IN_STORE,
-    KIND_CONTEXT,
-    ROLE_FUNCTION,
-    ROLE_HOOK,
-    ROLE_OP,
-    ROLE_SUM,
-    VJP,
-    Node,
-    stored,
-)
+from raygrad.proto.graph import KEEP_IN_STORE
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, FunctionVjp, OpVjp
+from raygrad.proto.ir.specs import ContextSpec, is_stored
 
 from ..model.plan import Export, InStore, OnWorker, Place, Segment
 from ..model.priced_graph import Priced
@@ -128,7 +120,7 @@ class _Crosser:
         counts = draft.counts
         for index in draft.nodes:
             node = nodes[index]
-            kind = VJP if node.transforms else node.role
+            kind = VJP if node.depth else node.role
             counts[kind] = counts.get(kind, 0) + 1
             draft.seconds += seconds[index]
             crossing = False
@@ -141,7 +133,7 @@ class _Crosser:
                 elif home[source] != segment:
                     crossing = True
                     self.readers.setdefault(value, set()).add(segment)
-            if crossing and node.transforms and not self.saved_stays:
+            if crossing and node.depth and not self.saved_stays and isinstance(node, OpVjp | FunctionVjp):
                 first, last = cotangents(node)
                 for value in (*node.inputs[:first], *node.inputs[last:]):
                     if value >= 0 and maker[value] >= 0 and home[maker[value]] != segment:
@@ -159,7 +151,7 @@ class _Crosser:
         worker = self.drafts[source].worker
         readers = tuple(sorted(self.readers.get(value, ())))
         spec = self.priced.graph.specs[self.priced.spec[value]]
-        saved = in_store or (stored(spec) if spec.kind == KIND_CONTEXT else value in self.residuals)
+        saved = in_store or (is_stored(spec) if isinstance(spec, ContextSpec) else value in self.residuals)
         saved = saved and worker not in self.limited
         if saved or any(self.drafts[reader].worker != worker for reader in readers):
             if on_worker and worker in self.limited:  # where it may be spilled, it has to be one and the same
@@ -226,19 +218,17 @@ class _Crosser:
         )
 
 
-def cotangents(node: Node) -> tuple[int, int]:
+def cotangents(node: OpVjp | FunctionVjp) -> tuple[int, int]:
     """Return the bounds of a vjp node's own cotangents within its inputs; all other inputs are residuals.
 
     Of a vjp of a vjp these are the cotangents of the outer one: those of the inner are among what it was given, and
-    are saved like any other input. See the head of `proto.graph` for the order of the inputs.
+    are saved like any other input. See `OpVjp` and `FunctionVjp` for the order of the inputs.
     """
-    if node.role == ROLE_OP:
-        outputs = len(cast("tuple[object, ...]", node.params[3]))
-        return len(node.inputs) - outputs, len(node.inputs)
-    _, arguments, outputs = cast("tuple[int, int, int]", node.params[:3])
-    level = len(node.transforms)
+    if isinstance(node, OpVjp):
+        return len(node.inputs) - len(node.result_specs), len(node.inputs)
+    arguments, outputs = node.arguments, node.results
     wanted, inputs = outputs, outputs + arguments + outputs  # outputs of what is differentiated; inputs of its vjp
     made = arguments
-    for _ in range(level - 1):
+    for _ in range(node.depth - 1):
         wanted, inputs, made = made, made + inputs, inputs
     return 1, 1 + wanted

@@ -17,7 +17,7 @@ from raygrad.autograd.layout import dense
 from raygrad.autograd.places import Place, Placed
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import GraphError
-from raygrad.proto.graph import UNDEFINED
+from raygrad.proto.ir.nodes import UNDEFINED
 
 _new: Any = object.__new__
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray

@@ -26,7 +26,7 @@ from raygrad.autograd.packed import Intermediate, differentiated, on_tape
 from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.autograd.traversal import Pass
 from raygrad.errors import AutogradError, GraphError
-from raygrad.proto.graph import KEPT, SPARED, UNDEFINED
+from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp
 from raygrad.proto.program import Learned, Step
 
 from ..values.contexts import Context, has_changed, left_behind, with_attributes
@@ -51,34 +51,26 @@ _new: Any = object.__new__
 _slot: Any = partial(cast("Any", tuple).__new__, Saved)
 
 
-def compile_function_vjp(step: Step, host: Host) -> Execute:
+def compile_function_vjp(node: FunctionVjp, step: Step, host: Host) -> Execute:
     """Return what runs a Function's backward, or a derivative of it."""
-    return _Vjp(step, host).execute
+    return _Vjp(node, step, host).execute
 
 
 class _Vjp:
     """The backward of a Function as a step of a program. What the step alone decides is found out once."""
 
-    def __init__(self, step: Step, host: Host) -> None:
-        params: Any = step.node.params
-        length, arguments, outputs, wanted, requires, differentiate, denied, expected, flags = params[:9]
-        self._assigned, self._reports = params[9:11]
-        self._step, self._host = step, host
-        self._arguments, self._outputs, self._chosen, self._denied = arguments, outputs, wanted, denied
-        self._differentiate = bool(differentiate)
-        self._retain, self._spared = bool(flags & KEPT), bool(flags & SPARED)
-        self._depth = depth = len(step.node.transforms)
-        self._context, self._left, self._targets = step.node.inputs[0], step.outputs[0], step.outputs[1:]
+    def __init__(self, node: FunctionVjp, step: Step, host: Host) -> None:
+        self._node, self._step, self._host = node, step, host
+        arguments, outputs, differentiate, depth = node.arguments, node.results, node.differentiated, node.depth
+        self._context, self._left, self._targets = node.inputs[0], step.outputs[0], step.outputs[1:]
         """Among the targets, after those of the gradients, are those of leaves."""
-        self._expected = expected
-        """What backward has to leave undefined, and what of it is differentiable, if that is known."""
-        self._known = None if expected is None else frozenset(expected[0])
+        self._known = None if node.expected is None else frozenset(node.expected.undefined)
 
-        first = 1 + length
-        items, self._values = step.node.inputs[1:first], step.node.inputs[first : first + len(self._assigned)]
-        self._leaves = leaves = Leaves.of(step, 11)
-        self._captured = captured = Leaves.inputs_before(step, leaves)[first + len(self._assigned) :]
-        flagged = frozenset(requires)
+        first = 1 + node.items
+        items, self._values = node.inputs[1:first], node.inputs[first : first + len(node.attributes)]
+        self._leaves = leaves = Leaves.of(node, step.outputs)
+        self._captured = captured = Leaves.inputs_before(step, leaves)[first + len(node.attributes) :]
+        flagged = frozenset(node.requires_grad)
         self._size = len(items)
         self._present = [(place, slot, place in flagged) for place, slot in enumerate(items) if slot != UNDEFINED]
         self._first = first = len(items) - arguments - outputs
@@ -93,9 +85,9 @@ class _Vjp:
         ]
         """Of what is captured, that by which it is to be differentiated: its number, and its place among the items."""
 
-        self._task = Pass(None, self._retain, self._differentiate)
-        self._once = _Once(outputs, arguments, wanted, self._task)
-        self._plain = depth == 1 and not (differentiate or denied or self._assigned)
+        self._task = Pass(None, node.retained, differentiate)
+        self._once = _Once(outputs, arguments, node.wanted, self._task)
+        self._plain = depth == 1 and not (differentiate or node.refusal or node.attributes)
 
     def execute(self, slots: Slots) -> None:
         """Run it: what code may read and write is lent before, and taken back after."""
@@ -120,10 +112,10 @@ class _Vjp:
         lent: list[Any] = []
         leaves = self._leaves
         if leaves:
-            met = tensors[first : first + self._arguments]
+            met = tensors[first : first + self._node.arguments]
             lent = leaves.lend(slots, read, met, inside)
-            tensors[first : first + self._arguments] = met
-        cls = self._host.code(self._step.node.fn, read)
+            tensors[first : first + self._node.arguments] = met
+        cls = self._host.code(self._node.fn, read)
         live = context.live(cls)
         try:
             if away is None:
@@ -144,53 +136,55 @@ class _Vjp:
 
     def _run(self, slots: Slots, cls: Any, context: Context, live: Any, tensors: list[Any]) -> None:
         """Run the user's code, and put gradients and the context where they are awaited."""
-        if self._spared:
+        node = self._node
+        if node.spared:
             live._of_part = True
         left_slot, once = self._left, self._once
         if self._plain and once.serves(live):
             results = once.run(live, tensors)
             if left_slot >= 0:
                 left = Context(once.left(live))
-                slots[left_slot] = left if self._retain else self._host.left(left)
+                slots[left_slot] = left if node.retained else self._host.left(left)
             conduct = once.conduct
             once.forget()
         else:
             results, conduct = self._on_levels(slots, live, tensors)
-        if self._depth == 1:
+        if node.depth == 1:
             if left_slot >= 0 and not conduct & CHANGES:
                 slots[left_slot].unchanged = True
                 if context.again is not None:
                     slots[left_slot].again = context.again.left(slots[left_slot])
-            if self._reports or conduct & CHANGES:
+            if node.reports_effects or conduct & CHANGES:
                 self._host.report.learned.append(Learned(self._step.index, ((CONDUCT, conduct),), (), ()))
         missing: list[int] = []
         targets = self._targets
-        for number, position in enumerate(self._chosen):
+        for number, position in enumerate(node.wanted):
             value = results[position]
             if value is None:
                 missing.append(number)
             if targets[number] >= 0:
                 slots[targets[number]] = None if value is None else value._data
         undefined = tuple(missing)
-        if self._differentiate:
-            self._tell_flows(cls, undefined, [results[position] for position in self._chosen])
+        if node.differentiated:
+            self._tell_flows(cls, undefined, [results[position] for position in node.wanted])
         elif self._known is None or not self._known.issuperset(undefined):
             self._host.report.undefined.append((self._step.index, undefined, ()))
 
     def _on_levels(self, slots: Slots, live: Any, tensors: list[Any]) -> tuple[Sequence[Any], int]:
         """Return what backward, or the derivative of it that is asked for, gives, and what it does with its context."""
-        if self._denied:
-            live = live.freed(Refused(self._denied))
-        if self._assigned:
-            live = with_attributes(live, self._assigned, [slots[value] for value in self._values])
-        level = _Levels(live, self._arguments, self._outputs, self._task)
-        if self._depth > 1:
+        node = self._node
+        if node.refusal:
+            live = live.freed(Refused(node.refusal))
+        if node.attributes:
+            live = with_attributes(live, node.attributes, [slots[value] for value in self._values])
+        level = _Levels(live, node.arguments, node.results, self._task)
+        if node.depth > 1:
             with emitting_to(None), contextlib.redirect_stdout(io.StringIO()):
-                return level.at(self._depth, tensors, self._differentiate), 0
-        results = level.first(tensors, self._differentiate, self._chosen)
+                return level.at(node.depth, tensors, node.differentiated), 0
+        results = level.first(tensors, node.differentiated, node.wanted)
         if self._left >= 0:
             left = Context(level.left())
-            slots[self._left] = left if self._retain else self._host.left(left)
+            slots[self._left] = left if node.retained else self._host.left(left)
         return results, level.conduct
 
     def _tell_flows(self, cls: Any, undefined: tuple[int, ...], kept: list[Any]) -> None:
@@ -203,13 +197,14 @@ class _Vjp:
         flows = tuple(
             [~i if i in errors else i for i, value in enumerate(kept) if value is not None and value._requires_grad]
         )
-        before = self._expected
+        before = self._node.expected
         if before is not None and (undefined, flows) != before:
             raise GraphError(
                 f"the backward of {cls.__name__} under create_graph left other gradients undefined, or differentiable "
                 "in other ways, than in its earlier runs with such arguments: by argument, undefined are "
-                f"{_numbers(undefined)}, and {_numbers(before[0])} were; differentiable are {_numbers(flows)}, and "
-                f"{_numbers(before[1])} were. Let both depend on shapes and dtypes alone: return zeros instead of None"
+                f"{_numbers(undefined)}, and {_numbers(before.undefined)} were; differentiable are {_numbers(flows)}, "
+                f"and {_numbers(before.differentiable)} were. Let both depend on shapes and dtypes alone: return zeros "
+                "instead of None"
             )
         self._host.report.undefined.append((self._step.index, undefined, flows))
 

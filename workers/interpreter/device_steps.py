@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, Final, cast
+from typing import Any
 
 from raygrad.autograd.derive import vjp_arrays
 from raygrad.autograd.devices import Device
@@ -17,31 +17,30 @@ from raygrad.autograd.devices.serving import CPU, guard, is_away, is_elsewhere, 
 from raygrad.autograd.dispatch import MISUSE, explained
 from raygrad.autograd.elsewhere import run
 from raygrad.autograd.registry import get_op
-from raygrad.proto.graph import KIND_ARRAY, UNDEFINED, Spec
+from raygrad.proto.ir.nodes import UNDEFINED, Node, OpCall, OpVjp
+from raygrad.proto.ir.specs import ArraySpec, Spec
 from raygrad.proto.program import Step
 
 from .arguments import Slots
 from .functions import Execute
-from .op_vjp import OpVjp
-
-MOVING: Final = "to_device"
-"""The op that moves a value."""
+from .op_vjp import OpDerivative
 
 
-def device_of_step(step: Step, specs: Sequence[Spec]) -> Device:
+def device_of_node(node: Node, specs: Sequence[Spec]) -> Device:
     """Return the device of what a built-in op or a sum makes, or of what its derivative reads."""
-    node = step.node
     made = [specs[one] for one in node.outputs]
-    if node.transforms:
-        made += [specs[cast("int", one)] for one in cast("Sequence[Any]", node.params[3])]
-    return next((named(one.device) for one in made if one.kind == KIND_ARRAY and one.device != "cpu"), CPU)
+    if isinstance(node, OpVjp):
+        made += [specs[one] for one in node.result_specs]
+    return next((named(one.device) for one in made if isinstance(one, ArraySpec) and one.device != "cpu"), CPU)
 
 
 def compile_move(step: Step, specs: Sequence[Spec]) -> Execute:
     """Return what moves a value, or its gradient back."""
     node = step.node
     source, (target,) = node.inputs[-1], step.outputs
-    place = named(specs[node.outputs[0]].device)
+    made = specs[node.outputs[0]]
+    assert isinstance(made, ArraySpec)
+    place = named(made.device)
 
     def move(slots: Slots) -> None:
         value = None if source == UNDEFINED else slots[source]
@@ -51,10 +50,10 @@ def compile_move(step: Step, specs: Sequence[Spec]) -> Execute:
     return move
 
 
-def compile_op_on(step: Step, device: Device) -> Execute:
-    """Return what runs a built-in op on a device."""
-    op = get_op(step.node.fn)
-    sources, params, targets = step.node.inputs, step.node.params, step.outputs
+def compile_op_on(node: OpCall, targets: Sequence[int], device: Device) -> Execute:
+    """Return what runs a built-in op on a device, whose outputs go to the slots `targets`."""
+    op = get_op(node.fn)
+    sources, params = node.inputs, node.params
 
     def execute(slots: Slots) -> None:
         operands = [None if s == UNDEFINED else slots[s] for s in sources]
@@ -78,9 +77,9 @@ def compile_op_on(step: Step, device: Device) -> Execute:
     return execute
 
 
-def compile_vjp_on(step: Step, specs: Sequence[Spec], device: Device) -> Execute:
-    """Return what runs the derivative of a built-in op on a device."""
-    one = OpVjp.of(step, specs, device.type)
+def compile_vjp_on(node: OpVjp, targets: Sequence[int], specs: Sequence[Spec], device: Device) -> Execute:
+    """Return what runs the derivative of a built-in op on a device, whose gradients go to the slots `targets`."""
+    one = OpDerivative.of(node, targets, specs, device.type)
 
     def vjp(slots: Slots) -> None:
         grads = one.grads(slots)

@@ -22,7 +22,7 @@ from raygrad.autograd.recording import Fixed
 from raygrad.autograd.slots import INPUT, OUTPUT, PACKED
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
-from raygrad.proto.graph import AGAIN, RECORDED
+from raygrad.proto.ir.nodes import FunctionCall
 from raygrad.proto.layout import layout_of
 from raygrad.proto.program import Learned, Program, Step
 from raygrad.proto.values import Blob
@@ -69,24 +69,24 @@ class Host(Protocol):
         ...
 
 
-def compile_function(step: Step, program: Program, host: Host) -> Execute:
+def compile_function(node: FunctionCall, step: Step, program: Program, host: Host) -> Execute:
     """Return what runs a Function's forward."""
-    execute = _Forward(step, program, host).execute
-    silent = bool(cast("int", step.node.params[2]) & AGAIN)
-    return _unheard(execute) if silent else execute
+    execute = _Forward(node, step, program, host).execute
+    return _unheard(execute) if node.silent else execute
 
 
 class _Forward:
     """The forward of a Function as a step of a program. What the step alone decides is found out once."""
 
-    def __init__(self, step: Step, program: Program, host: Host) -> None:
-        count, flags, recording, expected, names, places = cast("tuple[Any, ...]", step.node.params[:6])
+    def __init__(self, node: FunctionCall, step: Step, program: Program, host: Host) -> None:
+        flags, expected, names, places = node.requires_grad, node.expected, node.keywords, node.shared
+        count = len(flags)
         self._step, self._host, self._expected, self._names = step, host, expected, names
-        sources, self._given_by_name = step.node.inputs[:count], step.node.inputs[count : count + len(names)]
-        self._leaves = leaves = Leaves.of(step, 6)
+        sources, self._given_by_name = node.inputs[:count], node.inputs[count : count + len(names)]
+        self._leaves = leaves = Leaves.of(node, step.outputs)
         self._captured = Leaves.inputs_before(step, leaves)[count + len(names) :]
         self._edges = tuple([_edge(flag) for flag in flags])
-        self._recorded = bool(recording & RECORDED)
+        self._recorded = node.recorded
         self._context, self._targets = step.outputs[0], step.outputs[1:]
         self._open_ended = program.open_base >= 0 and step is program.steps[-1]
         self._arguments_of = compile_arguments(
@@ -241,8 +241,8 @@ def _are_equal(now: Any, before: Any) -> bool:
 
 
 def _edge(flag: int) -> Any:
-    """Return the edge of a context on a worker for a flag of the node's params: whether an argument's gradient is
-    wanted (1), or not (0), or is none (-1: no tensor)."""
+    """Return the edge of a context on a worker for a flag of `FunctionCall.requires_grad`: whether an argument's
+    gradient is wanted (1), or not (0), or is none (-1: no tensor)."""
     return WANTED if flag == 1 else UNWANTED if flag == 0 else None
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any
 
 from raygrad.autograd.captured import LEAF, PLAIN, REMEDY, LeafElsewhere
 from raygrad.autograd.devices.serving import guard, is_elsewhere
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError
-from raygrad.proto.graph import UNDEFINED
+from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, HookCall
 from raygrad.proto.program import Step
 
 from ..code.pickling import opened_value
@@ -47,13 +47,13 @@ class Leaves:
         """Where they go, -1 where nobody needs it."""
 
     @staticmethod
-    def of(step: Step, first: int) -> Leaves | None:
-        """Return those of a step, whose params list them from `first` on, if at all."""
-        if len(step.node.params) <= first + 1:
+    def of(node: FunctionCall | FunctionVjp | HookCall, outputs: Sequence[int]) -> Leaves | None:
+        """Return those of a node whose outputs go to these slots, None if it meets none."""
+        if node.leaves is None:
             return None
-        entries, fate = cast("tuple[tuple[Entry, ...], int]", step.node.params[first:-1])
-        targets = step.outputs[-len(entries) :] if fate == HOME else [-1] * len(entries)
-        return Leaves(entries, fate, step.node.inputs[-len(entries) :], targets)
+        entries, fate = node.leaves
+        targets = outputs[-len(entries) :] if fate == HOME else [-1] * len(entries)
+        return Leaves(entries, fate, node.inputs[-len(entries) :], targets)
 
     @staticmethod
     def inputs_before(step: Step, leaves: Leaves | None) -> tuple[int, ...]:

@@ -13,15 +13,15 @@ import numpy as np
 
 from raygrad.autograd.derive import OpContext
 from raygrad.autograd.registry import Derivative, Op, get_op
-from raygrad.proto.graph import UNDEFINED, Spec
-from raygrad.proto.program import Step
+from raygrad.proto.ir.nodes import UNDEFINED, OpVjp
+from raygrad.proto.ir.specs import ArraySpec, Spec
 
 from .arguments import Slots
 
 Meta = tuple[tuple[int, ...], "np.dtype[Any]"]
 
 
-class OpVjp(NamedTuple):
+class OpDerivative(NamedTuple):
     """See the head of this file."""
 
     op: Op
@@ -39,31 +39,26 @@ class OpVjp(NamedTuple):
     """Per operand, whether its gradient is wanted."""
 
     @classmethod
-    def of(cls, step: Step, specs: Sequence[Spec], kind: str) -> OpVjp:
-        """Read a step; the rule is the one for a kind of device.
+    def of(cls, node: OpVjp, targets: Sequence[int], specs: Sequence[Spec], kind: str) -> OpDerivative:
+        """Read a node whose outputs go to the slots `targets`; the rule is the one for a kind of device.
 
         Raises:
             MissingDerivative: there is none.
         """
-        op = get_op(step.node.fn)
-        params: Any
-        needs: Any
-        input_specs: Any
-        output_specs: Any
-        params, needs, input_specs, output_specs = step.node.params[:4]
-        inputs = [None if i < 0 else _meta(specs, i) for i in input_specs]
-        outputs = [_meta(specs, i) for i in output_specs]
+        op, needs = get_op(node.fn), node.wanted
+        inputs = [None if i < 0 else _meta(specs, i) for i in node.operand_specs]
+        outputs = [_meta(specs, i) for i in node.result_specs]
         dtype = next((meta[1] for meta in inputs if meta is not None), None)
         rule = op.builtin_derivative(kind, dtype)
         if rule is None:
             raise op.missing(kind, dtype)
-        split = len(step.node.inputs) - len(outputs)
+        split = len(node.inputs) - len(outputs)
         positions = [position for position, need in enumerate(needs) if need]
-        wanted = [(p, target) for p, target in zip(positions, step.outputs, strict=True) if target >= 0]
+        wanted = [(p, target) for p, target in zip(positions, targets, strict=True) if target >= 0]
         chosen = {position for position, _ in wanted}
         wants = tuple([int(position in chosen) for position in range(len(needs))])
-        saved_slots, grad_slots = step.node.inputs[:split], step.node.inputs[split:]
-        return cls(op, rule, params, inputs, outputs, saved_slots, grad_slots, wanted, wants)
+        saved_slots, grad_slots = node.inputs[:split], node.inputs[split:]
+        return cls(op, rule, node.params, inputs, outputs, saved_slots, grad_slots, wanted, wants)
 
     def grads(self, slots: Slots) -> list[Any]:
         """Return the gradients that have arrived, per output of the op; None where none has."""
@@ -82,4 +77,5 @@ class OpVjp(NamedTuple):
 
 def _meta(specs: Sequence[Spec], index: int) -> Meta:
     spec = specs[index]
+    assert isinstance(spec, ArraySpec)  # operands and results of ops are arrays
     return tuple(spec.shape), np.dtype(spec.dtype)

@@ -1,6 +1,6 @@
 """Running a program: its steps compiled once to closures over a list of slots, then run in order.
 
-Rules of this file: how each role of a node executes (see proto/graph.py), on bare arrays for built-in ops and on
+Rules of this file: how each kind of node executes (`raygrad.proto.ir.nodes`), on bare arrays for built-in ops and on
 tensors for user code. Undefined gradients are None. It knows no scheduler and no transport.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ import numpy as np
 from raygrad.autograd.autocast import as_at
 from raygrad.autograd.derive import OpContext, vjp_arrays
 from raygrad.autograd.devices.serving import CPU, guard, is_away
-from raygrad.autograd.devices.sums import plus
+from raygrad.autograd.devices.sums import plus as placed_sum
 from raygrad.autograd.dispatch import MISUSE, explained
 from raygrad.autograd.elsewhere import guard_of, places_of
 from raygrad.autograd.engine import call_hook
@@ -26,17 +25,25 @@ from raygrad.autograd.layout import is_array
 from raygrad.autograd.modes import state
 from raygrad.autograd.registry import get_op
 from raygrad.errors import AutogradError, GraphError, ImpureFunctionError
-from raygrad.proto.graph import (
-    ROLE_EMIT,
-    ROLE_FUNCTION,
-    ROLE_HOOK,
-    ROLE_MEMORY,
-    ROLE_OP,
-    ROLE_SUM,
+from raygrad.proto.ir.nodes import (
     UNDEFINED,
+    CheckDefined,
+    CheckDigest,
+    CheckNotNan,
+    ControlDependency,
+    Digest,
+    Emit,
+    FunctionCall,
+    FunctionVjp,
+    GradSum,
+    HookCall,
+    Load,
     Node,
-    Spec,
-    is_spill,
+    OpCall,
+    OpVjp,
+    Spill,
+    moves,
+    transforms_of,
 )
 from raygrad.proto.program import Program, Step
 
@@ -44,11 +51,11 @@ from ..code.pickling import load
 from ..memory.eviction import in_room
 from .arguments import Slots, given
 from .derivatives import compile_function_vjp
-from .device_steps import MOVING, compile_move, compile_op_on, compile_vjp_on, device_of_step
+from .device_steps import compile_move, compile_op_on, compile_vjp_on, device_of_node
 from .emit import emit
 from .functions import Execute, Host, compile_function
 from .leaf_gradients import Leaves
-from .op_vjp import OpVjp
+from .op_vjp import OpDerivative
 
 _ARRAY = np.ndarray
 _NUMBER: Any = np.generic
@@ -61,28 +68,10 @@ def compile_steps(program: Program, host: Host) -> list[Execute]:
 
 
 def _compile(step: Step, program: Program, host: Host) -> Execute:
-    node = step.node
-    if node.role == ROLE_OP:
-        if node.fn == MOVING:
-            return compile_move(step, program.specs)
-        device = device_of_step(step, program.specs)
-        if device is not CPU:
-            return compile_vjp_on(step, program.specs, device) if node.transforms else compile_op_on(step, device)
-        return _compile_op_vjp(step, program.specs) if node.transforms else _compile_op(step)
-    if node.role == ROLE_FUNCTION:
-        ran = compile_function_vjp(step, host) if node.transforms else compile_function(step, program, host)
-        return _as_recorded(in_room(ran, step, host), node.params[-1])
-    if node.role == ROLE_HOOK:
-        return _as_recorded(in_room(_compile_hook(step, host), step, host), node.params[-1])
-    if node.role == ROLE_SUM:
-        if device_of_step(step, program.specs) is not CPU:
-            return _PLACED_SUMS[node.fn](step)
-        return _SUMS[node.fn](step)
-    if node.role == ROLE_EMIT:
-        return _compile_emit(step)
-    if node.role == ROLE_MEMORY:
-        return _compile_memory(step, host)
-    raise GraphError(f"a node of unknown role '{node.role}'")
+    compile_kind = _COMPILE.get(type(step.node))
+    if compile_kind is None:
+        raise GraphError(f"a node of unknown kind '{type(step.node).__name__}'")
+    return compile_kind(step.node, step, program, host)
 
 
 def _as_recorded(execute: Execute, recorded: Any) -> Execute:
@@ -100,9 +89,16 @@ def _as_recorded(execute: Execute, recorded: Any) -> Execute:
 # ---- built-in ops -------------------------------------------------------------------------------------------------
 
 
-def _compile_op(step: Step) -> Execute:
-    op = get_op(step.node.fn)
-    sources, params, targets = step.node.inputs, step.node.params, step.outputs
+def _compile_op(node: OpCall, step: Step, program: Program, host: Host) -> Execute:
+    if moves(node):
+        return compile_move(step, program.specs)
+    device = device_of_node(node, program.specs)
+    return _compile_op_here(node, step.outputs) if device is CPU else compile_op_on(node, step.outputs, device)
+
+
+def _compile_op_here(node: OpCall, targets: Sequence[int]) -> Execute:
+    op = get_op(node.fn)
+    sources, params = node.inputs, node.params
     sole = op.sole_kernel()
     if sole is not None and op.outputs == 1 and UNDEFINED not in sources and len(sources) in (1, 2):
         (target,) = targets
@@ -155,8 +151,16 @@ def _compile_op(step: Step) -> Execute:
     return general
 
 
-def _compile_op_vjp(step: Step, specs: Sequence[Spec]) -> Execute:
-    one = OpVjp.of(step, specs, "cpu")
+def _compile_op_vjp(node: OpVjp, step: Step, program: Program, host: Host) -> Execute:
+    if moves(node):
+        return compile_move(step, program.specs)
+    device = device_of_node(node, program.specs)
+    if device is not CPU:
+        return compile_vjp_on(node, step.outputs, program.specs, device)
+    return _compile_op_vjp_here(OpDerivative.of(node, step.outputs, program.specs, "cpu"))
+
+
+def _compile_op_vjp_here(one: OpDerivative) -> Execute:
     op, rule, wanted = one.op, one.rule, one.wanted
     saved_slots, grad_slots = one.saved_slots, one.grad_slots
 
@@ -189,7 +193,7 @@ def _compile_op_vjp(step: Step, specs: Sequence[Spec]) -> Execute:
     return vjp
 
 
-def _compile_defined(step: Step) -> Execute:
+def _compile_defined(node: CheckDefined, step: Step, program: Program, host: Host) -> Execute:
     (source,) = step.node.inputs
     (target,) = step.outputs
 
@@ -205,9 +209,10 @@ def _compile_defined(step: Step) -> Execute:
     return defined
 
 
-def _compile_sum(step: Step, plus: Callable[[Any, Any], Any]) -> Execute:
+def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Execute:
     """Return what adds two gradients, either of which may be undefined."""
-    left, right = step.node.inputs
+    plus: Callable[[Any, Any], Any] = operator.add if device_of_node(node, program.specs) is CPU else placed_sum
+    left, right = node.inputs
     (target,) = step.outputs
 
     def add(slots: Slots) -> None:
@@ -218,24 +223,24 @@ def _compile_sum(step: Step, plus: Callable[[Any, Any], Any]) -> Execute:
     return add
 
 
-def _compile_no_nan(step: Step) -> Execute:
+def _compile_no_nan(node: CheckNotNan, step: Step, program: Program, host: Host) -> Execute:
     (source,) = step.node.inputs
     (target,) = step.outputs
-    (message,) = step.node.params
+    message = node.message
 
     def no_nan(slots: Slots) -> None:
         value = slots[source]
         if value is not None and value.dtype.kind in "fc":
             with guard(value) if is_away(value) else nullcontext():
                 if np.isnan(value).any():
-                    raise AutogradError(str(message))
+                    raise AutogradError(message)
         if target >= 0:
             slots[target] = value
 
     return no_nan
 
 
-def _compile_after(step: Step) -> Execute:
+def _compile_after(node: ControlDependency, step: Step, program: Program, host: Host) -> Execute:
     source = step.node.inputs[0]
     (target,) = step.outputs
 
@@ -245,7 +250,7 @@ def _compile_after(step: Step) -> Execute:
     return after
 
 
-def _compile_digest(step: Step) -> Execute:
+def _compile_digest(node: Digest, step: Step, program: Program, host: Host) -> Execute:
     (target,) = step.outputs
 
     def digest(slots: Slots) -> None:
@@ -254,10 +259,10 @@ def _compile_digest(step: Step) -> Execute:
     return digest
 
 
-def _compile_agree(step: Step) -> Execute:
+def _compile_agree(node: CheckDigest, step: Step, program: Program, host: Host) -> Execute:
     source, before, *made = step.node.inputs
     (target,) = step.outputs
-    name = str(step.node.params[0])
+    name = node.function
 
     def agree(slots: Slots) -> None:
         if fingerprint([slots[one] for one in made]) != slots[before]:
@@ -285,52 +290,58 @@ def fingerprint(arrays: Sequence[np.ndarray[Any, Any] | None]) -> bytes:
     return digest.digest()
 
 
-_SUMS: Final[dict[str, Callable[[Step], Execute]]] = {
-    "sum": partial(_compile_sum, plus=operator.add),
-    "defined": _compile_defined,
-    "no nan": _compile_no_nan,
-    "after": _compile_after,
-    "digest": _compile_digest,
-    "agree": _compile_agree,
-}
-_PLACED_SUMS: Final = {**_SUMS, "sum": partial(_compile_sum, plus=plus)}
-
-
-def _compile_memory(step: Step, host: Host) -> Execute:
-    (source,) = step.node.inputs
+def _compile_spill(node: Spill, step: Step, program: Program, host: Host) -> Execute:
+    (source,) = node.inputs
     (target,) = step.outputs
 
     def spill(slots: Slots) -> None:
         slots[target] = host.spill(slots, source)
 
+    return spill
+
+
+def _compile_load(node: Load, step: Step, program: Program, host: Host) -> Execute:
+    (source,) = node.inputs
+    (target,) = step.outputs
+
     def load(slots: Slots) -> None:
         slots[target] = host.loaded(slots[source])
 
-    return spill if is_spill(step.node) else load
+    return load
 
 
-# ---- hooks --------------------------------------------------------------------------------------------------------
+# ---- user code -----------------------------------------------------------------------------------------------------
 
 
-def _compile_hook(step: Step, host: Host) -> Execute:
-    kind, first, second = step.node.params[:3]
-    a: Any = first
-    b: Any = second
-    leaves = Leaves.of(step, 3)
+def _compile_function(node: FunctionCall, step: Step, program: Program, host: Host) -> Execute:
+    return _as_recorded(in_room(compile_function(node, step, program, host), step, host), node.casting)
+
+
+def _compile_function_vjp(node: FunctionVjp, step: Step, program: Program, host: Host) -> Execute:
+    return _as_recorded(in_room(compile_function_vjp(node, step, host), step, host), node.casting)
+
+
+def _compile_hook(node: HookCall, step: Step, program: Program, host: Host) -> Execute:
+    return _as_recorded(in_room(_hook(node, step, host), step, host), node.casting)
+
+
+def _hook(node: HookCall, step: Step, host: Host) -> Execute:
+    kind, count = node.kind, node.gradients
+    leaves = Leaves.of(node, step.outputs)
     inputs = Leaves.inputs_before(step, leaves)
-    values, beside, captured = inputs[:a], inputs[a : a + b], inputs[a + b :]
+    values, beside, captured = inputs[:count], inputs[count : count + node.shown], inputs[count + node.shown :]
     targets = step.outputs[: len(step.outputs) - (leaves.returned if leaves else 0)]
 
     def hook(slots: Slots) -> None:
         read = [slots[s] for s in captured]
         lent = leaves.lend(slots, read, [], None) if leaves else []
-        code = host.code(step.node.fn, read)
+        code = host.code(node.fn, read)
         host.report.hooks.append(step.index)
         state.here.grad = False  # as in the pass: under create_graph hooks run at the client (HK-13)
         try:
             shown = [_shown(slots, s) for s in values]
             with nullcontext() if places_of(shown) is None else guard_of(shown):
-                results = call_hook(str(kind), code, shown, [_shown(slots, s) for s in beside])
+                results = call_hook(kind, code, shown, [_shown(slots, s) for s in beside])
         finally:
             state.here.grad = True
         if leaves:
@@ -342,8 +353,8 @@ def _compile_hook(step: Step, host: Host) -> Execute:
     return hook
 
 
-def _compile_emit(step: Step) -> Execute:
-    packed, *tensors = step.node.inputs
+def _compile_emit(node: Emit, step: Step, program: Program, host: Host) -> Execute:
+    packed, *tensors = node.inputs
 
     def send(slots: Slots) -> None:
         emit(*load(slots[packed], (), [slots[slot] for slot in tensors]))
@@ -355,9 +366,28 @@ def _shown(slots: Slots, slot: int) -> Any:
     return None if slot == UNDEFINED or slots[slot] is None else given(slots[slot])
 
 
-def node_name(node: Node, code: Any = None) -> str:
-    """Return a node's name for messages: `tanh`, `tanh (vjp)`, `Solve`, `Solve (vjp)`, `hook scale`."""
-    base = node.fn if code is None else getattr(code, "__name__", type(code).__name__)
-    if node.role == ROLE_HOOK:
-        return f"{node.params[0]} hook {base}"
-    return base + (f" ({' of '.join(node.transforms)})" if node.transforms else "")
+def node_name(node: Node, code: str = "") -> str:
+    """Return a node's name for messages, with the name of the user code that it runs: `tanh`, `tanh (vjp)`, `Solve`,
+    `Solve (vjp)`, `tensor hook scale`."""
+    base = code or node.fn
+    if isinstance(node, HookCall):
+        return f"{node.kind} hook {base}"
+    return base + (f" ({' of '.join(transforms_of(node))})" if node.depth else "")
+
+
+_COMPILE: Final[dict[type, Callable[[Any, Step, Program, Host], Execute]]] = {
+    OpCall: _compile_op,
+    OpVjp: _compile_op_vjp,
+    FunctionCall: _compile_function,
+    FunctionVjp: _compile_function_vjp,
+    HookCall: _compile_hook,
+    GradSum: _compile_sum,
+    CheckDefined: _compile_defined,
+    CheckNotNan: _compile_no_nan,
+    ControlDependency: _compile_after,
+    Digest: _compile_digest,
+    CheckDigest: _compile_agree,
+    Emit: _compile_emit,
+    Spill: _compile_spill,
+    Load: _compile_load,
+}

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from raygrad.autograd.devices.room import shapes_of, with_room
 from raygrad.autograd.devices.serving import at_hand, is_elsewhere
 from raygrad.errors import ExecutionError, NotShippable, OutOfDeviceMemory
-from raygrad.proto.graph import UNDEFINED
+from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.proto.program import Program, Step
 
 from ..interpreter.arguments import Slots

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from raygrad.errors import OverBudget
-from raygrad.proto.graph import KIND_ARRAY, KIND_CONTEXT, ROLE_FUNCTION, Spec, bytes_of, on_devices
+from raygrad.proto.ir.nodes import FunctionCall
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec, bytes_of
 from raygrad.proto.program import Program, Step
 
 from ..values.memory_accounting import HOST, Scales, shares_of
@@ -52,16 +53,16 @@ def _expected(program: Program, step: Step, opens: bool, known: dict[int, list[t
         for device, size in found:
             if size > 0:
                 sizes[device] = sizes.get(device, 0) + size
-            unknown = unknown or (size < 0 and slot >= 0 and node.role == ROLE_FUNCTION and not node.transforms)
+            unknown = unknown or (size < 0 and slot >= 0 and isinstance(node, FunctionCall))
     return Expected(tuple(sizes.items()), node.fn if unknown else "")
 
 
 def _sizes(spec: Spec) -> list[tuple[str, int]]:
     """Return in which memories a value is, and its bytes there; -1 if they are not known."""
-    if spec.kind == KIND_ARRAY:
+    if isinstance(spec, ArraySpec):
         return [(spec.device or HOST, bytes_of(spec))]
-    if spec.kind == KIND_CONTEXT:
-        held = on_devices(spec)
+    if isinstance(spec, ContextSpec):
+        held = spec.per_device
         return [(HOST, bytes_of(spec) - sum([size for _, size in held])), *held]
     return []
 

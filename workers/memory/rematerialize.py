@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from raygrad.proto.graph import PURE, ROLE_FUNCTION, ROLE_OP, UNDEFINED
+from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, OpCall, reruns
 from raygrad.proto.program import Program, Step
 
 from ..interpreter.emit import emitting_to
@@ -119,24 +119,19 @@ class Again(Away):
 
 
 def repeats(step: Step) -> bool:
-    """Tell whether a step may run again."""
-    node = step.node
-    if node.transforms:
-        return False
-    if node.role == ROLE_FUNCTION:
-        told: Any = node.params[2]
-        return bool(told & PURE)
-    return node.role == ROLE_OP
+    """Tell whether values are made again here by running a step a second time."""
+    return isinstance(step.node, OpCall | FunctionCall) and reruns(step.node)
+
+
+def _makes_context(step: Step) -> bool:
+    """Tell whether a step makes a context which may be made again, or leaves one."""
+    return isinstance(step.node, FunctionVjp) or (isinstance(step.node, FunctionCall) and repeats(step))
 
 
 def contexts_in(program: Program) -> tuple[int, ...]:
     """Return the slots of pinned values that are contexts which may be made again: of Functions that say they are pure,
     and what backward has left of any."""
-    made = {
-        step.outputs[0]
-        for step in program.steps
-        if step.node.role == ROLE_FUNCTION and step.outputs and (step.node.transforms or repeats(step))
-    }
+    made = {step.outputs[0] for step in program.steps if step.outputs and _makes_context(step)}
     return tuple([slot for slot, _ in program.pins if slot in made]) if made else ()
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from raygrad.autograd.devices.room import giving_way
 from raygrad.autograd.modes import Modes, state
 from raygrad.errors import ExecutionError, NotShippable
-from raygrad.proto.graph import is_spill
+from raygrad.proto.ir.nodes import Spill
 from raygrad.proto.program import (
     LONG_NODE_SECONDS,
     Call,
@@ -331,7 +331,7 @@ class WorkerHost:
 
     def _bring(self, step: Step, slots: list[Any]) -> None:
         """Bring what a step reads and waits on disk."""
-        spills = is_spill(step.node)
+        spills = isinstance(step.node, Spill)
         for slot in step.node.inputs:
             if slot not in self._away or (spills and type(slots[slot]) is Parked):  # it stays there
                 continue
@@ -390,7 +390,7 @@ class WorkerHost:
 
     def _waiting(self, step: Step, slots: Sequence[Any]) -> list[tuple[str, int]]:
         """Return memory and bytes of what a step reads and waits on disk."""
-        if is_spill(step.node):
+        if isinstance(step.node, Spill):
             return []
         parked = [slots[slot] for slot in {*step.node.inputs} & self._away]
         return [share for one in parked if type(one) is Parked for share in one.sizes]

@@ -98,7 +98,7 @@ def failure_of(program: Program, position: int, slots: Sequence[Any], error: Exc
         return Failure(-1, "segment", (), trace, pack_exception(error), kind, str(error))
     step = program.steps[position]
     shapes = tuple(_shape(slots[slot]) for slot in step.node.inputs if slot >= 0)
-    name = node_name(step.node if code is None else step.node._replace(fn=code))
+    name = node_name(step.node, code or "")
     return Failure(step.index, name, shapes, trace, pack_exception(error), kind, str(error))
 
 

@@ -22,7 +22,7 @@ from raygrad.autograd.recording import Resident
 from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
-from raygrad.proto.graph import LIVE, STAYS
+from raygrad.proto.ir.specs import LIVE, STAYS
 from raygrad.proto.values import Blob
 
 from .context_codec import (

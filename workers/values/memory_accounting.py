@@ -17,7 +17,7 @@ from raygrad.autograd.devices.absent import AbsentArray
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.autograd.function import FunctionNode
 from raygrad.autograd.recording import Resident
-from raygrad.proto.graph import ROLE_FUNCTION
+from raygrad.proto.ir.nodes import ROLE_FUNCTION
 from raygrad.proto.program import Step
 from raygrad.proto.values import Blob
 

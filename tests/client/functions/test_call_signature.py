@@ -10,7 +10,7 @@ import raygrad as rg
 from raygrad.client.functions import call_signature
 from raygrad.client.functions.call_signature import CONTEXTS_KEPT, context_of
 from raygrad.client.functions.observed_signature import Known
-from raygrad.proto.graph import LIVE, STAYS
+from raygrad.proto.ir.specs import LIVE, STAYS
 
 
 @pytest.fixture

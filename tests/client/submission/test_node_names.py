@@ -13,7 +13,9 @@ import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
 from raygrad.client.submission.node_names import node_name
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Node
+from raygrad.proto.ir.nodes import CheckDefined, Emit, GradSum, Node
+
+from ...graph_nodes import function_node, function_vjp_node, hook_node, op_node, op_vjp_node, plain_node
 
 
 class Twice(rg.autograd.Function):
@@ -34,17 +36,18 @@ class OnGpu(Twice):
     devices: ClassVar = ("cuda",)
 
 
-def test_each_role_has_its_words() -> None:
-    def name(role: str, fn: str, *transforms: str) -> str:
-        return node_name(Node(role, fn, transforms, (), (), ()), None, {"@f": "Solve"}.__getitem__)
+def test_each_kind_has_its_words() -> None:
+    def name(node: Node) -> str:
+        return node_name(node, None, {"@f": "Solve"}.__getitem__)
 
-    assert name("op", "mul") == "'mul'"
-    assert name("op", "mul", "vjp") == "the backward of 'mul'"
-    assert name("function", "@f", "vjp") == "the backward of 'Solve'"
-    assert name("hook", "@f") == "the hook 'Solve'"
-    assert name("emit", "emit") == "an emit"
-    assert name("sum", "sum") == "a sum of gradients"
-    assert name("sum", "defined") == "the check 'defined' of a gradient"
+    assert name(op_node("mul")) == "'mul'"
+    assert name(op_vjp_node("mul")) == "the backward of 'mul'"
+    assert name(function_node("@f")) == "'Solve'"
+    assert name(function_vjp_node("@f")) == "the backward of 'Solve'"
+    assert name(hook_node("@f")) == "the hook 'Solve'"
+    assert name(plain_node(Emit)) == "an emit"
+    assert name(plain_node(GradSum)) == "a sum of gradients"
+    assert name(plain_node(CheckDefined)) == "the check 'defined' of a gradient"
 
 
 def lines(function: Callable[..., Any], text: str) -> list[int]:

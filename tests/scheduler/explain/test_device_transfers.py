@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from raygrad.proto.graph import RECORDED, STAYS, Node, Spec, context_spec
+from raygrad.proto.ir.nodes import Load, Spill
+from raygrad.proto.ir.specs import STAYS, ArraySpec, ContextSpec
 from raygrad.scheduler.explain.device_transfers import Brought, Transfer, brought, transfers
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planning.planner import make_plan
 
-ONE, OTHER = (Spec("array", (4,), "float64", f"cuda:{index}") for index in range(2))
+from ...graph_nodes import function_node, plain_node
+
+ONE, OTHER = (ArraySpec((4,), "float64", f"cuda:{index}") for index in range(2))
 CARDS = Cluster((WorkerSpec("host"), WorkerSpec("one", ("cpu", "cuda:0")), WorkerSpec("other", ("cpu", "cuda:1"))))
 
 
@@ -48,12 +51,12 @@ def test_what_crosses_between_processes_goes_through_host_memory(builder: Any) -
 
 def test_what_a_context_holds_on_devices_moves_with_it_to_disk_and_back(builder: Any) -> None:
     build = builder()
-    one, context = build.spec(ONE), build.spec(context_spec(100, STAYS, (("cuda:0", 60),)))
+    one, context = build.spec(ONE), build.spec(ContextSpec(100, STAYS, (("cuda:0", 60),)))
     there = build.op("to_device", 0, spec=one)
-    forward = Node("function", "@f", (), (there,), (context, one), (1, (1,), RECORDED, ()))
+    forward = function_node("@f", (there,), (context, one), (1,), expected=())
     saved, _ = build.add(forward)
-    (handle,) = build.add(Node("memory", "spill", (), (saved,), (0,), ()))
-    build.add(Node("memory", "load", (), (handle,), (context,), ()))
+    (handle,) = build.add(plain_node(Spill, (saved,), (0,)))
+    build.add(plain_node(Load, (handle,), (context,)))
     moved = [(each.source, each.target, each.bytes) for each in listed(build.graph()) if each.node > 1]
     assert moved == [("cuda:0", "cpu", 60), ("cpu", "cuda:0", 60)]
 

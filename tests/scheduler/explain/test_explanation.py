@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raygrad.proto.graph import Spec
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.explain.explanation import Reason, explain_plan
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
@@ -80,7 +80,7 @@ def test_the_critical_path_is_the_longest_way_with_transfers(builder: Any):
 
 def test_reasons_name_pins_contexts_and_devices_first(builder: Any):
     g = builder()
-    cuda = g.spec(Spec("array", (4,), "float64", "cuda:0"))
+    cuda = g.spec(ArraySpec((4,), "float64", "cuda:0"))
     context, out = g.function("f", 0, pin=0)
     g.function_vjp("f", context, out, 0)
     g.op("on the gpu", 0, spec=cuda)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Spec
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.machine.invariants import check
 from raygrad.scheduler.memory import execution_order as order
 from raygrad.scheduler.memory.execution_order import arrange, follow, hold, thrifty
@@ -31,7 +31,7 @@ class StageCosts(Costs):
     """All stages take the same time; backward twice that of forward."""
 
     def node_seconds(self, node, inputs, outputs):
-        return BACKWARD if node.transforms else FORWARD
+        return BACKWARD if node.depth else FORWARD
 
 
 COSTS = StageCosts(context_bytes=CONTEXT)
@@ -83,7 +83,7 @@ def planned(graph, cluster, costs=COSTS):
 
 def letters(graph, plan, worker):
     return "".join(
-        "B" if graph.nodes[index].transforms else "F"
+        "B" if graph.nodes[index].depth else "F"
         for segment in plan.segments
         if segment.worker == worker
         for index in segment.nodes
@@ -182,7 +182,7 @@ def test_too_little_memory_is_refused_with_what_would_do(builder):
 
 def test_a_refusal_tells_of_each_memory_that_is_too_small_and_what_it_is_about(builder):
     build = builder(externals=2, size=1000)
-    there = build.spec(Spec("array", (1000,), "float64", "cuda:0"))
+    there = build.spec(ArraySpec((1000,), "float64", "cuda:0"))
     build.externals[1] = there
     build.op("add", 0, 0)
     build.op("add", 1, 1, spec=there)
@@ -233,7 +233,7 @@ def test_a_thrifty_order_ends_what_it_has_begun(builder):
     graph = pipeline(builder, stages=2, batches=3)
     priced = price(graph, COSTS)
     made = thrifty(priced, link(priced))
-    assert "".join("B" if graph.nodes[index].transforms else "F" for index in made) == "FFBB" * 3
+    assert "".join("B" if graph.nodes[index].depth else "F" for index in made) == "FFBB" * 3
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 """Nodes are placed where the memory is that each needs by itself."""
 
+from dataclasses import replace
+
 import pytest
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import LIVE, Spec
+from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 from raygrad.scheduler.memory.memory_feasibility import fitting, roomier
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
@@ -25,7 +27,7 @@ def worker_of(graph, cluster, seed=0):
 def two_sizes(builder, pin=-1):
     """A node with arrays of 8,000 bytes and one with arrays of 80."""
     build = builder(externals=1, size=1000)
-    small = build.spec(Spec("array", (10,), "float64"))
+    small = build.spec(ArraySpec((10,), "float64"))
     build.externals.append(small)
     build.op("exp", 0, pin=pin)
     build.op("exp", 1, spec=small)
@@ -83,7 +85,7 @@ def test_the_vjp_of_a_function_needs_room_beside_its_context(builder):
 
 def test_each_memory_counts_by_itself(builder):
     build = builder(externals=1, size=1000)
-    build.spec(build.specs[1]._replace(device="cuda:0"))
+    build.spec(replace(build.specs[1], device="cuda:0"))
     build.op("to_device", 0, spec=2)
     graph = build.graph()
     cluster = Cluster.of(2).limited([7_000, 9_000], None)
@@ -93,7 +95,7 @@ def test_each_memory_counts_by_itself(builder):
 def context_heavy(builder, count=6):
     """Functions whose contexts cannot be spilled, all alive at once before the first vjp."""
     build = builder(externals=1, size=1000)
-    build.specs[0] = Spec("context", (40_000, LIVE))
+    build.specs[0] = ContextSpec(40_000, LIVE)
     made = [build.function("f", 0) for _ in range(count)]
     total = made[0][1]
     for _, value in made[1:]:

@@ -2,10 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.proto.graph import Node, Spec, first_outputs
+from raygrad.proto.graph import first_outputs
+from raygrad.proto.ir.nodes import Spill
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.memory.memory_ledger import GUESS, Ledger, Ledgers, Room, continued, parted
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.priced_graph import link, price
+
+from ...graph_nodes import function_node, function_vjp_node, plain_node
 
 COSTS = Costs()
 
@@ -135,9 +139,9 @@ def test_what_a_call_brings_is_there_from_its_start(builder):
 
 def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
     build = builder(externals=3, size=1000)
-    new = build.spec(Spec("context", (-1, 0)))
+    new = build.spec(ContextSpec(-1, 0))
     build.op("sin", 0)
-    build.add(Node("function", "@f", (), (1,), (new, 1), (1, (1,), 1, None)))
+    build.add(function_node("@f", (1,), (new, 1), (1,)))
     build.op("sin", 2)
     room = Room(price(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
     order = [0, 1, 2]
@@ -149,10 +153,10 @@ def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
 
 def test_a_call_leaves_room_for_what_a_vjp_finds_saved_that_nobody_knows(builder):
     build = builder(externals=4, size=1000)
-    new = build.spec(Spec("context", (-1, 0)))
-    context, _ = build.add(Node("function", "@f", (), (1,), (new, 1), (1, (1,), 1, None)))
+    new = build.spec(ContextSpec(-1, 0))
+    context, _ = build.add(function_node("@f", (1,), (new, 1), (1,)))
     build.op("sin", 0)
-    build.add(Node("function", "@f", ("vjp",), (context, 1, 2), (new, 1), (1, (1,), 1, None)))
+    build.add(function_vjp_node("@f", (context, 1, 2), (new, 1), items=1, arguments=(1,), wanted=None))
     build.op("sin", 3)
     room = Room(price(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
     assert room.fit([1, 2, 3], [[1, 2, 3]], 10**9).pieces == [[1, 2, 3]]
@@ -179,8 +183,8 @@ def test_what_stays_and_goes_to_others_too_is_let_go_of_where_it_was_last_read(b
     second = build.op("cos", first)
     build.op("exp", second)
     build.op("add", first)
-    handle = build.spec(Spec("array", (0,), "uint8"))
-    build.add(Node("memory", "spill", (), (first,), (handle,), ()))
+    handle = build.spec(ArraySpec((0,), "uint8"))
+    build.add(plain_node(Spill, (first,), (handle,)))
     build.keep_on_worker(first)
     room = Room(price(build.graph(), COSTS), [0, 0, 0, 1, 0], [0], 2)
     order = [0, 1, 4, 2]
@@ -190,11 +194,10 @@ def test_what_stays_and_goes_to_others_too_is_let_go_of_where_it_was_last_read(b
 
 def test_a_context_that_a_pass_keeps_holds_the_same_memory_before_and_after(builder):
     build = builder(size=1000)
-    whole = build.spec(Spec("context", (50000, 0)))
-    (context,) = build.add(Node("function", "@f", (), (0,), (whole,), (1, (1,), 1, None)))
-    params = (3, 1, 1, (0,), (), 0)
-    left, _ = build.add(Node("function", "@f", ("vjp",), (context, 0, 0, -1), (whole, 1), params, -1, context))
-    build.add(Node("function", "@f", ("vjp",), (left, 0, 0, -1), (1,), params, -1, left))
+    whole = build.spec(ContextSpec(50000, 0))
+    (context,) = build.add(function_node("@f", (0,), (whole,), (1,)))
+    left, _ = build.add(function_vjp_node("@f", (context, 0, 0, -1), (whole, 1), near=context))
+    build.add(function_vjp_node("@f", (left, 0, 0, -1), (1,), near=left))
     priced = price(build.graph(), COSTS)
     assert continued(priced, ()) == {left: context}
     assert continued(priced, {context}) == {}, "on disk it is another"
@@ -230,9 +233,9 @@ def test_a_node_is_admitted_where_it_fits_in_each_memory(builder):
 def test_what_a_run_leaves_on_disk_takes_no_room_from_then_on(builder):
     build = builder(externals=2, size=1000)
     made = build.op("sin", 1)
-    handle = build.spec(Spec("array", (0,), "uint8"))
+    handle = build.spec(ArraySpec((0,), "uint8"))
     for value in (0, made):
-        build.add(Node("memory", "spill", (), (value,), (handle,), ()))
+        build.add(plain_node(Spill, (value,), (handle,)))
     build.op("cos", 1)
     build.keep_on_worker(made)
     priced = price(build.graph(), COSTS)

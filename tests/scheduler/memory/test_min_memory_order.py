@@ -61,7 +61,7 @@ def test_one_branch_is_ended_before_the_next_is_begun(builder):
     for index in order:
         node = graph.nodes[index]
         if node.role == "function":
-            running += -1 if node.transforms else 1
+            running += -1 if node.depth else 1
             most = max(most, running)
     assert most == 3
     recorded = peak(graph, range(len(graph.nodes)))

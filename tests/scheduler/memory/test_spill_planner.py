@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import AGAIN, LIVE, PURE, RECORDED, Graph, Node, Spec
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import FunctionCall, Load, Node, Spill, placed, reruns
+from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 from raygrad.scheduler.memory import spill_planner
 from raygrad.scheduler.memory.memory_ledger import Room
 from raygrad.scheduler.memory.spill_planner import make_room
@@ -22,18 +24,19 @@ from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.model.priced_graph import price
 from raygrad.scheduler.planning.planner import Planned, make_plan
 
+from ...graph_nodes import function_node, function_vjp_node
+
 ITEMS = 1000
 ARRAY = 8 * ITEMS
 COSTS = Costs(context_bytes=ARRAY)
 
 
-def chain(builder: Any, length: int, fn: str = "f", told: int = RECORDED) -> Any:
+def chain(builder: Any, length: int, fn: str = "f", *, pure: bool = False) -> Any:
     """A chain of Functions and back: each saves an array of its own beside its argument."""
     build = builder(size=ITEMS)
     value, tape = 0, []
     for _ in range(length):
-        params = (1, (1,), told, ())
-        context, out = build.add(Node("function", "@" + fn, (), (value,), (0, 1), params))
+        context, out = build.add(function_node("@" + fn, (value,), (0, 1), pure=pure, expected=()))
         tape.append((context, value))
         value = out
     gradient = value
@@ -50,13 +53,8 @@ def planned(graph: Graph, limit: int | None, costs: Costs = COSTS, workers: int 
 
 def counts(made: Planned) -> dict[str, int]:
     names = [node.fn for node in made.graph.nodes]
-    forwards = [node for node in made.graph.nodes if node.role == "function" and not node.transforms]
-    again = sum(bool(told(node) & AGAIN) for node in forwards)
+    again = sum(isinstance(node, FunctionCall) and node.silent for node in made.graph.nodes)
     return {"spill": names.count("spill"), "load": names.count("load"), "again": again}
-
-
-def told(node: Node) -> Any:
-    return node.params[2]
 
 
 def peak(made: Planned, costs: Costs = COSTS) -> int:
@@ -81,16 +79,14 @@ def terms(graph: Graph, orders: Sequence[Sequence[int]]) -> dict[int, Any]:
                 node = graph.nodes[index]
                 read = tuple([known[value] for value in node.inputs])
                 for number in range(len(node.outputs)):
-                    what = hash((node.role, node.fn, node.transforms, repr(_plain(node)), read, number))
+                    what = hash((node.role, node.fn, node.depth, repr(_plain(node)), read, number))
                     known[first[index] + number] = read[0] if node.role == "memory" else what
         assert sum(map(len, waiting)) < before, "a node reads what is not made before it"
     return known
 
 
-def _plain(node: Node) -> tuple[object, ...]:
-    if node.role != "function" or node.transforms:
-        return node.params
-    return (*node.params[:2], told(node) & ~AGAIN, *node.params[3:])
+def _plain(node: Node) -> Node:
+    return placed(node._replace(silent=False) if isinstance(node, FunctionCall) else node, (), ())
 
 
 def test_nothing_is_added_where_all_fits(builder: Any) -> None:
@@ -110,7 +106,7 @@ def test_a_chain_runs_within_five_arrays_however_long_it_is(builder: Any, length
 
 def test_pure_functions_run_again_where_that_takes_less_time_than_the_disk(builder: Any) -> None:
     limit = 12 * ARRAY
-    graph = chain(builder, 16, told=RECORDED | PURE)
+    graph = chain(builder, 16, pure=True)
     slow_disk = replace(COSTS, spill_bandwidth=1e5, function_seconds=1e-4)
     fast_disk = replace(COSTS, spill_bandwidth=1e12, spill_seconds=0.0, function_seconds=1.0)
     made, other = planned(graph, limit, slow_disk), planned(graph, limit, fast_disk)
@@ -123,12 +119,11 @@ def test_pure_functions_run_again_where_that_takes_less_time_than_the_disk(build
 def test_what_is_loaded_twice_is_written_once(builder: Any) -> None:
     build = builder(size=ITEMS)
     saved = build.op("sin", 0)
-    params = (1, (1,), RECORDED, ())
     for _ in range(3):
-        many = [build.add(Node("function", "@f", (), (0,), (0, 1), params))[1] for _ in range(4)]
+        many = [build.add(function_node("@f", (0,), (0, 1), expected=()))[1] for _ in range(4)]
         value = saved
         for one in many:
-            value = build.add(Node("function", "@g", (), (value, one), (0, 1), (2, (1, 1), RECORDED, ())))[1]
+            value = build.add(function_node("@g", (value, one), (0, 1), (1, 1), expected=()))[1]
         build.keep_on_worker(value)
     made = planned(build.graph(), None)
     tight = planned(build.graph(), peak(made) - ARRAY)
@@ -147,7 +142,7 @@ def test_what_cannot_fit_is_refused_with_the_smallest_limit_that_would_do(builde
 
 def test_a_context_that_cannot_be_taken_apart_is_not_spilled(builder: Any) -> None:
     graph = chain(builder, 8)
-    staying = graph._replace(specs=(graph.specs[0]._replace(shape=(ARRAY, LIVE)), *graph.specs[1:]))
+    staying = graph._replace(specs=(ContextSpec(ARRAY, LIVE), *graph.specs[1:]))
     made = planned(staying, 24 * ARRAY)
     spilled = [node.inputs[0] for node in made.graph.nodes if node.fn == "spill"]
     contexts = {value for value, spec in enumerate(price(made.graph, COSTS).spec) if spec == 0}
@@ -159,7 +154,7 @@ def test_a_context_that_cannot_be_taken_apart_is_not_spilled(builder: Any) -> No
 def test_whatever_is_added_every_node_reads_what_it_would_and_limits_hold(graphs: Any, data: Any) -> None:
     graph = data.draw(graphs(least=2))
     graph = graph._replace(
-        specs=tuple([one._replace(shape=(ITEMS,)) if one.kind == "array" else one for one in graph.specs]),
+        specs=tuple([replace(one, shape=(ITEMS,)) if isinstance(one, ArraySpec) else one for one in graph.specs]),
         nodes=tuple([_said_pure(node) if data.draw(st.booleans()) else node for node in graph.nodes]),
     )
     count = len(graph.nodes)
@@ -190,13 +185,11 @@ def test_whatever_is_added_every_node_reads_what_it_would_and_limits_hold(graphs
     assert {value: after[value] for value in before} == before
     assert sorted(index for one in made.sequences for index in one) == list(range(len(longer.nodes)))
     for node in longer.nodes[count - graph.open_ended : len(longer.nodes) - graph.open_ended]:
-        assert node.role in ("memory", "op", "sum") or (node.role == "function" and told(node) & PURE)
+        assert isinstance(node, Spill | Load) or reruns(node)
 
 
 def _said_pure(node: Node) -> Node:
-    if node.role != "function" or node.transforms:
-        return node
-    return node._replace(params=(*node.params[:2], RECORDED | PURE, ()))
+    return node._replace(pure=True, expected=()) if isinstance(node, FunctionCall) else node
 
 
 def test_an_open_ended_graph_is_rewritten_and_ends_as_it_did(builder: Any) -> None:
@@ -206,7 +199,7 @@ def test_an_open_ended_graph_is_rewritten_and_ends_as_it_did(builder: Any) -> No
     for one in made[1:]:
         total = build.op("add", total, one)
     build.keep_on_worker(*made)
-    (context,) = build.add(Node("function", "@new", (), (total,), (0,), (1, (1,), RECORDED, None)))
+    (context,) = build.add(function_node("@new", (total,), (0,), (1,)))
     build.keep_in_store(context)
     graph = build.graph(open_ended=True)
     made_of = planned(graph, 5 * ARRAY)
@@ -222,7 +215,7 @@ def test_an_open_ended_graph_is_rewritten_and_ends_as_it_did(builder: Any) -> No
 
 def test_an_open_ended_graph_is_not_refused_for_what_is_only_guessed(builder: Any) -> None:
     build = builder(size=ITEMS)
-    build.add(Node("function", "@new", (), (0,), (0,), (1, (1,), RECORDED, None)))
+    build.add(function_node("@new", (0,), (0,), (1,)))
     graph = build.graph(open_ended=True)
     assert planned(graph, 10 * ARRAY).plan.peaks == (("cpu", (4 * ARRAY,)),), "its argument, a context, and a guess"
     assert planned(graph, 2 * ARRAY).plan.peaks == (("cpu", (2 * ARRAY,)),)
@@ -246,7 +239,7 @@ def test_what_earlier_runs_left_waits_on_disk_until_it_is_read(builder: Any, lim
 
 def test_what_earlier_runs_left_and_cannot_be_taken_apart_stays(builder: Any) -> None:
     build = builder(externals=4, size=ITEMS)
-    living = build.spec(build.specs[0]._replace(shape=(ARRAY, LIVE)))
+    living = build.spec(ContextSpec(ARRAY, LIVE))
     build.externals = [living] * 4
     for external in range(4):
         build.keep_on_worker(build.function_vjp("f", external, -1, -1))
@@ -283,20 +276,17 @@ def test_a_large_graph_is_refused_after_fewer_walks_by_a_limit_that_does(
 def passes(builder: Any, length: int, count: int) -> Any:
     """A chain of Functions, and back several times: what was saved is kept for the next pass, and left by each."""
     build = builder(size=ITEMS)
-    held = build.spec(Spec("context", (ARRAY, 0)))
-    params = (3, 1, 1, (0,), (), 0)
+    held = build.spec(ContextSpec(ARRAY, 0))
     value, tape = 0, []
     for _ in range(length):
-        context, out = build.add(Node("function", "@f", (), (value,), (held, 1), (1, (1,), RECORDED, ())))
+        context, out = build.add(function_node("@f", (value,), (held, 1), (1,), expected=()))
         tape.append((context, value))
         value = out
     for number in range(count):
         gradient, left = value, []
         for context, argument in reversed(tape):
             outputs = (1,) if number == count - 1 else (held, 1)
-            made = build.add(
-                Node("function", "@f", ("vjp",), (context, gradient, argument, -1), outputs, params, -1, context)
-            )
+            made = build.add(function_vjp_node("@f", (context, gradient, argument, -1), outputs, near=context))
             gradient = made[-1]
             left.append((made[0], argument))
         build.keep_on_worker(gradient)
@@ -318,10 +308,9 @@ def test_what_passes_keep_for_the_next_takes_no_more_memory(builder: Any, count:
 
 def test_a_worker_whose_order_fits_keeps_it_while_another_is_relieved(builder: Any) -> None:
     build = builder(externals=3, size=ITEMS)
-    held = build.spec(Spec("context", (ARRAY, 0)))
+    held = build.spec(ContextSpec(ARRAY, 0))
     build.externals[0] = held
-    params = (3, 1, 1, (0,), (), 0)
-    left, _ = build.add(Node("function", "@f", ("vjp",), (0, 1, -1, -1), (held, 1), params, -1, 0))
+    left, _ = build.add(function_vjp_node("@f", (0, 1, -1, -1), (held, 1), near=0))
     build.keep_on_worker(left)
     first, second, third = (build.op(fn, 2) for fn in ("sin", "cos", "exp"))
     build.op("add", third, second)

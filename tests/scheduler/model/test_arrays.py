@@ -21,7 +21,7 @@ def test_arrays_say_what_the_lists_say(graphs, data):
         first, last = arrays.reads[index], arrays.reads[index + 1]
         assert tuple(arrays.read[first:last].tolist()) == node.inputs
         assert (arrays.reader[first:last] == index).all()
-        assert arrays.roles[arrays.role[index]] == (node.role, node.transforms)
+        assert arrays.roles[arrays.role[index]] == (node.role, node.depth)
 
 
 def test_what_is_alike_is_priced_once(builder):

@@ -1,15 +1,15 @@
-from raygrad.proto.graph import Spec
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.cost_classes import kinds_of
 from raygrad.scheduler.model.costs import Costs
 
 
 def test_nodes_of_equal_specs_are_one_class_and_those_of_like_sizes_one_kind(builder):
     build = builder()
-    wide = build.spec(Spec("array", (5,), "float64"))
+    wide = build.spec(ArraySpec((5,), "float64"))
     value = build.op("sin", 0)
     value = build.op("sin", value)
     build.op("sin", value, spec=wide)
-    build.op("sin", value, spec=build.spec(Spec("array", (500,), "float64")))
+    build.op("sin", value, spec=build.spec(ArraySpec((500,), "float64")))
     kinds = kinds_of(build.graph(), Costs())
     assert list(kinds.node) == [0, 0, 1, 2]
     assert kinds.names == ["op sin cpu 6>6", "op sin cpu 6>6", "op sin cpu 6>12"]

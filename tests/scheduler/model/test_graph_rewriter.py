@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from raygrad.proto.graph import LIVE, PURE, RECORDED, Node, Spec
+from raygrad.proto.ir.nodes import Load, Node
+from raygrad.proto.ir.specs import LIVE, ContextSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.graph_rewriter import Longer
 from raygrad.scheduler.model.priced_graph import price
+
+from ...graph_nodes import function_node, plain_node
 
 COSTS = Costs()
 
@@ -16,8 +19,8 @@ def longer_of(graph: Any) -> Longer:
     return Longer(price(graph, COSTS), [0] * len(graph.nodes), COSTS)
 
 
-def function(told: int = RECORDED, known: Any = ()) -> Node:
-    return Node("function", "@f", (), (0,), (0, 1), (1, (1,), told, known))
+def function(known: Any = (), *, pure: bool = False) -> Node:
+    return function_node("@f", (0,), (0, 1), pure=pure, expected=known)
 
 
 def test_nodes_are_added_behind_those_that_were_asked_for(builder: Any) -> None:
@@ -46,11 +49,11 @@ def test_what_was_added_since_a_mark_can_be_dropped(builder: Any) -> None:
 def test_an_open_ended_graph_ends_as_it_did(builder: Any) -> None:
     build = builder()
     value = build.op("sin", 0)
-    (context,) = build.add(Node("function", "@new", (), (value,), (0,), (1, (1,), RECORDED, None)))
+    (context,) = build.add(function_node("@new", (value,), (0,), (1,)))
     build.keep_on_worker(value, context)
     longer = longer_of(build.graph(open_ended=True))
     _, handle = longer.spill(0, value)
-    longer.add(0, Node("memory", "load", (), (handle,), (1,), ()))
+    longer.add(0, plain_node(Load, (handle,), (1,)))
     made = longer.relieved([[0, 2, 3, 1]])
     graph = made.priced.graph
     assert [node.fn for node in graph.nodes] == ["sin", "spill", "load", "@new"]
@@ -61,10 +64,10 @@ def test_an_open_ended_graph_ends_as_it_did(builder: Any) -> None:
 
 def test_what_may_run_again_and_what_may_be_spilled(builder: Any) -> None:
     build = builder()
-    living = build.spec(Spec("context", (8, LIVE)))
-    nodes = [function(), function(RECORDED | PURE), function(RECORDED | PURE, None)]
+    living = build.spec(ContextSpec(8, LIVE))
+    nodes = [function(), function(pure=True), function(None, pure=True)]
     values = [build.add(node)[0] for node in nodes]
-    values.append(build.add(Node("function", "@f", (), (0,), (living, 1), (1, (1,), RECORDED, ())))[0])
+    values.append(build.add(function_node("@f", (0,), (living, 1), (1,), expected=()))[0])
     build.hook("h", build.op("sin", 0))
     longer = longer_of(build.graph())
     assert [longer.repeats(index) for index in range(6)] == [False, True, False, False, True, False]

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from raygrad.errors import CostsError
-from raygrad.proto.graph import Spec
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.proto.program import Record, Timing
 from raygrad.scheduler.model.costs import Costs, Link
 from raygrad.scheduler.model.measured_costs import NEWEST, NEWS_AT_MOST, RISING, Called, Estimate, MeasuredCosts
@@ -57,7 +57,7 @@ def test_what_a_segment_waited_for_other_threads_is_no_node_s_time(builder):
 
 def test_short_nodes_share_their_time_as_was_expected_of_them(builder):
     build = builder()
-    large = build.spec(Spec("array", (1 << 16,), "float64"))
+    large = build.spec(ArraySpec((1 << 16,), "float64"))
     value = build.op("sin", build.op("cos", 0, pin=0, spec=large), pin=0)
     build.keep_on_worker(value)
     measured = MeasuredCosts()
@@ -76,10 +76,10 @@ def test_costs_go_by_what_was_measured_and_sizes_within_a_kind_still_tell(builde
     costs, node = measured.costs(), graph.nodes[0]
     spec = graph.specs[1]
     assert costs.node_seconds(node, [spec], [spec]) == pytest.approx(1.0)
-    more = Spec("array", (7,), "float64")
+    more = ArraySpec((7,), "float64")
     ratio = costs.prior_seconds(node, [more], [more]) / costs.prior_seconds(node, [spec], [spec])
     assert costs.node_seconds(node, [more], [more]) == pytest.approx(ratio)
-    assert costs.node_seconds(node, [Spec("array", (4,), "float64", "cuda:0")], [spec]) < 1e-3, "another device"
+    assert costs.node_seconds(node, [ArraySpec((4,), "float64", "cuda:0")], [spec]) < 1e-3, "another device"
 
 
 def test_a_new_epoch_begins_only_when_something_was_learned(builder):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from raygrad.proto.graph import KIND_CONTEXT, ROLE_OP, Graph, Node, Spec, context_spec
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.memory_spaces import Space, limited_spaces
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import price
 
+from ...graph_nodes import function_node, function_vjp_node, op_node
+
 SPECS = (
-    Spec("array", (10,), "float64"),
-    Spec("array", (20,), "float64", "cuda:0"),
-    Spec("array", (30,), "float64", "cuda:1"),
-    Spec(KIND_CONTEXT, (40, 0)),
+    ArraySpec((10,), "float64"),
+    ArraySpec((20,), "float64", "cuda:0"),
+    ArraySpec((30,), "float64", "cuda:1"),
+    ContextSpec(40, 0),
 )
 
 
@@ -38,14 +41,14 @@ def test_a_memory_is_limited_where_a_worker_that_has_it_is() -> None:
 
 
 def test_a_value_takes_room_where_it_is_and_nowhere_else() -> None:
-    nodes = (Node(ROLE_OP, "o", (), (0, 1), (2, 3), ()),)
+    nodes = (op_node("o", (0, 1), (2, 3)),)
     priced = price(Graph(SPECS, (0, 1), nodes, ()), Costs(context_bytes=1))
     sizes = {device: Space(device, []).within(priced).size for device in ("cpu", "cuda:0", "cuda:1")}
     assert sizes == {"cpu": [80, 0, 0, 41], "cuda:0": [0, 160, 0, 0], "cuda:1": [0, 0, 240, 0]}
 
 
 def test_a_context_takes_room_in_each_memory_in_which_it_holds_something() -> None:
-    specs = (context_spec(100, 1, (("cuda:0", 60), ("cuda:1", 30))),)
+    specs = (ContextSpec(100, 1, (("cuda:0", 60), ("cuda:1", 30))),)
     priced = price(Graph(specs, (0,), (), ()), Costs(context_bytes=1))
     assert {device: Space(device, []).within(priced).size for device in ("cpu", "cuda:0", "cuda:1", "cuda:2")} == {
         "cpu": [11],
@@ -67,7 +70,7 @@ def test_an_amount_is_named_as_it_is_given() -> None:
 
 
 def test_what_an_open_ended_node_will_make_is_guessed_by_what_it_reads() -> None:
-    node = Node("function", "@new", (), (0, 0, 1), (3,), (3, (1, 1, 1), 1, None))
+    node = function_node("@new", (0, 0, 1), (3,), (1, 1, 1))
     graph = Graph(SPECS, (0, 1), (node,), (), open_ended=True)
     priced = price(graph, Costs(context_bytes=1))
     assert Space("cpu", []).within(priced).size == [80, 0, 41 + 2 * 80]
@@ -76,7 +79,7 @@ def test_what_an_open_ended_node_will_make_is_guessed_by_what_it_reads() -> None
 
 
 def test_what_a_backward_would_leave_takes_no_room_unless_it_is_read_or_kept() -> None:
-    nodes = tuple(Node("function", "@f", ("vjp",), (value, -1), (3, 0), (), -1, value) for value in (0, 0, 0, 3))
+    nodes = tuple(function_vjp_node("@f", (value, -1), (3, 0), near=value) for value in (0, 0, 0, 3))
     graph = Graph(SPECS, (3,), nodes, ((5, 0),))
     priced = price(graph, Costs(context_bytes=1))
     assert Space("cpu", []).within(priced).size == [41, 0, 80, 41, 80, 41, 80, 0, 80]

@@ -1,10 +1,11 @@
 """What cannot be planned, said of nodes."""
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Node
 from raygrad.scheduler.model.plan_errors import describe, refused
 
-NODES = (Node("op", "sin", (), (0,), (0,), ()), Node("function", "@f00d", ("vjp",), (1,), (0,), ()))
+from ...graph_nodes import function_vjp_node, op_node
+
+NODES = (op_node("sin", (0,), (0,)), function_vjp_node("@f00d", (1,), (0,)))
 
 
 def test_a_node_is_called_by_its_index_and_what_the_graph_calls_it() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Spec
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.arrays import arrays_of
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
@@ -24,7 +24,8 @@ MIXED = Cluster((WorkerSpec("a"), WorkerSpec("b", ("cpu", "cuda:0")), WorkerSpec
 def test_demands_are_those_that_constrain_finds(graphs, data):
     graph = data.draw(graphs(pins=3, least=1))
     devices = data.draw(st.lists(st.sampled_from(["cpu", "cuda"]), min_size=2, max_size=2))
-    specs = tuple(spec._replace(device=device) for spec, device in zip(graph.specs, devices, strict=True))
+    pairs = zip(graph.specs, devices, strict=True)
+    specs = tuple(replace(one, device=device) if isinstance(one, ArraySpec) else one for one, device in pairs)
     graph = graph._replace(specs=specs)
     residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
     cluster = data.draw(st.sampled_from([MIXED, Cluster.of(3), replace(MIXED, workers=MIXED.workers[:2])]))
@@ -54,6 +55,6 @@ def test_an_open_ended_node_has_a_demand_of_its_own(builder):
 
 def test_a_worker_that_does_not_exist_is_refused(builder):
     build = builder()
-    build.op("sin", 0, pin=2, spec=build.spec(Spec("array", (2,), "float64")))
+    build.op("sin", 0, pin=2, spec=build.spec(ArraySpec((2,), "float64")))
     with pytest.raises(PlanError, match=r"node 0 .* is pinned to worker 2, and there are workers 0 to 1"):
         demands_of(arrays_of(build.graph(), Costs()), (-1,), Cluster.of(2))

@@ -3,11 +3,13 @@ from dataclasses import replace
 import pytest
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Node, Spec
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import price
 from raygrad.scheduler.placing.place import constrain, place, problem_of
+
+from ...graph_nodes import function_node
 
 COSTS = Costs()
 
@@ -148,7 +150,7 @@ MIXED = Cluster((WorkerSpec("host"), WorkerSpec("card", ("cpu", "cuda:0"))))
 
 def on_card(builder):
     build = builder()
-    card = build.spec(Spec("array", (4,), "float64", "cuda:0"))
+    card = build.spec(ArraySpec((4,), "float64", "cuda:0"))
     return build, card
 
 
@@ -178,7 +180,7 @@ def test_a_pin_to_a_worker_without_the_device_is_refused(builder):
 
 def test_near_what_cannot_share_a_worker_is_refused(builder):
     build, card = on_card(builder)
-    tpu = build.spec(Spec("array", (4,), "float64", "tpu"))
+    tpu = build.spec(ArraySpec((4,), "float64", "tpu"))
     a = build.op("to", 0, spec=card)
     build.op("to", 0, spec=tpu, near=a)
     apart = Cluster((WorkerSpec("card", ("cuda:0",)), WorkerSpec("other", ("tpu",))))
@@ -206,9 +208,9 @@ def test_the_prediction_is_never_worse_than_that_of_one_worker(builder):
 
 def test_an_idle_gap_is_used(builder):
     build = builder(externals=2)
-    big = build.spec(Spec("array", (1000, 1000), "float64"))
+    big = build.spec(ArraySpec((1000, 1000), "float64"))
     first = build.op("sin", 0, pin=0, spec=big)  # its result takes 8 ms to come to worker 1
-    build.add(Node("function", "@f", (), (first,), (0, 1), (1, (1,), 1, None), 1))
+    build.add(function_node("@f", (first,), (0, 1), (1,), pin=1))
     for _ in range(20):
         build.function("g", 1)
     workers = placed(build.graph()).node_worker

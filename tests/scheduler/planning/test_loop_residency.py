@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.graph import structural_hash
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
@@ -101,7 +102,7 @@ def rounds(planner, graph, loop, residency, told):
     """Run twelve rounds; return how much each carries, the planner's misses after it, and the last plan."""
     seen, misses, plan = [], [], None
     for _ in range(12):
-        plan = planner.plan(graph, residency, structural_hash(graph.encode())).plan
+        plan = planner.plan(graph, residency, structural_hash(encode_graph(graph))).plan
         planner.reconsider(lambda: loop if told else ())
         seen.append(carried(graph, plan, residency, loop))
         misses.append(planner.misses)
@@ -127,7 +128,7 @@ def test_without_a_loop_nothing_is_changed(builder):
     planner = Planner(CLUSTER, measured=MeasuredCosts(Costs(function_seconds=0.05)))
     plans = []
     for _ in range(6):
-        plans.append(planner.plan(graph, swapped(8), structural_hash(graph.encode())).plan)
+        plans.append(planner.plan(graph, swapped(8), structural_hash(encode_graph(graph))).plan)
         planner.reconsider()
     assert planner.changes == 0
     assert len({plan.node_worker for plan in plans}) == 1

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.graph import structural_hash
 from raygrad.scheduler.model.cost_classes import kinds_of
 from raygrad.scheduler.model.costs import Costs
@@ -70,7 +71,7 @@ class Ran:
         monkeypatch.setattr(MeasuredCosts, "counted", lambda _, plan: counted(self.graph, plan, measured))
 
     def submit(self, times=1):
-        plan = self.planner.plan(self.graph, (-1, -1), structural_hash(self.graph.encode())).plan
+        plan = self.planner.plan(self.graph, (-1, -1), structural_hash(encode_graph(self.graph))).plan
         self.planner.reconsider()
         costs = self.measured.costs()
         span = self.spans.setdefault(plan.hash, Span())
@@ -228,7 +229,7 @@ def test_a_first_run_and_what_the_parts_say_are_each_half_of_what_is_predicted(b
 def test_without_measurements_the_costs_given_are_used(builder):
     graph = branches(builder)
     planner = Planner(CLUSTER, Costs(op_seconds=1.0))
-    key = structural_hash(graph.encode())
+    key = structural_hash(encode_graph(graph))
     plans = set()
     for _ in range(6):
         plans.add(planner.plan(graph, (-1, -1), key).plan.hash)
@@ -253,7 +254,7 @@ def test_a_plan_for_workers_of_before_is_not_looked_at(ran):
     run = ran(known(10e-6))
     run.submit(2)
     settle(run.measured, 0.5)
-    key = structural_hash(run.graph.encode())
+    key = structural_hash(encode_graph(run.graph))
     run.planner.plan(run.graph, (-1, -1), key)
     run.planner.use_cluster(Cluster.of(1))
     run.planner.reconsider()

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
+from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.graph import Demand, structural_hash
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
@@ -23,7 +24,7 @@ def chain(builder, length):
 
 
 def key(graph):
-    return structural_hash(graph.encode())
+    return structural_hash(encode_graph(graph))
 
 
 def test_h14_a_graph_is_planned_once_per_residency(builder):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from raygrad.proto.graph import Spec
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.costs import Costs, Link
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import price
@@ -98,7 +98,7 @@ def test_a_link_that_was_measured_counts_between_its_hosts(builder):
 
 def test_a_large_value_that_the_client_gives_takes_its_time(builder):
     build = builder()
-    build.externals = [build.spec(Spec("array", (1 << 20,), "float64"))]
+    build.externals = [build.spec(ArraySpec((1 << 20,), "float64"))]
     build.op("sin", 0, pin=1)
     build.op("sin", 0, pin=1)
     costs = Costs(call_seconds=0.0, op_seconds=1.0, op_bandwidth=1e30, give_bandwidth=float(1 << 20))

@@ -1,9 +1,11 @@
-from raygrad.proto.graph import Node, Spec
+from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Export, InStore, OnWorker
 from raygrad.scheduler.model.priced_graph import price
 from raygrad.scheduler.segments.segmenter import Block
 from raygrad.scheduler.segments.transfers import cotangents, cross
+
+from ...graph_nodes import function_vjp_node, op_vjp_node
 
 
 def crossing(graph, blocks, residency=None, *, saved_stays=False, limited=()):
@@ -63,7 +65,7 @@ def test_a_context_that_a_later_segment_of_the_same_worker_reads_goes_to_the_sto
 
 def test_a_context_that_must_stay_is_pinned_where_it_was_made(builder):
     build = builder()
-    build.specs[0] = Spec("context", (100, 1))
+    build.specs[0] = ContextSpec(100, 1)
     context, y = build.function("f", 0)
     z = build.op("sin", y)
     build.function_vjp("f", context, z, 0, y)
@@ -146,8 +148,7 @@ def test_an_external_on_another_worker_counts_as_crossing_once(builder):
 
 
 def vjp(level, arguments, outputs):
-    params = (0, arguments, outputs, (), (), 0)
-    return Node("function", "@f", ("vjp",) * level, (), (), params)
+    return function_vjp_node("@f", (), (), depth=level, arguments=arguments, results=outputs)
 
 
 def test_h7_the_cotangents_of_a_vjp_of_any_level_are_found():
@@ -158,7 +159,7 @@ def test_h7_the_cotangents_of_a_vjp_of_any_level_are_found():
     assert cotangents(vjp(2, arguments, outputs)) == (1, 1 + arguments)
     assert cotangents(vjp(3, arguments, outputs)) == (1, 1 + first)
     assert cotangents(vjp(4, arguments, outputs)) == (1, 1 + second)
-    op = Node("op", "mul", ("vjp",), (5, 6, 7), (1, 1), ((), (1, 1), (0, 0), (0,)))
+    op = op_vjp_node("mul", (5, 6, 7), (1, 1), (1, 1), (0, 0), (0,))
     assert cotangents(op) == (2, 3)
 
 

@@ -213,7 +213,7 @@ def test_more_machines_have_the_limits_of_those_they_are_like(builder):
 
 def test_nodes_for_a_gpu_go_to_workers_that_would_have_one(builder):
     build = builder(externals=1)
-    build.spec(build.specs[1]._replace(device="cuda:0"))
+    build.spec(replace(build.specs[1], device="cuda:0"))
     for _ in range(8):
         build.op("sin", 0, spec=2)
     plan = what_if(build.graph(), COSTS, workers=8, gpus=2).planned.plan

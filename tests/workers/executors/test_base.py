@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from raygrad.errors import ExecutionError
-from raygrad.proto.graph import Node
 from raygrad.proto.program import Call, Pinned, Program, Step
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.workers.code.shipping import ship, unpack_exception
@@ -19,6 +18,8 @@ from raygrad.workers.executors.base import (
     offered,
     value_object,
 )
+
+from ...graph_nodes import hook_node
 
 
 class Idle(Executor):
@@ -51,7 +52,7 @@ class Idle(Executor):
 
 
 def step(fn: str) -> Step:
-    return Step(0, Node("hook", fn, (), (0,), (0,), ("tensor", 1, 0, ())), (0,), ())
+    return Step(0, hook_node(fn, (0,), (0,)), (0,), ())
 
 
 def test_a_program_s_code_is_found_by_the_names_of_its_steps():

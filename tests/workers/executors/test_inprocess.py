@@ -11,6 +11,7 @@ from threadpoolctl import ThreadpoolController
 from raygrad.autograd.function import Function
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import ExecutionError, WaitTimeout
+from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.graph import Graph
 from raygrad.proto.program import Call, Pinned, Program, Record
 from raygrad.scheduler.model.plan import Cluster
@@ -58,7 +59,7 @@ class Broken(Function):
 
 
 def planned(graph: Graph, workers: int = 1) -> Planned:
-    return Planner(Cluster.of(workers)).plan(graph, (-1,) * len(graph.externals), graph.encode())
+    return Planner(Cluster.of(workers)).plan(graph, (-1,) * len(graph.externals), encode_graph(graph))
 
 
 def start(

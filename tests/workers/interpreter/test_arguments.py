@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from raygrad.errors import GraphError
-from raygrad.proto.graph import UNDEFINED
+from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.workers.interpreter.arguments import compile_arguments, compile_originals
 
 NONE: frozenset[int] = frozenset()

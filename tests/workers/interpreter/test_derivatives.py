@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 import raygrad as rg
-from raygrad.proto.graph import KEEP_ON_WORKER, ROLE_FUNCTION, UNDEFINED, VJP, Graph, Node
+from raygrad.proto.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp, ObservedGradients
 
+from ...graph_nodes import function_node, function_vjp_node
 from .test_runner import CONTEXT, VECTOR, host_with, run
 
 
@@ -25,18 +27,18 @@ def test_h7_the_third_derivative_comes_from_one_backward() -> None:
             return grad * x * x * 3.0
 
     host, (fn,) = host_with(Cube)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), (), ()))
+    forward = function_node(fn, (0,), (1, 0), (1,))
     level1 = (1, 0, -1)  # cotangent, x, (y not saved)
     level2 = (1, *level1)
     level3 = (UNDEFINED, 1, UNDEFINED, *level2)
-    rest = (0, "", None, 1, (), 0, ())
-    first = Node(ROLE_FUNCTION, fn, (VJP,), (2, *level1), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=2)
-    second = Node(
-        ROLE_FUNCTION, fn, (VJP,) * 2, (2, *level2), (1, 0), (4, 1, 1, (1,), (2,), 0, 0, None, 1, (), 0, ()), near=2
-    )
-    third = Node(
-        ROLE_FUNCTION, fn, (VJP,) * 3, (2, *level3), (1, 0), (7, 1, 1, (2,), (3, 5), 0, 0, None, 1, (), 0, ()), near=2
-    )
+
+    def vjp(depth: int, level: tuple[int, ...], wanted: int, *requires_grad: int) -> FunctionVjp:
+        inputs = (2, *level)
+        return function_vjp_node(
+            fn, inputs, (1, 0), depth=depth, wanted=(wanted,), requires_grad=requires_grad, retained=True, near=2
+        )
+
+    first, second, third = vjp(1, level1, 0, 1), vjp(2, level2, 1, 2), vjp(3, level3, 2, 3, 5)
     graph = Graph(
         (VECTOR, CONTEXT), (0, 0), (forward, first, second, third), tuple((v, KEEP_ON_WORKER) for v in (5, 7, 9))
     )
@@ -63,9 +65,8 @@ class Sometimes(rg.autograd.Function):
 def backward_of(known: Any, grad: float) -> Any:
     """Run `Sometimes` forward and backward and return the record."""
     host, (fn,) = host_with(Sometimes)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), (), ()))
-    rest = (0, "", known, 0, (), 0, ())
-    backward = Node(ROLE_FUNCTION, fn, (VJP,), (2, 1, 0, UNDEFINED), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=2)
+    forward = function_node(fn, (0,), (1, 0), (1,))
+    backward = function_vjp_node(fn, (2, 1, 0, UNDEFINED), (1, 0), requires_grad=(1,), expected=known, near=2)
     graph = Graph((VECTOR, CONTEXT), (0, 0), (forward, backward), ((5, KEEP_ON_WORKER),))
     record, _ = run(graph, [np.array([1.0, 2.0]), np.array([grad, 1.0])], host)
     assert record.failure is None, record.failure
@@ -78,10 +79,10 @@ def test_h5_what_a_backward_leaves_undefined_is_reported_where_nothing_is_known(
 
 
 def test_h5_what_a_backward_leaves_undefined_is_reported_again_only_where_it_had_not_been() -> None:
-    assert backward_of(((), ()), 1.0).undefined == ()
-    assert backward_of(((), ()), 0.0).undefined == ((1, (0,), ()),)
-    assert backward_of(((0,), ()), 0.0).undefined == ()
-    assert backward_of(((0,), ()), 1.0).undefined == ()
+    assert backward_of(ObservedGradients((), ()), 1.0).undefined == ()
+    assert backward_of(ObservedGradients((), ()), 0.0).undefined == ((1, (0,), ()),)
+    assert backward_of(ObservedGradients((0,), ()), 0.0).undefined == ()
+    assert backward_of(ObservedGradients((0,), ()), 1.0).undefined == ()
 
 
 def test_the_context_that_backward_is_given_is_its_own() -> None:
@@ -98,10 +99,9 @@ def test_the_context_that_backward_is_given_is_its_own() -> None:
             return grad * ctx.runs
 
     host, (fn,) = host_with(Counts)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, None, (), (), ()))
-    rest = (0, "", None, 1, (), 0, ())
+    forward = function_node(fn, (0,), (1, 0), (1,))
     twice = [
-        Node(ROLE_FUNCTION, fn, (VJP,), (context, 1, 0, UNDEFINED), (1, 0), (3, 1, 1, (0,), (1,), *rest), near=context)
+        function_vjp_node(fn, (context, 1, 0, UNDEFINED), (1, 0), requires_grad=(1,), retained=True, near=context)
         for context in (2, 4)  # the second reads what the first left behind
     ]
     graph = Graph((VECTOR, CONTEXT), (0, 0), (forward, *twice), ((5, KEEP_ON_WORKER), (7, KEEP_ON_WORKER)))

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.proto.graph import KEEP_ON_WORKER, ROLE_FUNCTION, UNDEFINED, VJP, Graph, Node
+from raygrad.proto.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.workers.interpreter.derivatives import CONDUCT, READS
 
+from ...graph_nodes import function_node, function_vjp_node
 from .test_runner import CONST, CONTEXT, VECTOR, host_with, run
 
 
@@ -29,14 +31,15 @@ class Scale(rg.autograd.Function):
 
 def test_a_function_and_its_vjp_share_a_live_context() -> None:
     host, (fn,) = host_with(Scale)
-    forward = Node(ROLE_FUNCTION, fn, (), (0, 1), (1, 0), (2, (1, -1), 1, None, (), (), ()))
-    backward = Node(
-        ROLE_FUNCTION,
+    forward = function_node(fn, (0, 1), (1, 0), (1, -1))
+    backward = function_vjp_node(
         fn,
-        (VJP,),
         (2, 0, 0, UNDEFINED, UNDEFINED),
         (1, 0),
-        (4, 2, 1, (0,), (1,), 0, "", None, 0, (), 1, ()),
+        items=4,
+        arguments=2,
+        requires_grad=(1,),
+        reports_effects=True,
         near=2,
     )
     graph = Graph((VECTOR, CONTEXT, CONST), (0, 2), (forward, backward), ((3, KEEP_ON_WORKER), (5, KEEP_ON_WORKER)))
@@ -52,7 +55,7 @@ def test_a_function_and_its_vjp_share_a_live_context() -> None:
 
 def test_h3_an_open_ended_function_reports_and_pins_its_outputs() -> None:
     host, (fn,) = host_with(Scale)
-    forward = Node(ROLE_FUNCTION, fn, (), (0, 1), (1,), (2, (1, -1), 1, None, (), (), ()))
+    forward = function_node(fn, (0, 1), (1,), (1, -1))
     graph = Graph((VECTOR, CONTEXT, CONST), (0, 2), (forward,), ((2, 1),), True)
     record, _ = run(graph, [np.array([1.0, 2.0]), 5.0], host)
     assert host.fetch(1, 3).tolist() == [5.0, 10.0]
@@ -71,7 +74,7 @@ def test_arrays_given_to_user_code_are_read_only() -> None:
     host, (fn,) = host_with(Writes)
     shown = ((("array", (2,), "float64", 1, -1, ("same", 0)),), (), (), 0, 0)
     for known in (None, shown):  # the first time it gets a copy, and what it did is compared
-        forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (0,), 0, known, (), (), ()))
+        forward = function_node(fn, (0,), (1, 0), (0,), recorded=False, expected=known)
         record, _ = run(Graph((VECTOR, CONTEXT), (0,), (forward,), ()), [np.array([1.0, 2.0])], host)
         assert record.failure is not None
         assert "call ctx.mark_dirty(...)" in record.failure.message
@@ -104,7 +107,7 @@ class Shrinks(rg.autograd.Function):
 def test_h3_a_run_that_differs_is_noticed_after_many_that_agreed(how: float) -> None:
     host, (fn,) = host_with(Shrinks)
     shown = ((("array", (2,), "float64", 1, -1, (), "cpu"),), (), (), 0, 0)
-    forward = Node(ROLE_FUNCTION, fn, (), (0,), (1, 0), (1, (1,), 1, shown, (), (), ()))
+    forward = function_node(fn, (0,), (1, 0), (1,), expected=shown)
     graph = Graph((VECTOR, CONTEXT), (0,), (forward,), ((2, KEEP_ON_WORKER),))
     for _ in range(3):
         record, _ = run(graph, [np.array([1.0, 2.0])], host)

@@ -9,8 +9,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.captured import LEAF, arrived
-from raygrad.proto.graph import ROLE_FUNCTION, ROLE_HOOK, UNDEFINED, VJP, Node
-from raygrad.proto.program import Step
+from raygrad.proto.ir.nodes import UNDEFINED, LeafGrads
 from raygrad.workers.interpreter.leaf_gradients import (
     ARGUMENT,
     CAPTURED,
@@ -22,18 +21,19 @@ from raygrad.workers.interpreter.leaf_gradients import (
     refused,
 )
 
+from ...graph_nodes import function_vjp_node, hook_node
+
 
 def leaves(entries: Any, fate: int, sources: tuple[int, ...], outputs: tuple[int, ...] = ()) -> Leaves:
     """Those of a hook."""
-    node = Node(ROLE_HOOK, "@", (), (0, *sources), (), ("tensor", 1, 0, entries, fate, ()))
-    found = Leaves.of(Step(0, node, (5, *outputs), ()), 3)
+    node = hook_node("@", (0, *sources), (), leaves=LeafGrads(entries, fate))
+    found = Leaves.of(node, (5, *outputs))
     assert found is not None
     return found
 
 
 def test_a_step_without_them_has_none() -> None:
-    node = Node(ROLE_FUNCTION, "@", (VJP,), (), (), (0,) * 11 + ((),))
-    assert Leaves.of(Step(0, node, (), ()), 11) is None
+    assert Leaves.of(function_vjp_node("@", (), ()), ()) is None
 
 
 def test_a_leaf_comes_with_its_gradient_and_what_is_added_goes_home() -> None:

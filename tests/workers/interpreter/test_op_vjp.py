@@ -8,20 +8,22 @@ import numpy as np
 import pytest
 
 from raygrad.errors import MissingDerivative
-from raygrad.proto.graph import ROLE_OP, UNDEFINED, VJP, Node, Spec
-from raygrad.proto.program import Step
-from raygrad.workers.interpreter.op_vjp import OpVjp
+from raygrad.proto.ir.nodes import UNDEFINED
+from raygrad.proto.ir.specs import ArraySpec
+from raygrad.workers.interpreter.op_vjp import OpDerivative
 
-SPECS = (Spec("array", (2,), "float64"),)
+from ...graph_nodes import op_vjp_node
+
+SPECS = (ArraySpec((2,), "float64"),)
 
 
-def step(fn: str, needs: tuple[int, ...], inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step:
-    params: Any = ((), needs, tuple(0 for _ in needs), (0,))
-    return Step(3, Node(ROLE_OP, fn, (VJP,), inputs, outputs, params), outputs, ())
+def derivative(fn: str, wanted: tuple[int, ...], inputs: tuple[int, ...], targets: tuple[int, ...]) -> OpDerivative:
+    node = op_vjp_node(fn, inputs, (0,) * len(targets), wanted, tuple(0 for _ in wanted), (0,))
+    return OpDerivative.of(node, targets, SPECS, "cpu")
 
 
 def test_gradients_that_nobody_reads_are_not_wanted() -> None:
-    one = OpVjp.of(step("mul", (1, 1), (0, 1, 2), (-1, 3)), SPECS, "cpu")
+    one = derivative("mul", (1, 1), (0, 1, 2), (-1, 3))
     assert (one.wanted, one.wants) == ([(1, 3)], (0, 1))
     assert (one.saved_slots, one.grad_slots) == ((0, 1), (2,))
     assert one.inputs == [((2,), np.dtype(float))] * 2
@@ -29,7 +31,7 @@ def test_gradients_that_nobody_reads_are_not_wanted() -> None:
 
 
 def test_what_is_undefined_stays_so() -> None:
-    one = OpVjp.of(step("mul", (1, 1), (0, UNDEFINED, 2), (3, 4)), SPECS, "cpu")
+    one = derivative("mul", (1, 1), (0, UNDEFINED, 2), (3, 4))
     slots: list[Any] = ["a", "b", None, "c", "d"]
     assert one.grads(slots) == [None]
     assert one.context(slots).saved_tensors == ["a", None]
@@ -39,4 +41,4 @@ def test_what_is_undefined_stays_so() -> None:
 
 def test_a_rule_that_is_not_there_is_named() -> None:
     with pytest.raises(MissingDerivative, match="isnan"):
-        OpVjp.of(step("isnan", (1,), (0, 1), (2,)), SPECS, "cpu")
+        derivative("isnan", (1,), (0, 1), (2,))

@@ -9,10 +9,11 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.proto.graph import Node
 from raygrad.proto.program import Step
 from raygrad.workers.memory.eviction_policy import NEVER, Place, Reads, half_of, in_the_way, places_to_leave
 from raygrad.workers.values.contexts import LARGE, Context
+
+from ...graph_nodes import op_node
 
 EACH = LARGE // 8
 """Items of an array that is just large."""
@@ -58,7 +59,7 @@ def test_each_memory_is_for_itself_and_what_has_no_bytes_stays() -> None:
 
 
 def reading(*slots: int) -> Step:
-    return Step(0, Node("op", "o", (), slots, (), ()), (), ())
+    return Step(0, op_node("o", slots, ()), (), ())
 
 
 def leaving(steps: Any, position: int, slots: Any, others: Any = (), memory: str = "cpu", **options: Any) -> list[Any]:

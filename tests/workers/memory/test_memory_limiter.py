@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from raygrad.errors import NotShippable, OverBudget
-from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec, context_spec
+from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec
 from raygrad.proto.program import Program, Step
 from raygrad.proto.values import pack_values
 from raygrad.workers.memory.eviction import MakingWay
@@ -17,26 +17,28 @@ from raygrad.workers.memory.memory_limiter import GUESS, Expected, Within, expec
 from raygrad.workers.values.memory_accounting import Scales
 from raygrad.workers.values.spill_files import Parked, SpillFile
 
+from ...graph_nodes import function_node, function_vjp_node, op_node
+
 ITEMS = 100
 ARRAY = 8 * ITEMS
 SPECS = (
-    Spec("array", (ITEMS,), "float64"),
-    Spec("context", (-1, 0)),
-    Spec("context", (500, 0)),
-    Spec("array", (ITEMS,), "float32", "cuda:1"),
-    Spec("const"),
-    context_spec(700, 1, (("cuda:0", 300), ("cuda:1", 100))),
+    ArraySpec((ITEMS,), "float64"),
+    ContextSpec(-1, 0),
+    ContextSpec(500, 0),
+    ArraySpec((ITEMS,), "float32", "cuda:1"),
+    ConstSpec(),
+    ContextSpec(700, 1, (("cuda:0", 300), ("cuda:1", 100))),
 )
 
 
 def op(inputs: Sequence[int], *outputs: int, frees: Sequence[int] = (), specs: Sequence[int] | None = None) -> Step:
     made = (0,) * len(outputs) if specs is None else tuple(specs)
-    return Step(0, Node(ROLE_OP, "o", (), tuple(inputs), made, ()), outputs, tuple(frees))
+    return Step(0, op_node("o", tuple(inputs), made), outputs, tuple(frees))
 
 
 def new(inputs: Sequence[int], *outputs: int, fn: str = "@f") -> Step:
     specs = (1, *[0] * (len(outputs) - 1))
-    return Step(0, Node(ROLE_FUNCTION, fn, (), tuple(inputs), specs, ()), outputs, ())
+    return Step(0, function_node(fn, tuple(inputs), specs), outputs, ())
 
 
 def program(*steps: Step, slots: int = 8, open_base: int = -1) -> Program:
@@ -96,12 +98,12 @@ def test_what_a_step_makes_is_told_by_its_specs() -> None:
         Expected((), "@f"),
         Expected((("cpu", 300), ("cuda:0", 300), ("cuda:1", 100)), ""),
     ]
-    ending = Step(0, Node(ROLE_FUNCTION, "@g", (), (0,), (2,), ()), (-1,), ())
+    ending = Step(0, function_node("@g", (0,), (2,)), (-1,), ())
     assert expected_of(program(ending, ending, open_base=3))[1] == Expected((("cpu", 500),), "@g")
     assert expected_of(program(ending, ending, open_base=3))[0].unknown == ""
-    vjp = Step(0, Node(ROLE_FUNCTION, "@g", ("vjp",), (0,), (1,), ()), (-1,), ())
+    vjp = Step(0, function_vjp_node("@g", (0,), (1,)), (-1,), ())
     assert expected_of(program(vjp)) == [Expected((), "")]
-    unrecorded = Step(0, Node(ROLE_FUNCTION, "@g", (), (0,), (1, 0), ()), (-1, 1), ())
+    unrecorded = Step(0, function_node("@g", (0,), (1, 0)), (-1, 1), ())
     assert expected_of(program(unrecorded)) == [Expected((("cpu", ARRAY),), "")]
 
 

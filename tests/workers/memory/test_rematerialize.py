@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raygrad.proto.graph import PURE, VJP, Node
+from raygrad.proto.ir.nodes import GradSum, Node
 from raygrad.proto.program import Program, Step
 from raygrad.workers.interpreter.emit import emit
 from raygrad.workers.memory.rematerialize import GONE, MOST, Again, Recipes, contexts_in, repeats
 from raygrad.workers.values.spill_files import Away
+
+from ...graph_nodes import function_node, function_vjp_node, hook_node, op_node, op_vjp_node, plain_node
 
 
 class Keeper:
@@ -32,7 +34,7 @@ class Keeper:
 
 
 def op(index: int, source: int, target: int, *frees: int) -> Step:
-    return Step(index, Node("op", "neg", (), (source,), (0,), ()), (target,), frees)
+    return Step(index, op_node("neg", (source,), (0,)), (target,), frees)
 
 
 class Chain:
@@ -107,17 +109,17 @@ def test_what_was_never_made_here_or_takes_too_much_is_not_made_again() -> None:
 @pytest.mark.parametrize(
     ("node", "may"),
     [
-        (Node("op", "sin", (), (0,), (0,), ()), True),
-        (Node("op", "sin", (VJP,), (0,), (0,), ()), False),
-        (Node("sum", "sum", (), (0, 1), (0,), ()), False),
-        (Node("function", "@f", (), (0,), (0, 0), (1, (), PURE, None)), True),
-        (Node("function", "@f", (), (0,), (0, 0), (1, (), 0, None)), False),
-        (Node("function", "@f", (VJP,), (0,), (0, 0), (1, (), PURE, None)), False),
-        (Node("hook", "@f", (), (0,), (0,), ()), False),
+        (op_node("sin", (0,), (0,)), True),
+        (op_vjp_node("sin", (0,), (0,)), False),
+        (plain_node(GradSum, (0, 1), (0,)), False),
+        (function_node("@f", (0,), (0, 0), (), recorded=False, pure=True), True),
+        (function_node("@f", (0,), (0, 0), (), recorded=False), False),
+        (function_vjp_node("@f", (0,), (0, 0)), False),
+        (hook_node("@f", (0,), (0,)), False),
     ],
 )
 def test_what_may_run_again_is_what_gives_the_same_bits_for_certain(node: Node, may: bool) -> None:
     step = Step(0, node, (1, 2), ())
     assert repeats(step) is may
     program = Program(3, (), (), (), (), (step,), (), ((1, 8), (2, 9)), ())
-    assert contexts_in(program) == ((1,) if node.role == "function" and (may or node.transforms) else ())
+    assert contexts_in(program) == ((1,) if node.role == "function" and (may or node.depth) else ())

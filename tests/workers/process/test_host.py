@@ -9,7 +9,8 @@ import pytest
 
 import raygrad as rg
 from raygrad.errors import ExecutionError
-from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node, Spec
+from raygrad.proto.ir.nodes import Load, Spill
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
 from raygrad.workers.code.shipping import ship, unpack_exception
 from raygrad.workers.process import host as module
@@ -19,14 +20,15 @@ from raygrad.workers.process.run_record import packed_since
 from raygrad.workers.values.packed_values import POISON, unpack_all
 from raygrad.workers.values.spill_files import Parked
 
+from ...graph_nodes import function_node, op_node, plain_node
 from ..values.test_packed_values import Keeps, context_of
 
-VECTOR = Spec("array", (2,), "float64")
+VECTOR = ArraySpec((2,), "float64")
 
 
 def doubling(**fields: Any) -> Program:
     """Return a program of one step, slot 1 = slot 0 + slot 0."""
-    node = Node(ROLE_OP, "add", (), (0, 0), (0,), ())
+    node = op_node("add", (0, 0), (0,))
     blank: dict[str, Any] = {
         "slots": 2,
         "specs": (VECTOR,),
@@ -91,7 +93,7 @@ class Fails(rg.autograd.Function):
 def test_a_failure_comes_back_in_the_record_and_poisons_what_was_not_made(host: WorkerHost) -> None:
     shipped = ship(Fails, in_process=True)
     host.learn(shipped.fingerprint, shipped.shipment)
-    node = Node(ROLE_FUNCTION, "@" + shipped.fingerprint, (), (0,), (0, 0), (1, (0,), 0, None, (), (), ()))
+    node = function_node("@" + shipped.fingerprint, (0,), (0, 0), (0,), recorded=False)
     program = doubling(steps=(Step(4, node, (-1, 1), ()),), exports=((1,),), pins=((1, 5),))
     record, exports = call(host, program, (np.array([1.0, 2.0]),))
     assert record.status == "failed"
@@ -176,12 +178,12 @@ def test_a_record_says_what_values_held_if_its_call_asks(host: WorkerHost) -> No
 
 def spilling(first: str, *more: Step, **fields: Any) -> Program:
     """A program over one value of an earlier run, which a first step spills or negates."""
-    role = "memory" if first == "spill" else "op"
-    steps = (Step(4, Node(role, first, (), (0,), (0,), ()), (1,), (0,)), *more)
+    node = plain_node(Spill, (0,), (0,)) if first == "spill" else op_node(first, (0,), (0,))
+    steps = (Step(4, node, (1,), (0,)), *more)
     return doubling(steps=steps, **{"slots": 3, **fields})
 
 
-LOAD = Step(5, Node("memory", "load", (), (1,), (0,), ()), (2,), ())
+LOAD = Step(5, plain_node(Load, (1,), (0,)), (2,), ())
 """Loads what the first step spilled."""
 
 
@@ -204,7 +206,7 @@ def test_what_a_program_spills_of_an_earlier_run_is_on_disk_under_its_name(host:
 def test_what_a_program_reads_and_waits_on_disk_is_brought_once_others_have_made_room(host: WorkerHost) -> None:
     for value in (7, 8):
         host._pins[1, value] = np.full(100, float(value))
-    negate = Step(5, Node("op", "neg", (), (3,), (0,), ()), (2,), ())
+    negate = Step(5, op_node("neg", (3,), (0,)), (2,), ())
     program = spilling("spill", negate, slots=4, externals=((0, 0), (1, 3)), results=((2, 9),))
     host.load(b"key", program)
     host._pins[1, 8] = host.parked(host._pins[1, 8])
@@ -235,7 +237,7 @@ def test_what_cannot_be_written_makes_no_way(host: WorkerHost) -> None:
 
 
 def test_what_a_program_keeps_and_spills_is_kept_on_disk_and_leaves_as_it_was(host: WorkerHost) -> None:
-    program = spilling("neg", Step(5, Node("memory", "spill", (), (1,), (0,), ()), (2,), ()))
+    program = spilling("neg", Step(5, plain_node(Spill, (1,), (0,)), (2,), ()))
     program = program._replace(pins=((1, 9),), results=((1, 9),), exports=((1,),))
     host.load(b"key", program)
     record, exports = host.run(Call(1, 0, 0, b"key", (np.ones(100),), beside=ANY), [])

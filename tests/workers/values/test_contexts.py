@@ -14,7 +14,7 @@ from raygrad.autograd.devices.serving import device_of
 from raygrad.autograd.function import run_backward, run_forward
 from raygrad.autograd.recording import Resident
 from raygrad.errors import NotShippable
-from raygrad.proto.graph import LIVE, STAYS
+from raygrad.proto.ir.specs import LIVE, STAYS
 from raygrad.proto.values import Blob
 from raygrad.workers.process.host import WorkerHost
 from raygrad.workers.values.contexts import WANTED, Context, bound_to

@@ -8,12 +8,13 @@ import numpy as np
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.proto.graph import ROLE_FUNCTION, ROLE_OP, Node
 from raygrad.proto.program import Step
 from raygrad.workers.values.contexts import Context
 from raygrad.workers.values.memory_accounting import Scales, holds, shares_of
 
-NODE = Node(ROLE_OP, "add", (), (0, 0), (0,), ())
+from ...graph_nodes import function_vjp_node, op_node
+
+NODE = op_node("add", (0, 0), (0,))
 
 
 def step(*outputs: int, frees: tuple[int, ...] = ()) -> Step:
@@ -107,7 +108,7 @@ def test_a_context_that_holds_something_else_when_it_was_read_is_weighed_anew() 
     one: Any = context(a=np.zeros(10))
     scales = Scales([], [one, None])
     one._live.__dict__.update(a=np.zeros(5))
-    node = Node(ROLE_FUNCTION, "@f", ("vjp",), (0, -1), (), ())
+    node = function_vjp_node("@f", (0, -1), ())
     scales.stepped(Step(0, node, (), ()), [one, None])
     assert (scales.held["cpu"], scales.peaks["cpu"]) == (40, 80)
 

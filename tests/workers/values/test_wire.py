@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from raygrad.errors import NotShippable
-from raygrad.proto.graph import Node, Spec
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.proto.program import Call, Item, Pinned, Program, Step
 from raygrad.workers.executors.base import failed_record
 from raygrad.workers.values.wire import (
@@ -26,6 +26,8 @@ from raygrad.workers.values.wire import (
     encode_record,
     pieces,
 )
+
+from ...graph_nodes import op_node
 
 
 @dataclass
@@ -66,9 +68,9 @@ def test_a_record_comes_back_with_objects_among_its_results():
 
 
 def test_a_program_comes_back():
-    node = Node("op", "add", (), (0, 1), (0,), ())
+    node = op_node("add", (0, 1), (0,))
     program = Program(
-        3, (Spec("array", (2,), "float64"),), ((0, 0), (1, 1)), (), (), (Step(0, node, (2,), (0, 1)),), ((2,),), (), ()
+        3, (ArraySpec((2,), "float64"),), ((0, 0), (1, 1)), (), (), (Step(0, node, (2,), (0, 1)),), ((2,),), (), ()
     )
     assert decode_program(encode_program(program)) == program
 

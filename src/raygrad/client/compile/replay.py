@@ -183,7 +183,7 @@ class Replay:
         root = trace.values.get((id(record), index))
         if root is None:
             trace.interrupt(
-                f"it reads a value that was recorded before it (shape {record.outputs[index].spec.shape}), by a way "
+                f"it reads a value that was recorded before it (shape {record.outputs[index].shape}), by a way "
                 "that cannot be followed: pass the tensor as an argument, or let the function name it as a variable or "
                 "an attribute"
             )
@@ -267,9 +267,7 @@ class Replay:
         """Let go of what only the call itself needed."""
         self._trace.forget()
         self._tensors.clear()
-        self._makers = [
-            NodeRecord(m.recorder, m.role, m.fn, m.transforms, (), m.outputs, (), m.site) for m in self._makers
-        ]
+        self._makers = [NodeRecord(m.recorder, m.work, (), m.outputs, m.site) for m in self._makers]
 
     def leaves(self, recorder: SessionRecorder, args: Sequence[Tensor], known: dict[int, Pending]) -> Leaves | None:
         """Return what each root is in this call; None if roots are not as they were."""
@@ -324,7 +322,7 @@ class Replay:
         """Rebind the cells to what run `number` makes; return the records of that, and what the function returns."""
         makers: list[NodeRecord] = []
         for like, base in zip(self._makers, self._bases, strict=True):
-            made = NodeRecord(recorder, like.role, like.fn, like.transforms, (), like.outputs, (), like.site)
+            made = NodeRecord(recorder, like.work, (), like.outputs, like.site)
             made.run, made.base = number, base
             makers.append(made)
         outputs: dict[tuple[int, int], Pending] = {}

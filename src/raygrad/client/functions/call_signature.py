@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.autograd.devices.serving import CPU
-from raygrad.proto.graph import LIVE, PURE, STAYS, context_spec
+from raygrad.proto.ir.nodes import FunctionCall
+from raygrad.proto.ir.specs import LIVE, STAYS, UNSEEN, ContextSpec
 
 from ..recording.records import SpecEntry
 from .saved_policy import RECOMPUTE, WORKER, is_pinned
 
 if TYPE_CHECKING:
-    from raygrad.autograd.autocast import Moment
     from raygrad.autograd.function import Function
     from raygrad.autograd.recording import Pending
 
@@ -29,11 +29,11 @@ class Application:
 
     __slots__ = (
         "bound",
+        "call",
         "effects",
         "key",
         "known",
         "members",
-        "meta",
         "name",
         "outputs",
         "pinned",
@@ -50,9 +50,7 @@ class Application:
         self,
         cls: type[Function],
         known: Known,
-        meta: tuple[Any, ...],
-        given: tuple[Any, ...],
-        casting: Moment,
+        call: FunctionCall,
         key: Any,
         policy: str,
         inputs: Sequence[Pending | None],
@@ -62,7 +60,8 @@ class Application:
         self.known = known
         self.key = key
         self.name = cls.__name__
-        self.meta = (*meta, known.expected, *given, casting)
+        self.call = call._replace(expected=known.expected)
+        """Forward, as nodes run it."""
         self.placed = any(entry.device is not CPU for entry in known.outputs) or are_placed(inputs)
         """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
         unseen = self.placed and known.expected is None
@@ -70,7 +69,7 @@ class Application:
         """Whether its context stays on its worker, and whether it can be taken apart there: 0, STAYS or LIVE."""
         self.pinned = bool(self.bound)
         self.outputs = (context_of(known, self.bound), *known.outputs)
-        self.pure = bool(meta[2] & PURE) or self.placed
+        self.pure = call.pure or self.placed
         """Whether a second run of forward is not compared with the first; of a device it never is: that would move
         what it returned."""
         self.repeats = policy == RECOMPUTE and known.holds > 0
@@ -80,8 +79,8 @@ class Application:
         """How their backwards were recorded."""
         self.members: dict[str, Any] = {}
         """What their nodes have in common."""
-        count, flags = meta[:2]
-        tensors = [i for i in range(count) if flags[i] >= 0]
+        flags = call.requires_grad
+        tensors = [i for i, flag in enumerate(flags) if flag >= 0]
         self.saved = tensors if known.saved_inputs is None else [i for i in known.saved_inputs if flags[i] >= 0]
         """The arguments that may have been saved."""
         self.plain = not any(known.origins) and not known.fixed and max(known.twins, default=-1) < 0
@@ -95,11 +94,11 @@ class Application:
 
 def context_of(known: Known, stays: int) -> SpecEntry:
     """Return what is known of the contexts of a Function."""
-    size = -1 if known.expected is None else known.holds
+    size = UNSEEN if known.expected is None else known.holds
     on = () if size < 0 else known.on
     entry = _contexts.get((size, stays, on))
     if entry is None:
-        entry = _contexts[size, stays, on] = SpecEntry(context_spec(size, stays, on))
+        entry = _contexts[size, stays, on] = SpecEntry(ContextSpec(size, stays, on))
         if len(_contexts) > CONTEXTS_KEPT:
             del _contexts[next(iter(_contexts))]
     return entry

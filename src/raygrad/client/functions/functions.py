@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.anomaly import remember as remember_origin
-from raygrad.autograd.autocast import Moment, moment
+from raygrad.autograd.autocast import moment
 from raygrad.autograd.elsewhere import check_kinds
 from raygrad.autograd.function import Function
 from raygrad.autograd.hooked import with_hooks
@@ -20,7 +20,8 @@ from raygrad.autograd.modes import state
 from raygrad.autograd.node import NO_EDGE, next_sequence
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.proto.graph import PURE, RECORDED, ROLE_FUNCTION, STAYS
+from raygrad.proto.ir.nodes import UNPLACED, FunctionCall
+from raygrad.proto.ir.specs import STAYS
 
 from ..recording.records import CONTEXT, Constant, NodeRecord, place_embedded, snapshot
 from ..recording.source_locations import user_site
@@ -30,7 +31,7 @@ from .leaf_gradients import leaves_met
 from .observed_signature import Known, Learning, inferred, shown
 from .outputs import fresh_outputs, wrap_outputs
 from .recorded_function_node import RecordedFunction
-from .saved_policy import RECOMPUTE, STORE, OfRegion, Repetition, is_pure, policy_of, unheard
+from .saved_policy import RECOMPUTE, STORE, OfRegion, Repetition, is_pure, policy_of, silent
 
 if TYPE_CHECKING:
     from ..session.recorder import SessionRecorder
@@ -53,10 +54,8 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             application, record, values = one.resolved(alone=where)
         else:
             known = application.known
-            asked = unheard(application.meta) if state.here.again else application.meta
-            record = NodeRecord(
-                recorder, ROLE_FUNCTION, one.fn, (), one.sources, application.outputs, asked, user_site()
-            )
+            call = silent(application.call) if state.here.again else application.call
+            record = NodeRecord(recorder, call, one.sources, application.outputs, user_site())
             record.pinned = application.pinned
             record.effects = application.effects
             if known.expected is None:
@@ -190,7 +189,7 @@ class _Applying:
         if captured and (conduct := recorder.conduct(self.cls, shipped, self.objects)):
             met = leaves_met(recorder, conduct, shipped.captured, (), self.leaves, forward=True)
         if met is not None:
-            self.key.append((*met.params, *[None if grad is None else grad.spec for grad in met.grads]))
+            self.key.append((*met.in_node, *[None if grad is None else grad.spec for grad in met.grads]))
             captured = [*captured, *met.grads]
         self.captured, self.met = captured, met
         self.sources.extend([None if value is None else recorder.source(value) for value in captured])
@@ -226,25 +225,29 @@ class _Applying:
         return application
 
     def _application(self, known: Known) -> Application:
-        return Application(self.cls, known, *self._params(), self.where, self.policy, self.inputs)
+        return Application(self.cls, known, self._call(), self.where, self.policy, self.inputs)
 
-    def _params(self) -> tuple[tuple[Any, ...], tuple[Any, ...], Moment]:
-        """Return what the node of forward says of it: (count, flags, how), (names, places, leaves met), casting."""
-        told = RECORDED * self.recording
-        if self.cls is self.written and is_pure(self.cls):
-            told |= PURE
-        given: tuple[Any, ...] = tuple(self.named), () if self.shared is None else self.shared.where
-        if self.met is not None:
-            given = (*given, *self.met.params)
-        return (len(self.args), tuple(self.flags), told), given, self.casting
+    def _call(self) -> FunctionCall:
+        """Return forward as a node runs it, of which nothing is known yet."""
+        return FunctionCall(
+            *UNPLACED,
+            fn=self.fn,
+            requires_grad=tuple(self.flags),
+            recorded=self.recording,
+            pure=bool(self.cls is self.written and is_pure(self.cls)),
+            silent=False,
+            expected=None,
+            keywords=tuple(self.named),
+            shared=() if self.shared is None else self.shared.where,
+            leaves=None if self.met is None else self.met.in_node,
+            casting=self.casting,
+        )
 
     def resolved(self, alone: Any) -> tuple[Application, NodeRecord, list[Any]]:
         """Run up to and including the Function, wait, and return what its run showed with its outputs. `alone` is the
         key without what is said of shared memory."""
         recorder, cls = self.recorder, self.cls
-        meta, given, casting = self._params()
-        params = (*meta, None, *given, casting)
-        record = NodeRecord(recorder, ROLE_FUNCTION, self.fn, (), self.sources, (CONTEXT,), params, user_site())
+        record = NodeRecord(recorder, self._call(), self.sources, (CONTEXT,), user_site())
         recorder.add_record(record)
         record.effects = True
         record.pinned = True  # whether its context can leave its worker is not known yet (H10)

@@ -18,7 +18,8 @@ from raygrad.autograd.node import Node
 from raygrad.autograd.op_node import OpNode
 from raygrad.autograd.recording import Data
 from raygrad.errors import NotShippable
-from raygrad.proto.graph import KIND_UNKNOWN, ROLE_EMIT, ROLE_HOOK, Spec
+from raygrad.proto.ir.nodes import UNPLACED, Emit, HookCall
+from raygrad.proto.ir.specs import UnknownSpec
 from raygrad.workers.code.pickling import pickle_around_tensors
 
 from ..recording.operations import definedness, on_host, read_by
@@ -43,7 +44,7 @@ def record_hook(
         shipped = self.code(hook)
         sources = [self.source(v) for v in (*values, *beside, *self.captured(shipped))]
         met = leaves_met(self, self.conduct(hook, shipped), shipped.captured) if shipped.captured else None
-        unknown = self.entry(Spec(KIND_UNKNOWN))
+        unknown = self.entry(UnknownSpec())
         outputs: Sequence[SpecEntry] = [
             self.plain_on((v.shape, v.dtype), device_of(v))
             if v is not None
@@ -52,10 +53,18 @@ def record_hook(
             else unknown
             for j, (v, m) in enumerate(zip(values, metas, strict=True))
         ]
-        meta: tuple[Any, ...] = (kind, len(values), len(beside), moment())
+        call = HookCall(
+            *UNPLACED,
+            fn="@" + shipped.fingerprint,
+            kind=kind,
+            gradients=len(values),
+            shown=len(beside),
+            leaves=None if met is None else met.in_node,
+            casting=moment(),
+        )
         if met is not None:
-            outputs, meta = met.join(self, sources, outputs, meta)
-        made = NodeRecord(self, ROLE_HOOK, "@" + shipped.fingerprint, (), sources, outputs, meta, user_site())
+            outputs = met.join(self, sources, outputs)
+        made = NodeRecord(self, call, sources, outputs, user_site())
         made.effects = True
         made.near = self.source(getattr(owner, "_context", None))
         self.add_record(made)
@@ -78,7 +87,7 @@ def record_emit(self: SessionRecorder, name: str, value: Any) -> None:
         raise NotShippable(f"rg.emit({name!r}, ...) at {user_site()}: {error}") from error
     with self.lock:
         sources = [Constant(packed), *(self.source(on_host(self, self.leaf(tensor))) for tensor in tensors)]
-        made = NodeRecord(self, ROLE_EMIT, "emit", (), sources, (), (), user_site())
+        made = NodeRecord(self, Emit(*UNPLACED), sources, (), user_site())
         made.effects = True
         self.add_record(made)
 

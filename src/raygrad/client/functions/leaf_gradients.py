@@ -14,6 +14,7 @@ from raygrad.autograd.captured import LEAF, come_home, kind_of
 from raygrad.autograd.node import Edge
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
+from raygrad.proto.ir.nodes import LeafGrads
 from raygrad.workers.code.code_analysis import ADDS, REPLACES
 from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, DISCARDED, HELD, HOME, REFUSED
 
@@ -36,18 +37,16 @@ class LeavesMet(NamedTuple):
     """Whether the code may assign `.grad`, rather than add to what is there."""
 
     @property
-    def params(self) -> tuple[Any, ...]:
-        """What the params of the node say, before the casting state."""
-        return (tuple(self.entries), self.fate)
+    def in_node(self) -> LeafGrads:
+        """What the node says of them."""
+        return LeafGrads(tuple(self.entries), self.fate)
 
-    def join(
-        self, recorder: SessionRecorder, sources: list[Any], outputs: Sequence[SpecEntry], meta: tuple[Any, ...]
-    ) -> tuple[Sequence[SpecEntry], tuple[Any, ...]]:
-        """Enter the leaves into what a node is recorded of; add to its sources, return its outputs and params."""
+    def join(self, recorder: SessionRecorder, sources: list[Any], outputs: Sequence[SpecEntry]) -> Sequence[SpecEntry]:
+        """Enter the leaves into what a node is recorded of; add to its sources, return its outputs."""
         sources.extend([None if grad is None else recorder.source(grad) for grad in self.grads])
         if self.fate == HOME:
             outputs = (*outputs, *[recorder.plain_on((leaf.shape, leaf.dtype), leaf.device) for leaf in self.leaves])
-        return outputs, (*meta[:-1], *self.params, meta[-1])
+        return outputs
 
     def come_home(self, recorder: SessionRecorder, made: NodeRecord) -> None:
         """Give the leaves the gradients that the recorded node leaves them."""

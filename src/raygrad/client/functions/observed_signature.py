@@ -15,7 +15,7 @@ from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.dtypes import is_differentiable
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
-from raygrad.proto.graph import KIND_OBJECT, Spec
+from raygrad.proto.ir.specs import ArraySpec, ObjectSpec
 from raygrad.proto.program import Learned
 from raygrad.workers.code.shipping import unpickle_value
 from raygrad.workers.interpreter.mismatch_message import spec_told
@@ -82,7 +82,7 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
     """Return what the Function's `infer(*specs)` says: one output or a tuple of them, each as (shape, dtype), as
     (shape, dtype, differentiable), or, if it is no tensor, as the `Fixed` that it is. They are on the device of the
     arguments. None: only running tells."""
-    specs = [Spec("array", a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
+    specs = [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
     devices = [a.device for a in args if isinstance(a, Tensor) and a.device is not CPU]
     device = str(devices[0] if devices else CPU)
     said = cls.infer(*specs)
@@ -96,7 +96,7 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
         for number, one in enumerate(said if many else [said]):
             if isinstance(one, Fixed):
                 fixed[number] = one
-                entries.append(recorder.entry(Spec(KIND_OBJECT)))
+                entries.append(recorder.entry(ObjectSpec()))
                 flows.append(False)
                 continue
             shape, dtype, *flowing = one
@@ -120,7 +120,7 @@ def outputs_told(known: Known) -> str:
         if number in known.fixed
         else "an object"
         if entry.dtype is None
-        else spec_told(entry.spec.shape, entry.spec.dtype)
+        else spec_told(entry.shape, entry.dtype.name)
         for number, entry in enumerate(known.outputs)
     ]
     return ", ".join(told) or "none"
@@ -144,10 +144,10 @@ def shown(recorder: SessionRecorder, learned: Learned) -> Known:
     kinds: list[tuple[Any, ...]] = []
     for kind, body in described:
         if kind == "object":
-            entries.append(recorder.entry(Spec(KIND_OBJECT)))
+            entries.append(recorder.entry(ObjectSpec()))
             kinds.append(("object",))
         elif kind == "fixed":
-            entries.append(recorder.entry(Spec(KIND_OBJECT)))
+            entries.append(recorder.entry(ObjectSpec()))
             kinds.append(("fixed", bytes(body.data)))
         else:
             shape, dtype, differentiable, twin, origin, device, layout = body

@@ -18,7 +18,7 @@ from raygrad.autograd.places import Place
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
-from raygrad.proto.graph import KIND_OBJECT
+from raygrad.proto.ir.specs import ObjectSpec
 from raygrad.workers.interpreter.functions import CAPTURED, DIRTY, SAME
 
 from ..recording.records import NodeRecord
@@ -80,7 +80,7 @@ def wrap_outputs(
         kind, position, *place = known.origins[number] or ("", -1)
         if number in known.fixed:
             results.append(known.fixed[number])
-        elif entry.spec.kind == KIND_OBJECT:
+        elif isinstance(entry.spec, ObjectSpec):
             if recorder.trace is not None:
                 raise recorder.trace.refusal(f"'{cls.__name__}' returns an object that is no tensor, which is fetched")
             results.append(recorder.session.read(record, number + 1))

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from raygrad.autograd.elsewhere import kinds_of
-from raygrad.proto.graph import DEVICE, ROLE_FUNCTION, ROLE_HOOK, Demand
+from raygrad.proto.graph import DEVICE, Demand
+from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp, HookCall
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 
 from ..options import amounts
 
@@ -58,10 +60,11 @@ def demands_of(records: Sequence[NodeRecord], asked: Mapping[str, Asked]) -> tup
     device that device, on which its factories make tensors, unless it works on another."""
     demands: list[Demand] = []
     for index, record in enumerate(records):
-        if record.role != ROLE_FUNCTION and record.role != ROLE_HOOK:
+        work = record.work
+        if not isinstance(work, FunctionCall | FunctionVjp | HookCall):
             continue
-        name, needs = asked.get(record.fn, ("", ()))
-        moment: Any = record.meta[-1]
+        name, needs = asked.get(work.fn, ("", ()))
+        moment = work.casting
         if len(moment) > 3 and _may_work_on(record, moment[3]):
             needs = tuple(sorted([*needs, (DEVICE + moment[3], 1.0)]))
         if needs:
@@ -77,4 +80,7 @@ def _may_work_on(record: NodeRecord, device: str) -> bool:
             entries.append(source[0].outputs[source[1]])
         elif source is not None:
             entries.append(cast("Constant", source).spec)
-    return all(entry.spec.device in ("cpu", device) for entry in entries)
+    specs = [entry.spec for entry in entries]
+    on = {spec.device for spec in specs if isinstance(spec, ArraySpec)}
+    on.update([there for spec in specs if isinstance(spec, ContextSpec) for there, _ in spec.per_device])
+    return on <= {"cpu", device}

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from raygrad.autograd.recording import Data, Pending
-from raygrad.proto.graph import AGAIN, KIND_OBJECT, ROLE_FUNCTION, ROLE_SUM, Spec
+from raygrad.proto.ir.nodes import UNPLACED, CheckDigest, Digest, FunctionCall
+from raygrad.proto.ir.specs import ObjectSpec
 
 from ..recording.records import NodeRecord
 from .observed_signature import Learning
@@ -82,9 +83,9 @@ def policy_of(cls: type[Any], session_policy: str) -> str:
     return policy
 
 
-def unheard(meta: Any) -> tuple[Any, ...]:
-    """Return the meta of an application as that of a second run: what it emits was sent the first time."""
-    return (*meta[:2], meta[2] | AGAIN, *meta[3:])
+def silent(call: FunctionCall) -> FunctionCall:
+    """Return an application as its second run: what it emits was sent the first time."""
+    return call._replace(silent=True)
 
 
 class MadeAgain(NamedTuple):
@@ -114,7 +115,6 @@ class Repetition(NamedTuple):
     """What it takes to run the forward of one application again."""
 
     application: Application
-    fn: str
     site: Any
     inputs: Sequence[Pending | None]
     """Per argument, the tensor that it is."""
@@ -142,11 +142,11 @@ class Repetition(NamedTuple):
         fingerprint = None
         if not application.pure:
             arrays = [recorder.source(value) for value in _arrays(application, values)]
-            entry = recorder.entry(Spec(KIND_OBJECT))
-            made = NodeRecord(recorder, ROLE_SUM, "digest", (), arrays, (entry,), (), record.site)
+            entry = recorder.entry(ObjectSpec())
+            made = NodeRecord(recorder, Digest(*UNPLACED), arrays, (entry,), record.site)
             recorder.add_record(made)
             fingerprint = made.output(0)
-        return Repetition(application, record.fn, record.site, inputs, sources, captured, fingerprint)
+        return Repetition(application, record.site, inputs, sources, captured, fingerprint)
 
     def run(self, recorder: SessionRecorder, grads: Sequence[Data | None]) -> MadeAgain:
         """Record the forward again, once `grads` are there."""
@@ -160,8 +160,7 @@ class Repetition(NamedTuple):
                 None if value is None else recorder.source(value) for value in self.captured
             ]
         self._wait(recorder, sources, grads)
-        meta = unheard(application.meta)
-        again = NodeRecord(recorder, ROLE_FUNCTION, self.fn, (), sources, application.outputs, meta, self.site)
+        again = NodeRecord(recorder, silent(application.call), sources, application.outputs, self.site)
         again.pinned = application.pinned
         if known.expected is None:
             again.learn = Learning(application.key, known)
@@ -171,8 +170,8 @@ class Repetition(NamedTuple):
         arrays = {j: again.output(j + 1) for j, entry in enumerate(known.outputs) if entry.dtype is not None}
         if self.fingerprint is not None:
             parts = [recorder.source(value) for value in (context, self.fingerprint, *arrays.values())]
-            name = application.name
-            check = NodeRecord(recorder, ROLE_SUM, "agree", (), parts, application.outputs[:1], (name,), self.site)
+            agree = CheckDigest(*UNPLACED, function=application.name)
+            check = NodeRecord(recorder, agree, parts, application.outputs[:1], self.site)
             check.near = recorder.source(context)
             check.pinned = application.pinned
             recorder.add_record(check)

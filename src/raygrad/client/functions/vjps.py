@@ -25,7 +25,7 @@ from raygrad.autograd.slots import INPUT, OUTPUT, VALUE
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError
-from raygrad.proto.graph import KEPT, ROLE_FUNCTION, SPARED, VJP
+from raygrad.proto.ir.nodes import UNPLACED, FunctionVjp
 from raygrad.workers.values.contexts import Context
 
 from ..recording.records import CONTEXT, LIVING, Constant, NodeRecord, SpecEntry
@@ -177,7 +177,7 @@ class VjpShape:
     """What the recorded derivatives of a Function share that are taken alike, over equal specs: looked up once, as a
     `Template` of a built-in op is."""
 
-    __slots__ = ("assumed", "known", "learning", "lessons", "meta", "outputs", "transforms", "wanted")
+    __slots__ = ("assumed", "known", "learning", "lessons", "outputs", "vjp", "wanted")
 
     def __init__(
         self,
@@ -198,7 +198,6 @@ class VjpShape:
         self.lessons = recorder.lessons
         """What had been learned when it was made; see `SessionRecorder.lessons`."""
         self.wanted = wanted
-        self.transforms = (VJP,) * depth
         on: Any = places or (CPU,) * len(metas)
         gradients: Any = zip(metas, on, strict=True)
         self.outputs = (_left_by(recorder, base), *[recorder.plain_on(meta, place) for meta, place in gradients])
@@ -209,19 +208,24 @@ class VjpShape:
         self.assumed = [known is not None and i not in known[0] for i in range(len(metas))]
         """Per result, whether it was defined in every earlier run."""
         self.learning = Learning(key, fn=base._fn)
-        self.meta = (
-            len(items),
-            len(base._inputs) + captured,
-            len(base._metas),
-            tuple(wanted),
-            tuple(requires),
-            int(differentiate),
-            refusal,
-            known,
-            _keeping(recorder, base),
-            tuple(names),
-            int(depth == 1 and session.conduct.get(base._fn) is None),
-            casting,
+        self.vjp = FunctionVjp(
+            *UNPLACED,
+            fn=base._fn,
+            depth=depth,
+            items=len(items),
+            arguments=len(base._inputs) + captured,
+            results=len(base._metas),
+            wanted=tuple(wanted),
+            requires_grad=tuple(requires),
+            differentiated=differentiate,
+            refusal=refusal,
+            expected=known,
+            retained=recorder.retaining,
+            spared=base._of_part,
+            attributes=tuple(names),
+            reports_effects=depth == 1 and session.conduct.get(base._fn) is None,
+            leaves=None,
+            casting=casting,
         )
 
 
@@ -231,11 +235,6 @@ def _left_by(recorder: SessionRecorder, base: RecordedFunction) -> SpecEntry:
     if recorder.retaining and context is not None:
         return context.record.outputs[context.index]
     return LIVING if base._pinned else CONTEXT
-
-
-def _keeping(recorder: SessionRecorder, node: FunctionNode) -> int:
-    """Return what a vjp is told of its pass and its place."""
-    return KEPT * recorder.retaining + SPARED * node._of_part
 
 
 def record_vjp(
@@ -333,10 +332,12 @@ def _recorded(
     fn, captured = base.code_now()
     if captured:
         sources.extend([recorder.source(value) for value in captured])
-    outputs, meta = shape.outputs, shape.meta
+    outputs, vjp = shape.outputs, shape.vjp
+    if vjp.fn != fn:
+        vjp = vjp._replace(fn=fn)
     if met is not None:
-        outputs, meta = met.join(recorder, sources, outputs, meta)
-    made = NodeRecord(recorder, ROLE_FUNCTION, fn, shape.transforms, sources, outputs, meta, base._site)
+        outputs, vjp = met.join(recorder, sources, outputs), vjp._replace(leaves=met.in_node)
+    made = NodeRecord(recorder, vjp, sources, outputs, base._site)
     made.effects = True
     if state.anomaly is not None:
         made.story = story_of(base)
@@ -350,7 +351,7 @@ def _recorded(
         number += 1
     if met is not None:
         met.come_home(recorder, made)
-    if len(shape.transforms) == 1:
+    if vjp.depth == 1:
         base._ran(made)
     return made, results
 
@@ -388,13 +389,28 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
             *(recorder.plain_on(node._inputs[i], CPU if on is None else on[i]) for i in wanted),
         ]
         requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
-        flags = (0, "", None, _keeping(recorder, node), (), 0, moment())
-        meta: tuple[Any, ...] = (len(items), len(node._inputs), len(node._metas), tuple(wanted), requires, *flags)
-        if met is not None:
-            outputs, meta = met.join(recorder, sources, outputs, meta)
-        made = NodeRecord(
-            recorder, ROLE_FUNCTION, "@" + shipped.fingerprint, (VJP,), sources, outputs, meta, user_site()
+        vjp = FunctionVjp(
+            *UNPLACED,
+            fn="@" + shipped.fingerprint,
+            depth=1,
+            items=len(items),
+            arguments=len(node._inputs),
+            results=len(node._metas),
+            wanted=tuple(wanted),
+            requires_grad=requires,
+            differentiated=False,
+            refusal="",
+            expected=None,
+            retained=recorder.retaining,
+            spared=node._of_part,
+            attributes=(),
+            reports_effects=False,
+            leaves=None if met is None else met.in_node,
+            casting=moment(),
         )
+        if met is not None:
+            outputs = met.join(recorder, sources, outputs)
+        made = NodeRecord(recorder, vjp, sources, outputs, user_site())
         made.effects = True
         recorder.add_record(made)
         if met is not None:

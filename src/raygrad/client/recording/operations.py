@@ -21,8 +21,16 @@ from raygrad.autograd.modes import state
 from raygrad.autograd.op_node import OpNode
 from raygrad.autograd.recording import Data, Pending
 from raygrad.autograd.registry import Op, get_op
-from raygrad.proto.graph import ROLE_OP, ROLE_SUM, VJP
-from raygrad.workers.interpreter.device_steps import MOVING
+from raygrad.proto.ir.nodes import (
+    TO_DEVICE,
+    UNPLACED,
+    CheckDefined,
+    CheckNotNan,
+    ControlDependency,
+    GradSum,
+    OpCall,
+    OpVjp,
+)
 
 from .record_fast_path import exact
 from .record_inputs import leaf_on_device, refuse_mixing
@@ -34,6 +42,8 @@ if TYPE_CHECKING:
 
 MEMO_LIMIT = 65_536
 """Shape rules remembered per session; slice bounds that never repeat must not grow it without end."""
+
+_GRAD_SUM, _CHECK_DEFINED = GradSum(*UNPLACED), CheckDefined(*UNPLACED)
 
 _ONE = (1,)
 """Of an op of one operand, nearly always, which are wanted."""
@@ -74,24 +84,28 @@ def record_op(self: SessionRecorder, op: Op, operands: Sequence[Data], params: t
                 key.append(type(operand) if op.weak_numbers else (type(operand), operand))
                 sources.append(Constant(operand))
         memo = tuple(key)
-        template = self._memo.get(memo) if found is None else Template(found, 0)
+        template = self._memo.get(memo) if found is None else Template(_call_of(op, params), found, 0)
         if template is None:
             outputs = _inferred(self, op, operands, params)
             if len(self._memo) >= MEMO_LIMIT:
                 _forget_templates(self)
-            template = self._memo[memo] = Template(outputs, next(self.kinds))
+            template = self._memo[memo] = Template(_call_of(op, params), outputs, next(self.kinds))
             if template.again and len(memo) == 3 and not params and type(memo[2]) is SpecEntry:
                 memo[2].unary[op.name] = template
         outputs = template.outputs
-        made = NodeRecord(self, ROLE_OP, op.name, (), sources, outputs, params, user_site())
+        made = NodeRecord(self, template.call, sources, outputs, user_site())
         made.template = template
         made.kind = template.kind
-        if op.name == MOVING and isinstance(sources[0], Constant):
+        if op.name == TO_DEVICE and isinstance(sources[0], Constant):
             made.leaf = sources[0]
         self.add_record(made)
         if len(outputs) == 1:
             return [made.output(0, defined, assumed)]
         return [made.output(i, defined, assumed) for i in range(len(outputs))]
+
+
+def _call_of(op: Op, params: tuple[Any, ...]) -> OpCall:
+    return OpCall(*UNPLACED, fn=op.name, params=params)
 
 
 def _forget_templates(self: SessionRecorder) -> None:
@@ -118,7 +132,7 @@ def _inferred(self: SessionRecorder, op: Op, operands: Sequence[Data], params: t
     rowwise = op.promotes is not None and all(
         o.spec.spec.layout == (tuple(range(o.ndim)), ()) for o in operands if type(o) is Pending
     )
-    if op.name == MOVING:  # what arrives is dense, in its own axis order
+    if op.name == TO_DEVICE:  # what arrives is dense, in its own axis order
         (held,) = operands
         layout = held.spec.spec.layout
         natural, rowwise = [tuple(range(held.ndim)) if layout is None else layout[0]], layout is not None
@@ -157,9 +171,9 @@ def record_op_vjp(
             )
             if template is not None:
                 template.vjps[alike] = found
-        meta, wanted, kind = found
+        vjp, wanted, kind = found
         site = origin.site if type(origin) is NodeRecord else None
-        made = NodeRecord(self, ROLE_OP, node.op.name, (VJP,), sources, wanted, meta, site)
+        made = NodeRecord(self, vjp, sources, wanted, site)
         made.kind = kind
         if state.anomaly is not None:
             made.story = story_of(node)
@@ -177,14 +191,18 @@ def record_op_vjp(
 
 def _vjp_shape(
     self: SessionRecorder, node: OpNode, needs: tuple[int, ...], grads: Sequence[Data | None]
-) -> tuple[tuple[Any, ...], list[SpecEntry]]:
-    """Return the params and outputs of an op's vjp node."""
+) -> tuple[OpVjp, list[SpecEntry]]:
+    """Return an op's vjp and its outputs."""
     made = next((device_of(grad) for grad in grads if grad is not None), CPU)
     read = read_by(node, made)
     inputs = [None if meta is None else self.plain_on(meta, read) for meta in node.inputs]
-    outputs = tuple([self.plain_on(meta, made) for meta in node._metas if meta is not None])
+    results: Any = tuple([self.plain_on(meta, made) for meta in node._metas if meta is not None])
     wanted = [entry for entry, need in zip(inputs, needs, strict=True) if need and entry is not None]
-    return (node.params, needs, tuple(inputs), outputs), wanted
+    operands: Any = tuple(inputs)  # entries, until it is part of a graph
+    vjp = OpVjp(
+        *UNPLACED, fn=node.op.name, params=node.params, wanted=needs, operand_specs=operands, result_specs=results
+    )
+    return vjp, wanted
 
 
 def record_sum(self: SessionRecorder, left: Data, right: Data) -> Pending:
@@ -193,16 +211,17 @@ def record_sum(self: SessionRecorder, left: Data, right: Data) -> Pending:
         if is_placed(left) or is_placed(right):
             check_together(left, right)
         entry = self.plain_on((left.shape, left.dtype), device_of(left))
-        made = NodeRecord(self, ROLE_SUM, "sum", (), sources, (entry,), (), None)
-        made.kind = _kind_of_sum(self, "sum", entry)
+        made = NodeRecord(self, _GRAD_SUM, sources, (entry,), None)
+        made.kind = _kind_of(self, _GRAD_SUM, entry)
         self.add_record(made)
         return made.output(0, *definedness((left, right)))
 
 
-def _kind_of_sum(self: SessionRecorder, fn: str, entry: SpecEntry) -> int:
-    found = self._sums.get((fn, entry))
+def _kind_of(self: SessionRecorder, work: GradSum | CheckDefined, entry: SpecEntry) -> int:
+    """Return `NodeRecord.kind` of a record that does such work on values of one spec."""
+    found = self._sums.get((work.fn, entry))
     if found is None:
-        found = self._sums[fn, entry] = next(self.kinds)
+        found = self._sums[work.fn, entry] = next(self.kinds)
     return found
 
 
@@ -226,7 +245,10 @@ def _device_of(op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> Dev
 
 def read_by(node: OpNode, made: Device) -> Device:
     """Return the device of the operands of an op whose results are on one."""
-    return named(node.params[1]) if node.op.name == MOVING else made
+    if node.op.name != TO_DEVICE:
+        return made
+    _, source = node.params
+    return named(source)
 
 
 def _dtype_of(operands: Sequence[Data]) -> Any:
@@ -235,15 +257,15 @@ def _dtype_of(operands: Sequence[Data]) -> Any:
 
 def record_after(self: SessionRecorder, value: Pending, awaited: Sequence[Data]) -> Pending:
     sources = [self.source(value), *map(self.source, awaited)]
-    made = NodeRecord(self, ROLE_SUM, "after", (), sources, (value.spec,), (), user_site())
+    made = NodeRecord(self, ControlDependency(*UNPLACED), sources, (value.spec,), user_site())
     self.add_record(made)
     return made.output(0)
 
 
 def record_required(self: SessionRecorder, value: Pending) -> Pending:
     with self.lock:
-        made = NodeRecord(self, ROLE_SUM, "defined", (), (self.source(value),), (value.spec,), (), user_site())
-        made.kind = _kind_of_sum(self, "defined", value.spec)
+        made = NodeRecord(self, _CHECK_DEFINED, (self.source(value),), (value.spec,), user_site())
+        made.kind = _kind_of(self, _CHECK_DEFINED, value.spec)
         made.effects = True
         self.add_record(made)
         return made.output(0)
@@ -253,7 +275,8 @@ def record_refusal_of_nan(self: SessionRecorder, value: Pending, message: str, s
     with self.lock:
         record: Any = value.record
         site = record.site if type(record) is NodeRecord and record.site is not None else user_site()
-        made = NodeRecord(self, ROLE_SUM, "no nan", (), (self.source(value),), (value.spec,), (message,), site)
+        check = CheckNotNan(*UNPLACED, message=message)
+        made = NodeRecord(self, check, (self.source(value),), (value.spec,), site)
         made.effects = True
         made.story = story
         self.add_record(made)

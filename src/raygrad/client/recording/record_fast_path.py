@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.op_node import OpNode
 from raygrad.autograd.recording import Data, Pending
 from raygrad.autograd.registry import Op
-from raygrad.proto.graph import VJP
 
 from .records import Constant, NodeRecord, Template, first_output, record_of_op
 from .source_locations import user_site
@@ -21,7 +20,6 @@ from .source_locations import user_site
 if TYPE_CHECKING:
     from ..session.recorder import SessionRecorder
 
-_VJP = (VJP,)
 _ONE = (1,)
 _PLAIN_MARSHAL = 2
 """The version that gives equal bytes for equal values, whoever else refers to them."""
@@ -79,7 +77,7 @@ def op_again(self: SessionRecorder, op: Op, operands: Sequence[Data], params: tu
             if template is None or not template.again:
                 return None
         outputs = template.outputs
-        made = record_of_op(self, op.name, (), sources, outputs, params, user_site(_DEPTH), template, template.kind)
+        made = record_of_op(self, template.call, sources, outputs, user_site(_DEPTH), template, template.kind)
         self.records.append(made)
         return first_output(made, outputs[0])
     finally:
@@ -126,8 +124,8 @@ def vjp_again(
                 sources.append((record, data.index, data if record.run >= 0 else None))
             else:
                 sources.append(record.constant)
-        meta, outputs, kind = found
-        made = record_of_op(self, origin.fn, _VJP, sources, outputs, meta, origin.site, None, kind)
+        vjp, outputs, kind = found
+        made = record_of_op(self, vjp, sources, outputs, origin.site, None, kind)
         self.records.append(made)
         return (first_output(made, outputs[0]),)
     finally:

@@ -20,7 +20,8 @@ from raygrad.autograd.devices.serving import CPU, named
 from raygrad.autograd.layout import is_array
 from raygrad.autograd.recording import Pending, Record, Repeatable
 from raygrad.errors import NotShippable
-from raygrad.proto.graph import KIND_ARRAY, KIND_CONST, KIND_CONTEXT, LIVE, ROLE_OP, Spec, bytes_of
+from raygrad.proto.ir.nodes import Node, OpCall, OpVjp
+from raygrad.proto.ir.specs import LIVE, UNSEEN, ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
 from raygrad.workers.code.nested_tensors import Embedding, holds_tensors, taken_apart
 from raygrad.workers.code.shipping import warn_once
 
@@ -39,22 +40,25 @@ class SpecEntry:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.shape = spec.shape
-        self.is_context = spec.kind == KIND_CONTEXT
-        self.dtype = np.dtype(spec.dtype) if spec.dtype else None
-        self.device = CPU if self.is_context else named(spec.device)
-        self.bytes = 0 if self.dtype is None else bytes_of(spec)
+        self.shape: tuple[int, ...] = ()
+        self.is_context = isinstance(spec, ContextSpec)
+        self.dtype: np.dtype[Any] | None = None
+        self.device = CPU
+        self.bytes = 0
         """Of an array, as far as its spec tells."""
         self.stamp = -1
         """The graph for which `local` is valid."""
         self.local = -1
         self.unary: dict[str, Template] = {}
         """By name, ops of one operand and no params that were recorded over it."""
+        if isinstance(spec, ArraySpec):
+            self.shape, self.dtype, self.device = spec.shape, np.dtype(spec.dtype), named(spec.device)
+            self.bytes = bytes_of(spec)
 
 
-CONST = SpecEntry(Spec(KIND_CONST))
-CONTEXT = SpecEntry(Spec(KIND_CONTEXT))
-LIVING = SpecEntry(Spec(KIND_CONTEXT, (-1, LIVE)))
+CONST = SpecEntry(ConstSpec())
+CONTEXT = SpecEntry(ContextSpec())
+LIVING = SpecEntry(ContextSpec(UNSEEN, LIVE))
 """A context that does not leave its worker's process."""
 
 
@@ -107,7 +111,7 @@ def _constant_of(size: int) -> SpecEntry:
 
 @functools.lru_cache(maxsize=1024)
 def _large_constant(size: int) -> SpecEntry:
-    return SpecEntry(Spec(KIND_CONST, (size,)))
+    return SpecEntry(ConstSpec(size))
 
 
 LARGE: Final = 4096
@@ -155,17 +159,18 @@ Source: TypeAlias = "tuple[NodeRecord, int, Pending | None] | Constant | None"
 class Template(Repeatable):
     """What records of one op over equal specs share, so that recording it again costs a lookup."""
 
-    __slots__ = ("again", "kind", "outputs", "vjps")
+    __slots__ = ("again", "call", "kind", "outputs", "vjps")
 
-    def __init__(self, outputs: Sequence[SpecEntry], kind: int) -> None:
+    def __init__(self, call: OpCall, outputs: Sequence[SpecEntry], kind: int) -> None:
         self.node = None
+        self.call = call
         self.outputs = outputs
         self.again = len(outputs) == 1 and outputs[0].device is CPU
         """Whether it may be recorded again in few steps."""
         self.kind = kind
         """See `NodeRecord.kind`."""
-        self.vjps: dict[tuple[int, ...], tuple[tuple[Any, ...], Sequence[SpecEntry], int]] = {}
-        """Per set of wanted operands: the vjp node's params and outputs, and its kind."""
+        self.vjps: dict[tuple[int, ...], tuple[OpVjp, Sequence[SpecEntry], int]] = {}
+        """Per set of wanted operands: the vjp, its outputs, and its kind."""
 
 
 class NodeRecord(Record):
@@ -176,47 +181,39 @@ class NodeRecord(Record):
         "base",
         "effects",
         "failed",
-        "fn",
         "kind",
         "leaf",
         "learn",
         "live",
-        "meta",
         "near",
         "needed",
         "outputs",
         "pin",
         "pinned",
-        "role",
         "run",
         "saved",
         "site",
         "sources",
         "story",
         "template",
-        "transforms",
         "values",
+        "work",
     )
 
     def __init__(
         self,
         recorder: SessionRecorder,
-        role: str,
-        fn: str,
-        transforms: tuple[str, ...],
+        work: Node,
         sources: Sequence[Source],
         outputs: Sequence[SpecEntry],
-        meta: tuple[Any, ...],
         site: Site | None,
     ) -> None:
         self.recorder: Any = recorder
-        self.role = role
-        self.fn = fn
-        self.transforms = transforms
+        self.work = work
+        """What it does: a node of no graph yet (`UNPLACED`). In an `OpVjp`, `SpecEntry` objects stand for the spec
+        indices that they will have in the graph."""
         self.sources: Sequence[Source] = sources
         self.outputs: Sequence[SpecEntry] = outputs
-        self.meta = meta
-        """The node's params; `SpecEntry` objects in it become spec indices of the graph."""
         self.site = site
         self.live = 0
         """Bit per output: somebody holds it."""
@@ -229,8 +226,8 @@ class NodeRecord(Record):
         """What it moves to a device, of what the client has: then it can be done again."""
         self.template: Template | None = None
         self.kind = 0
-        """A number that no record has which differs in role, name, transforms, params, number of sources or outputs; 0
-        for those that have no such number."""
+        """A number that no record has which differs in its work, number of sources or outputs; 0 for those that have no
+        such number."""
         self.pin = -1
         self.pinned = False
         """Its context stays on its worker (H10)."""
@@ -250,7 +247,7 @@ class NodeRecord(Record):
         """Return the pending value of an output; call once per output and keep it."""
         entry = self.outputs[index]
         self.live |= 1 << index
-        made = Pending(self, index, entry.spec.shape, cast(Any, entry.dtype), entry, defined)
+        made = Pending(self, index, entry.shape, cast(Any, entry.dtype), entry, defined)
         made.assumed = assumed
         return made
 
@@ -268,11 +265,9 @@ _new: Any = object.__new__
 
 def record_of_op(
     recorder: SessionRecorder,
-    fn: str,
-    transforms: tuple[str, ...],
+    work: Node,
     sources: Sequence[Source],
     outputs: Sequence[SpecEntry],
-    meta: tuple[Any, ...],
     site: Site | None,
     template: Template | None,
     kind: int,
@@ -280,12 +275,9 @@ def record_of_op(
     """Return what `NodeRecord` makes of a built-in op, in half the time: most records are made here."""
     self = _new(NodeRecord)
     self.recorder = recorder
-    self.role = ROLE_OP
-    self.fn = fn
-    self.transforms = transforms
+    self.work = work
     self.sources = sources
     self.outputs = outputs
-    self.meta = meta
     self.site = site
     self.template = template
     self.kind = kind
@@ -327,6 +319,6 @@ class LeafRecord(Record):
         return Pending(self, 0, array.shape, array.dtype, spec)
 
 
-def spec_of_array(shape: tuple[int, ...], dtype: str, layout: Any = None, device: str = "cpu") -> Spec:
+def spec_of_array(shape: tuple[int, ...], dtype: str, layout: Any = None, device: str = "cpu") -> ArraySpec:
     """Return the spec of an array value."""
-    return Spec(KIND_ARRAY, shape, dtype, device, layout)
+    return ArraySpec(shape, dtype, device, layout)

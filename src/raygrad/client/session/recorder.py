@@ -27,7 +27,8 @@ from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import Stale
 from raygrad.errors import SessionError
-from raygrad.proto.graph import ROLE_OP, Spec
+from raygrad.proto.ir.nodes import OpCall
+from raygrad.proto.ir.specs import Spec
 from raygrad.proto.layout import Layout, strides_of
 from raygrad.proto.program import INLINE_RESULT_BYTES
 from raygrad.workers.code.shipping import Shipped
@@ -279,7 +280,7 @@ class SessionRecorder(Recorder):
 
 def _is_light(record: NodeRecord) -> bool:
     """Tell whether a record is a built-in op on small values, with nothing to it."""
-    if record.role != ROLE_OP or record.transforms or record.effects or record.story:
+    if not isinstance(record.work, OpCall) or record.effects or record.story:
         return False
     entries = list(record.outputs)
     for source in record.sources:

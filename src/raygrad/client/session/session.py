@@ -22,6 +22,7 @@ from raygrad.autograd.devices.serving import current_of
 from raygrad.autograd.modes import state
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import DeviceError, SessionError
+from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
@@ -231,7 +232,7 @@ class Session:
                     continue
                 for index, entry in enumerate(record.outputs):
                     here = record.values is not None and index in record.values
-                    if record.live >> index & 1 and entry.spec.kind == "array" and not here:
+                    if record.live >> index & 1 and isinstance(entry.spec, ArraySpec) and not here:
                         fetched(self, record, index)
         self._raise_errors()
 

@@ -54,7 +54,7 @@ class Failures:
 
     def name(self, record: NodeRecord) -> str:
         """Return what errors call a recorded node."""
-        return node_name(record, record.site, self._name_of)
+        return node_name(record.work, record.site, self._name_of)
 
     def dropped(self, record: NodeRecord) -> DroppedError:
         """Return the error for who reads what was dropped."""

@@ -13,7 +13,8 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from raygrad.proto.graph import UNDEFINED, Graph
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.workers.executors.calls import Given, Kept, Submission
 
 from ..functions.resource_requests import Asked

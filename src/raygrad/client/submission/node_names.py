@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import ROLE_EMIT, ROLE_HOOK, ROLE_SUM
+from raygrad.proto.ir.nodes import ROLE_SUM, Emit, GradSum, HookCall
 
 if TYPE_CHECKING:
-    from raygrad.proto.graph import Graph, Node
+    from raygrad.proto.graph import Graph
+    from raygrad.proto.ir.nodes import Node
 
-    from ..recording.records import NodeRecord
     from ..recording.source_locations import Site
 
 
@@ -22,17 +22,19 @@ NAMED: Final = 3
 """Nodes of a segment that an error names."""
 
 
-def node_name(node: Node | NodeRecord, site: Site | None, name_of: Callable[[str], str]) -> str:
+def node_name(node: Node, site: Site | None, name_of: Callable[[str], str]) -> str:
     """Return what to call a node: "the backward of 'Solve' (train.py:12 in step)". `name_of` gives user code, named
     "@..." in the graph, the name that it has."""
     name = f"'{name_of(node.fn) if node.fn.startswith('@') else node.fn}'"
-    if node.role == ROLE_HOOK:
+    if isinstance(node, HookCall):
         name = f"the hook {name}"
-    elif node.role == ROLE_EMIT:
+    elif isinstance(node, Emit):
         name = "an emit"
+    elif isinstance(node, GradSum):
+        name = "a sum of gradients"
     elif node.role == ROLE_SUM:
-        name = "a sum of gradients" if node.fn == "sum" else f"the check {name} of a gradient"
-    elif node.transforms:
+        name = f"the check {name} of a gradient"
+    elif node.depth:
         name = f"the backward of {name}"
     return name if site is None else f"{name} ({site})"
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.devices.serving import CPU
 from raygrad.errors import GraphError
+from raygrad.proto.ir.nodes import ObservedGradients
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.proto.program import Learned
 from raygrad.proto.program import Record as RunRecord
 from raygrad.scheduler.model.measured_costs import Called
@@ -51,7 +53,7 @@ class Arrivals:
                 if learner is not None:
                     learner.learn.undefined = (undefined, flows)
                     before = session.undefined.get(learner.learn.key, ((), flows))[0]
-                    found = (tuple(sorted({*before, *undefined})), flows)
+                    found = ObservedGradients(tuple(sorted({*before, *undefined})), flows)
                     if session.undefined.get(learner.learn.key) != found:
                         session.undefined[learner.learn.key] = found
                         session._recorder.lessons += 1
@@ -77,7 +79,7 @@ class Arrivals:
         was = [_told(entry) for entry in found.outputs]
         if said == was and learning.inferred.fixed == found.fixed:
             session.known[learning.key] = found
-            record.outputs = (context_of(found, record.outputs[0].spec.shape[1]), *record.outputs[1:])
+            record.outputs = (context_of(found, _stay(record.outputs[0])), *record.outputs[1:])
         else:
             session._failures.unraised.append(
                 GraphError(
@@ -130,7 +132,15 @@ class Arrivals:
         session._failures.came(run, record, reason, lost)
 
 
+def _stay(context: SpecEntry) -> int:
+    """Return whether a context stays where it is: see `ContextSpec.stays`."""
+    assert isinstance(context.spec, ContextSpec)
+    return context.spec.stays
+
+
 def _told(entry: SpecEntry) -> tuple[Any, ...]:
     """Return what an `infer` says of an output: its shape and dtype, and by its arguments the device."""
     spec = entry.spec
+    if not isinstance(spec, ArraySpec):
+        return ()
     return (spec.shape, spec.dtype) if entry.device is CPU else (spec.shape, spec.dtype, spec.device)

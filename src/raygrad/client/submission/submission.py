@@ -8,31 +8,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.views import Stale
-from raygrad.proto.graph import (
-    KEEP_FOR_RUNS,
-    KEEP_IN_STORE,
-    KEEP_ON_WORKER,
-    ROLE_OP,
-    UNDEFINED,
-    Graph,
-    Node,
-    structural_hash,
-)
+from raygrad.proto.codec.graphs import encode_graph
+from raygrad.proto.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
+from raygrad.proto.ir.nodes import UNDEFINED, Node, OpVjp, placed
 from raygrad.workers.executors.calls import Given, Kept, Submission
 
 from ..functions.resource_requests import Asked, demands_of
 from ..recording.records import NodeRecord, SpecEntry
 from ..recording.source_locations import Site
 from ..recording.variables import Write
-
-_node: Any = partial(tuple.__new__, Node)  # pyright: ignore[reportUnknownMemberType]
 
 _stamps = itertools.count(1)
 """Marks the spec entries of one graph; over all sessions, which share the entries of constants and contexts."""
@@ -115,7 +105,7 @@ def build(
     nodes = _nodes_of(records, externals.numbers, spec_index)
     keep, demands = _kept_of(records, unread), demands_of(records, asked)
     graph = Graph(tuple(specs), tuple(externals.specs), tuple(nodes), tuple(keep), open_ended, demands)
-    encoded = graph.encode()
+    encoded = encode_graph(graph)
     return Built(Submission(run, graph, encoded, structural_hash(encoded), tuple(externals.given)), externals.sources)
 
 
@@ -165,7 +155,7 @@ def _nodes_of(
     """Return the node of each record; all know by now where their values will be."""
     nodes: list[Node] = []
     shared: dict[int, Any] = {}
-    """Outputs and params that records share (`Template`), translated once."""
+    """Outputs and vjps of ops that records share (`Template`), translated once."""
     for record in records:
         inputs: list[int] = []
         for source in record.sources:
@@ -185,13 +175,13 @@ def _nodes_of(
         outputs = shared.get(id(record.outputs))
         if outputs is None:
             outputs = shared[id(record.outputs)] = tuple([spec_index(entry) for entry in record.outputs])
-        params = record.meta
-        if record.transforms and record.role == ROLE_OP:
-            params = shared.get(id(record.meta))
-            if params is None:
-                params = shared[id(record.meta)] = tuple([_param(p, spec_index) for p in record.meta])
-        fields = (record.role, record.fn, record.transforms, tuple(inputs), outputs, params, record.pin, near)
-        nodes.append(_node(fields))
+        work = record.work
+        if type(work) is OpVjp:
+            known = shared.get(id(work))
+            if known is None:
+                known = shared[id(work)] = _with_indices(work, spec_index)
+            work = known
+        nodes.append(placed(work, tuple(inputs), outputs, record.pin, near))
     return nodes
 
 
@@ -227,14 +217,13 @@ def is_stored(record: NodeRecord, index: int, entry: SpecEntry) -> bool:
     return bool(record.saved >> index & 1) and entry.device is CPU
 
 
-def _param(param: Any, spec_index: Callable[[SpecEntry], int]) -> Any:
-    """Return a param with its specs as indices of the graph."""
-    if type(param) is not tuple:
-        return param
-    items = cast("tuple[Any, ...]", param)
-    if not any(type(p) is SpecEntry for p in items):
-        return items
-    return tuple([-1 if p is None else spec_index(p) if type(p) is SpecEntry else p for p in items])
+def _with_indices(vjp: OpVjp, spec_index: Callable[[SpecEntry], int]) -> OpVjp:
+    """Return a recorded vjp with indices of the graph in the place of its entries."""
+    entries: Any = vjp
+    return vjp._replace(
+        operand_specs=tuple([-1 if entry is None else spec_index(entry) for entry in entries.operand_specs]),
+        result_specs=tuple([spec_index(entry) for entry in entries.result_specs]),
+    )
 
 
 def unsubmitted_dependencies(value: Any, is_tainted: Callable[[NodeRecord], bool]) -> bool:
