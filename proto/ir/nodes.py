@@ -146,7 +146,7 @@ class FunctionCall(NamedTuple):
     keywords: tuple[str, ...]
     """The names of the keyword-only arguments."""
     shared: tuple[Any, ...]
-    """Where arguments are of one memory, what each is to it (`raygrad.workers.interpreter.arguments.Where`); else ()."""
+    """Where arguments share memory, what each is to it (`raygrad.workers.interpreter.arguments.Where`); else ()."""
     leaves: LeafGrads | None
     casting: Casting
 
