@@ -213,7 +213,7 @@ def test_an_open_ended_graph_keeps_its_flag():
 
 
 def test_what_is_no_message_is_not_sent():
-    with pytest.raises(ProtocolError, match="an? ArraySpec is no message"):
+    with pytest.raises(ProtocolError, match=r"an? ArraySpec is no message"):
         encode_message(GRAPH.specs[0])  # pyright: ignore[reportArgumentType]
     with pytest.raises(NotShippable, match="object"):
         encode_message(Call(1, 0, 0, b"", (object(),)))
