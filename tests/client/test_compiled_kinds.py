@@ -54,14 +54,16 @@ def double_by_default() -> AbstractContextManager[None]:
     return Default()
 
 
-def under(mode: Callable[[], AbstractContextManager[Any]]) -> tuple[Any, Any]:
-    """Return the same call outside and inside a block."""
+def under(
+    mode: Callable[[], AbstractContextManager[Any]], usual: Callable[[], AbstractContextManager[Any]] = nullcontext
+) -> tuple[Any, Any]:
+    """Return the same call in blocks of two kinds."""
 
     def call(step: Any, manager: AbstractContextManager[Any]) -> Any:
         with manager:
             return step(X)
 
-    return (lambda step: call(step, nullcontext())), (lambda step: call(step, mode()))
+    return (lambda step: call(step, usual())), (lambda step: call(step, mode()))
 
 
 def calls(one: Callable[[], Any], other: Callable[[], Any]) -> tuple[Any, Any]:
@@ -76,7 +78,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "names": ((lambda step: step(X, first=2.0)), (lambda step: step(X, second=2.0))),
     "worker": under(lambda: rg.place(worker=1)),
     "whether gradients are recorded": under(rg.no_grad),
-    "inference": under(rg.inference_mode),
+    "inference": under(rg.inference_mode, rg.no_grad),
     "saved-tensor hooks": under(lambda: rg.autograd.graph.saved_tensors_hooks(same, same)),
     "anomaly detection": under(rg.autograd.detect_anomaly),
     "casting": under(lambda: rg.autocast("cpu", dtype=rg.float16)),

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import raygrad as rg
@@ -157,3 +158,115 @@ def test_no_more_than_a_few_are_remembered(session: rg.Session) -> None:
         graphs.submission(length, records)
         del held
     assert len(graphs._known) == GRAPHS_KEPT
+
+
+def plain(*values: float, dtype: Any = rg.float64) -> Any:
+    return rg.tensor(list(map(float, values)), dtype=dtype)
+
+
+def with_gradient(y: Any, grad: Any = None) -> Any:
+    y.backward(rg.ones(*y.shape, dtype=y.dtype) if grad is None else grad)
+    return y
+
+
+def turned(*shape: int) -> Any:
+    return rg.from_numpy(np.asfortranarray(np.ones(shape)))
+
+
+def product_of(one: Any, other: Any) -> Any:
+    """Return a product's operands and itself, with the gradients that were asked for."""
+    return one, other, with_gradient(one * other)
+
+
+def sorted_part(part: int) -> Any:
+    with rg.no_grad():
+        return rg.sort(plain(1, 2))[part] * 1
+
+
+def held_with(held: bool) -> Any:
+    y = plain(1, 2).sin()
+    return (y, y.exp()) if held else y.exp()
+
+
+def held_for_backward(grad: bool) -> Any:
+    y = (vector(1, 2) if grad else plain(1, 2)).sin()
+    return y, y.exp()
+
+
+def placed_at(worker: int) -> Any:
+    with rg.place(worker=worker):
+        return plain(1, 2).sin()
+
+
+ONE_THING: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "op of one operand": (lambda: plain(1, 2).sin(), lambda: plain(1, 2).cos()),
+    "op of two operands": (lambda: plain(1, 2) * plain(3, 4), lambda: plain(1, 2) + plain(3, 4)),
+    "op of two operands that are one": (lambda: (x := plain(1, 2)) * x, lambda: plain(1, 2) * plain(1, 2)),
+    "axis": (lambda: rg.ones(2, 2).sum(0), lambda: rg.ones(2, 2).sum(1)),
+    "params or none": (lambda: plain(1, 2).sum(), lambda: plain(1, 2).sum(0, keepdim=True)),
+    "shape of the only operand": (lambda: plain(1, 2).sin(), lambda: plain(1, 2, 3).sin()),
+    "shape of the first operand": (lambda: plain(1) * plain(3, 4), lambda: plain(1, 2) * plain(3, 4)),
+    "shape of the second operand": (lambda: plain(1, 2) * plain(3), lambda: plain(1, 2) * plain(3, 4)),
+    "dtype": (lambda: plain(1, 2).sin(), lambda: plain(1, 2, dtype=rg.float32).sin()),
+    "layout": (lambda: rg.ones(2, 3, dtype=rg.float64).sin(), lambda: turned(2, 3).sin()),
+    "type of a number": (lambda: plain(1, 2).to(rg.int64) * 2, lambda: plain(1, 2).to(rg.int64) * 2.0),
+    "order of operands": (
+        lambda: ((x := plain(1, 2).sin()), (y := plain(3, 4).sin()), x / y),
+        lambda: ((x := plain(1, 2).sin()), (y := plain(3, 4).sin()), y / x),
+    ),
+    "output of an op of two": (lambda: sorted_part(0), lambda: sorted_part(1)),
+    "which operand has a gradient": (
+        lambda: product_of(vector(1, 2), plain(3, 4)),
+        lambda: product_of(plain(1, 2), vector(3, 4)),
+    ),
+    "whether both operands have a gradient": (
+        lambda: product_of(vector(1, 2), plain(3, 4)),
+        lambda: product_of(vector(1, 2), vector(3, 4)),
+    ),
+    "dtype before conversion": (
+        lambda: product_of(vector(1, 2), vector(3, 4)),
+        lambda: product_of(vector(1, 2).float().detach().requires_grad_(), vector(3, 4)),
+    ),
+    "layout of a gradient": (
+        lambda: with_gradient(rg.ones(2, 3, dtype=rg.float64).requires_grad_().sin()),
+        lambda: with_gradient(rg.ones(2, 3, dtype=rg.float64).requires_grad_().sin(), turned(2, 3)),
+    ),
+    "dtype of a sum of gradients": (
+        lambda: (x := vector(1, 2), with_gradient(x + x)),
+        lambda: (x := vector(1, 2).float().detach().requires_grad_(), with_gradient(x + x)),
+    ),
+    "worker": (lambda: placed_at(0), lambda: placed_at(1)),
+    "what is held": (lambda: held_with(held=True), lambda: held_with(held=False)),
+    "what is held for a backward": (lambda: held_for_backward(grad=True), lambda: held_for_backward(grad=False)),
+}
+
+
+def recorded_alone(program: Callable[[], Any]) -> bytes:
+    """Return the graph of a program that a session records before all else."""
+    before = state.recorder
+    session = rg.Session(workers=2)
+    state.recorder = session._recorder
+    try:
+        held, records = recorded(session, program)
+        encoded = build(1, records).submission.encoded
+        del held
+        return encoded
+    finally:
+        state.recorder = before
+        session.close(discard=True)
+
+
+@pytest.mark.parametrize("component", ONE_THING)
+def test_programs_that_differ_in_one_thing_alone_share_neither_records_nor_graphs(
+    session: rg.Session, component: str
+) -> None:
+    graphs = Graphs()
+    programs = ONE_THING[component]
+    alone = [recorded_alone(program) for program in programs]
+    assert alone[0] != alone[1]
+    for number in (0, 1, 0, 1, 1, 0):
+        held, records = recorded(session, programs[number])
+        assert graphs.submission(number, records).encoded == alone[number]
+        assert build(number, records).submission.encoded == alone[number]
+        del held
+    assert graphs.found == 4
