@@ -56,3 +56,13 @@ def test_what_is_spilled_first_is_not_counted_as_there(builder: Any) -> None:
     plan = beside(build.graph(), (0,) * 6, 4 * ARRAY)
     assert plan.peaks[0][1][0] <= 4 * ARRAY
     assert 0 <= plan.beside[0][1][0] <= 4 * ARRAY
+
+
+def test_what_was_there_and_is_not_read_by_a_segment_is_not_left_for_others(builder: Any) -> None:
+    """Each worker holds an external from the start; the segment of the second alone reads what it has."""
+    build = builder(externals=3, size=ITEMS)
+    build.keep_on_worker(build.op("sin", 0, pin=0), build.op("cos", 2, pin=1))
+    plan = beside(build.graph(), (-1, 0, 1), 10 * ARRAY, 2)
+    assert plan.peaks == (("cpu", (3 * ARRAY, 2 * ARRAY)),)
+    rooms = {segment.worker: room for segment, room in zip(plan.segments, plan.beside[0][1], strict=True)}
+    assert rooms == {0: 8 * ARRAY, 1: 8 * ARRAY}, "what the plan does not read is for the worker to count"

@@ -7,6 +7,7 @@ from raygrad.proto.ir.nodes import Spill
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.memory.memory_ledger import GUESS, Ledger, Ledgers, Room, continued, parted
 from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.memory_spaces import Space
 from raygrad.scheduler.model.priced_graph import link, price
 
 from ...graph_nodes import function_node, function_vjp_node, plain_node
@@ -244,3 +245,43 @@ def test_what_a_run_leaves_on_disk_takes_no_room_from_then_on(builder):
     assert room.before == [8000]
     assert room.needs([1, 0, 2, 3]) == [0, 8000, 8000, 8000]
     assert parted(priced, [0, 1, 0, 0], [0, 0]) == {made}, "elsewhere it stays where it is"
+
+
+def test_a_ledger_counts_what_is_on_its_worker_from_the_start(builder):
+    """Out of order, three arrays are there at once beside what was: with less room than that, a node has to wait."""
+    build = builder(externals=3, size=10)
+    first = build.op("o", 0)
+    build.op("p", first)
+    build.op("o", 1)
+    priced = price(build.graph(), Costs())
+    array = priced.size[0]
+    base = [0, 1, 2]
+    for home, before in ((-1, 0), (0, array)):
+        room = Room(priced, [0] * 3, [-1, -1, home], 1)
+        assert room.before == [before]
+        most = room.peak(0, base)
+        assert most == before + 2 * array
+        for limit, admitted in ((most, False), (most + array, True)):
+            ledger = Ledger(room, 0, base, limit)
+            assert ledger.admit(0)
+            assert ledger.fits(2) == ledger.admit(2) == admitted
+            assert ledger.admit(1)
+
+
+def test_what_is_there_from_the_start_counts_on_its_own_worker_and_in_its_own_memory(builder):
+    build = builder(externals=0, size=10)
+    on_host = build.spec(Spec("array", (10,), "float64"))
+    on_device = build.spec(Spec("array", (100,), "float64", "cuda:0"))
+    build.externals += [on_host, on_device, on_device, on_host]
+    build.values = 4
+    build.op("o", 0)
+    graph = build.graph()
+    priced = price(graph, Costs())
+    residency = [1, 1, 0, -1]
+    for device, before in (("cpu", [0, 80]), ("cuda:0", [800, 800])):
+        room = Room(Space(device, [None, None]).within(priced), [0], residency, 2)
+        assert room.before == before
+        assert [room.peak(worker, []) for worker in (0, 1)] == before
+    host = Room(Space("cpu", [None, None]).within(priced), [0], residency, 2)
+    assert host.peaks([[0], []]) == [160, 80], "what is read from the other worker, and what is made"
+    assert Room(Space("cpu", [None, None]).within(priced), [1], residency, 2).peaks([[], [0]]) == [0, 160]

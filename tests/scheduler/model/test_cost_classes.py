@@ -1,6 +1,12 @@
+import pytest
+
+from raygrad.proto.ir.nodes import GradSum
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.model.cost_classes import kinds_of
 from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.priced_graph import price
+
+from ...graph_nodes import op_node, op_vjp_node, plain_node
 
 
 def test_nodes_of_equal_specs_are_one_class_and_those_of_like_sizes_one_kind(builder):
@@ -23,3 +29,40 @@ def test_user_code_is_named_by_its_fingerprint_and_a_vjp_is_another_kind(builder
     build.function_vjp("f00d", context, output, 0)
     kinds = kinds_of(build.graph(), Costs())
     assert kinds.names == ["function @f00d cpu 6>context,6", "function @f00d vjp cpu context,6,6>6"]
+
+
+LIKE = op_node("mul", (0, 1), (1,))
+"""Reads two arrays, and makes one."""
+
+
+@pytest.mark.parametrize(
+    ("component", "other"),
+    [
+        ("role", plain_node(GradSum, (0, 1), (1,))),
+        ("function", LIKE._replace(fn="add")),
+        ("transforms", op_vjp_node("mul", (0, 1), (1,), (1, 0), (1, 1), (1,))),
+        ("size of what is read", LIKE._replace(inputs=(0, 2))),
+        ("number of inputs", LIKE._replace(inputs=(0,))),
+        ("size of what is made", LIKE._replace(outputs=(2,))),
+        ("number of outputs", LIKE._replace(outputs=(1, 1))),
+    ],
+)
+def test_nodes_that_differ_in_one_thing_alone_are_priced_and_measured_apart(builder, component, other):
+    costs = Costs()
+
+    def of(*nodes):
+        build = builder(externals=2)
+        build.externals.append(build.spec(ArraySpec((50_000,), "float64")))
+        build.values += 1
+        for node in nodes:
+            build.add(node)
+        return build.graph()
+
+    apart = [kinds_of(of(node), costs) for node in (LIKE, other)]
+    together = kinds_of(of(LIKE, other, LIKE), costs)
+    assert list(together.node) == [0, 1, 0]
+    assert together.names == [*apart[0].names, *apart[1].names]
+    assert together.prior == [*apart[0].prior, *apart[1].prior]
+    assert len(set(together.names)) == 2
+    seconds = [price(of(node), costs).seconds[0] for node in (LIKE, other)]
+    assert price(of(LIKE, other, LIKE), costs).seconds == [*seconds, seconds[0]]
