@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from raygrad.autograd.recording import Pending
+from raygrad.autograd.views import Stale
 from raygrad.client.recording.variables import CellLog, Write, roll_back
 
 
@@ -80,3 +81,23 @@ class _Silent:
 
 def _pending(name: str) -> Pending:
     return Pending(_Silent(), 0, (), None, name)  # type: ignore[arg-type]
+
+
+def test_a_view_that_is_to_be_made_anew_needs_computing() -> None:
+    cell, log = Cell(), CellLog()
+    stale = object.__new__(Stale)
+    log.write(cell, "value", stale)
+    log.write(cell, "value", _pending("later"))
+    (write,) = log.take()
+    assert write.old == "start"
+
+
+def test_attributes_of_one_cell_and_cells_of_one_attribute_fall_back_apart() -> None:
+    cells, log = [Cell(), Cell()], CellLog()
+    for cell in cells:
+        cell.other = "first"  # type: ignore[attr-defined]
+        log.write(cell, "value", _pending("failed"))
+        log.write(cell, "other", _pending("failed, too"))
+    assert len(log.pending()) == 4
+    roll_back([(log.take(), True)], never)
+    assert [vars(cell) for cell in cells] == [{"value": "start", "other": "first"}] * 2

@@ -453,3 +453,72 @@ def test_a_thousand_runs_that_wait_for_one_finish_with_it(playbooks):
     machine.handle(*(done(run, 0, 8) for run in range(1001)))
     commands = machine.handle(done(0, 1))
     assert commands == [FinishRun(run=run) for run in range(1001)]
+
+
+# ---- what is left ----------------------------------------------------------------------------------------------------
+
+
+def test_what_segments_of_a_failed_run_left_for_each_other_is_unpinned_where_a_worker_lives(playbook):
+    p = (
+        playbook
+        >> submitted(0, on(0, pins=(5,)), on(1, pins=(6, 7)), kept=[(7, OnWorker(1, 1))])
+        << start(0, 0, 0)
+        << start(0, 1, 1)
+    )
+    assert p >> WorkerLost(at=0.0, worker=0) << lost(0, 0, 0)
+    assert p >> done(0, 1) << unpin(1, (0, 6), (0, 7))
+    p.end()
+    assert p.machine.state.runs == {}
+
+
+def test_nothing_is_unpinned_on_a_worker_that_is_lost_in_the_same_moment():
+    machine = Machine()
+    machine.handle(submitted(0, on(0, pins=(5,)), on(1, pins=(6,)), kept=[(5, OnWorker(0, 0)), (6, OnWorker(1, 1))]))
+    assert machine.handle(done(0, 0), done(0, 1)) == [FinishRun(run=0)]
+    assert machine.handle(drop(0, 5), drop(0, 6), WorkerLost(at=0.0, worker=0)) == [unpin(1, (0, 6))]
+    assert machine.state.runs == {}
+
+
+def test_a_lost_worker_holds_nobody_up_and_leaves_no_account(playbooks):
+    p = playbooks(Machine(window=1)) >> submitted(0, on(0, exports=(True,))) << start(0, 0, 0)
+    assert p >> submitted(1, on(0))
+    assert p >> submitted(2, on(1, exports=(False,)), on(0, imports=((0, 0),))) << start(2, 0, 1)
+    assert p >> submitted(3, on(1)) >> submitted(4, on(2)) << start(4, 0, 2)
+    assert p >> WorkerLost(at=0.0, worker=0) << lost(0, 0, 0) << DropExport(run=0, segment=0, export=0)
+    assert p << lost(1, 0, 0) << lost(2, 1, 0)
+    assert p >> done(2, 0, 8) << DropExport(run=2, segment=0, export=0) << start(3, 0, 1)
+    assert p >> done(3, 0) << FinishRun(run=3)
+    assert p >> done(4, 0) << FinishRun(run=4)
+    p.end()
+    state = p.machine.state
+    assert (state.runs, state.awaited, state.stirred) == ({}, {}, set())
+    assert set(state.in_flight.values()) == {0}
+    assert (state.exported_bytes, state.saved_bytes, state.peak_exported_bytes) == (0, 0, 8)
+    assert state.failed_runs == {0, 1, 2}
+
+
+def test_bytes_of_a_pinned_value_that_became_an_object_are_counted_until_it_is_dropped(playbook):
+    p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> ValueRequested(at=0.0, run=0, value=5) << ExportValue(worker=0, run=0, value=5)
+    assert p >> ValueExported(at=0.0, run=0, value=5, size=24)
+    assert (p.machine.exported_bytes, p.machine.saved_bytes) == (24, 0)
+    assert p >> drop(0, 5) << DropValue(run=0, value=5) << unpin(0, (0, 5))
+    p.end()
+    assert (p.machine.exported_bytes, p.machine.peak_exported_bytes, p.machine.state.runs) == (0, 24, {})
+
+
+def test_what_a_failed_run_saved_is_dropped_and_counted_off(playbook):
+    p = (
+        playbook
+        >> submitted(0, on(0, exports=(True, False)), on(1, imports=((0, 1),)), kept=[(5, InStore(0, 0, 0))])
+        << start(0, 0, 0)
+        << start(0, 1, 1)
+    )
+    assert p >> done(0, 0, 16, 8)
+    assert (p.machine.saved_bytes, p.machine.exported_bytes) == (16, 24)
+    assert p >> failed(0, 1) << raised(0, 1) << DropExport(run=0, segment=0, export=0)
+    assert p << DropExport(run=0, segment=0, export=1)
+    p.end()
+    assert (p.machine.saved_bytes, p.machine.exported_bytes, p.machine.peak_saved_bytes) == (0, 0, 16)
+    assert p.machine.state.runs == {}

@@ -498,3 +498,86 @@ def test_a_closed_driver_takes_no_more(session: Any, graphs: Any):
     assert session.driver.read(run, out) is POISON
     with pytest.raises(ExecutionError, match="closed"):
         session.submit(g.graph(), np.ones(4))
+
+
+# ---- what is remembered ----------------------------------------------------------------------------------------------
+
+
+def test_of_a_dropped_value_nothing_is_remembered_and_of_the_others_all(session: Any, graphs: Any):
+    g = graphs()
+    a, b = g.mul(0, 0), g.mul(0, 0)
+    g.keep(a, b)
+    run = session.submit(g.graph(), np.full(4, 3.0))
+    session.wait(run)
+    session.driver.drop([(run, a), (run, a)])
+    session.driver.drop([(run, a), (run + 7, a)])
+    known = session.driver._runs[run]
+    assert (sorted(known.places), sorted(known.results)) == ([b], [b])
+    assert session.driver.read(run, a) is POISON
+    assert session.driver.read(run, b).tolist() == [9.0] * 4
+    session.driver.drop([(run, b)])
+    assert session.driver._runs == {}
+
+
+def test_a_result_that_comes_after_its_value_was_dropped_is_not_kept(open_session: Callable[..., Any], graphs: Any):
+    session = open_session(InProcessExecutor(2))
+    g = graphs()
+    a, b = g.mul(0, 0), g.mul(0, 0)
+    g.keep(a, b)
+    run = session.submit(g.graph(), np.ones(4))
+    session.driver.drop([(run, a)])
+    session.wait(run)
+    assert sorted(session.driver._runs[run].results) == [b]
+
+
+def test_an_object_that_was_made_to_read_a_value_is_forgotten_with_it(session: Any, graphs: Any):
+    g = graphs(shape=BIG)
+    a = g.mul(0, 0)
+    g.keep(a)
+    run = session.submit(g.graph(), np.ones(BIG))
+    assert session.driver.read(run, a).shape == BIG
+    assert len(session.driver._ready) == 1
+    assert session.driver._runs[run].requested == {a}
+    session.driver.drop([(run, a)])
+    session.driver.poll()
+    assert (session.driver._ready, session.driver._runs) == (set(), {})
+    assert session.executor.stored_bytes() == 0
+
+
+def test_of_a_lost_worker_no_calls_are_counted_and_nothing_is_unpinned(open_session: Callable[..., Any], graphs: Any):
+    class Both(Mortal, Counting):
+        """Notes what it is given, and loses a worker when told to."""
+
+    executor = Both(2)
+    session = open_session(executor)
+    g = graphs(shape=BIG)
+    gone, safe = g.mul(0, 0, pin=1), g.mul(0, 0, pin=0)
+    g.keep(gone, safe)
+    run = session.submit(g.graph(), np.ones(BIG))
+    session.wait(run)
+    assert set(session.driver._running.values()) == {0}
+    session.driver._unpins[1] = []
+    executor.lost = 1
+    session.driver.poll()
+    assert set(session.driver._running) == {0}
+    assert session.driver._unpins == {}
+    assert session.driver._runs[run].lost == {gone: 1}
+    session.driver.drop([(run, gone), (run, safe)])
+    session.driver.poll()
+    assert session.driver._runs == {}
+    assert executor.alone == [0]
+
+
+def test_a_failed_run_is_forgotten_with_all_that_reads_from_it(session: Any, graphs: Any):
+    g = graphs()
+    out = g.call(session.learn(Broken), 0)
+    g.keep(out)
+    run = session.submit(g.graph(), np.ones(4))
+    h = graphs()
+    h.keep(after := h.mul(0, 0))
+    second = session.submit(h.graph(), Kept(run, out))
+    session.wait(second)
+    assert session.driver._runs == {}
+    session.driver.drop([(run, out), (second, after)])
+    assert session.driver.read(second, after) is POISON
+    assert set(session.driver._running.values()) == {0}
