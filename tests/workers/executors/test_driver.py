@@ -580,4 +580,5 @@ def test_a_failed_run_is_forgotten_with_all_that_reads_from_it(session: Any, gra
     assert session.driver._runs == {}
     session.driver.drop([(run, out), (second, after)])
     assert session.driver.read(second, after) is POISON
+    session.driver.wait(lambda: not session.executor.busy)
     assert set(session.driver._running.values()) == {0}
