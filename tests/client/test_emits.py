@@ -75,7 +75,7 @@ def test_h20_emits_come_once_before_what_depends_on_them_whoever_is_faster(order
             held.clear()
             return brought
 
-        executor.poll = poll_late  # pyright: ignore[reportAttributeAccessIssue]
+        executor.poll = poll_late
         parts = []
         for number in range(3):
             with rg.place(worker=number):

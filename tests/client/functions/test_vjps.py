@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.client.functions.vjps import VjpShape, record_backward
 
 
 class Both(rg.autograd.Function):
@@ -149,3 +150,83 @@ def test_backwards_over_different_needs_are_not_taken_for_one_another(session: A
         assert [one.numpy().tolist() for one in both] == [[3.0], [1.0]]
         (other,) = rg.autograd.grad(value, x, rg.tensor([2.0]))
         assert other.numpy().tolist() == [6.0]
+
+
+class Triple(Double):
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * 3.0 + 0.0 * x, None
+
+
+def applied(cls: Any) -> Any:
+    return cls.apply(rg.tensor([1.0, 2.0], requires_grad=True), rg.ones(2)).grad_fn
+
+
+def cast() -> Any:
+    return rg.autocast("cpu", dtype=rg.float16)
+
+
+def test_what_is_known_of_undefined_gradients_is_told_apart_by_each_part_of_its_key(session: Any) -> None:
+    leaf, base = session._recorder.leaf, applied(Double)
+    gradient, saved = leaf(rg.ones(2)), leaf(rg.zeros(2))
+
+    def key(**changed: Any) -> Any:
+        usual: dict[str, Any] = {
+            "base": base,
+            "depth": 1,
+            "items": [gradient, saved, None],
+            "requires": (1,),
+            "wanted": (0,),
+            "metas": [((2,), rg.float32)],
+            "places": None,
+            "differentiate": False,
+            "refusal": "",
+        }
+        return VjpShape(**(usual | changed)).learning.key
+
+    part = applied(Double)
+    part.__dict__["_of_part"] = True
+    with cast():
+        keys = [key()]
+    keys += [
+        key(),
+        key(base=applied(Triple)),
+        key(base=part),
+        key(depth=2),
+        key(items=[gradient, None, saved]),
+        key(items=[leaf(rg.ones(3)), saved, None]),
+        key(items=[leaf(rg.ones(2, dtype=rg.float64)), saved, None]),
+        key(requires=()),
+        key(wanted=(1,)),
+        key(differentiate=True),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key() == keys[1]
+
+
+def test_how_a_backward_is_recorded_is_told_apart_by_each_part_of_its_key(session: Any) -> None:
+    recorder, base = session._recorder, applied(Double)
+    gradient = recorder.leaf(rg.ones(2))
+    shapes = base._shapes
+
+    def recorded(grad: Any = gradient, refusal: str = "") -> int:
+        record_backward(base, [grad], refusal)
+        return len(shapes)
+
+    assert [recorded(), recorded()] == [1, 1]
+    with recorder.during_pass(retain=True):
+        assert recorded() == 2
+    assert recorded(refusal="it was freed") == 3
+    with cast():
+        assert recorded() == 4
+    assert recorded(None) == 5
+    assert recorded(recorder.leaf(rg.ones(3))) == 6
+    assert recorded(recorder.leaf(rg.ones(2, dtype=rg.float64))) == 7
+    for name, value, entries in (("_needed", (True, False), 8), ("_of_part", True, 9)):
+        before = getattr(base, name)
+        base.__dict__[name] = value
+        assert recorded() == entries
+        base.__dict__[name] = before
+    assert recorded() == 9
+    recorder.records.clear()  # none of this is to run

@@ -522,3 +522,21 @@ def test_what_a_failed_run_saved_is_dropped_and_counted_off(playbook):
     p.end()
     assert (p.machine.saved_bytes, p.machine.exported_bytes, p.machine.peak_saved_bytes) == (0, 0, 16)
     assert p.machine.state.runs == {}
+
+
+def test_nobody_waits_for_a_segment_that_was_given_up(playbooks):
+    p = playbooks(Machine(window=1)) >> submitted(0, on(0)) << start(0, 0, 0)
+    assert p >> submitted(1, on(0, exports=(False,)), on(1, imports=((0, 0),)))
+    assert p.machine.state.awaited == {(1, 0): [1]}
+    assert p >> submitted(2, on(1))
+    assert p >> RunAbandoned(at=0.0, run=1) << FailRun(run=1, reason=FailReason.ABANDONED) << start(2, 0, 1)
+    p.end()
+    assert p.machine.state.awaited == {}
+
+
+def test_a_worker_is_lost_once(playbook):
+    p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
+    assert p >> done(0, 0) << FinishRun(run=0)
+    assert p >> WorkerLost(at=0.0, worker=0) << LoseValue(run=0, value=5, worker=0)
+    assert p >> WorkerLost(at=0.0, worker=0)
+    p.end()
