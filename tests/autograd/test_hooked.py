@@ -147,3 +147,17 @@ def test_what_cannot_travel_says_so(session: rg.Session) -> None:
     y = Square.apply(x)
     with pytest.raises(RuntimeError, match="handles"):
         _ = y.grad_fn._raw_saved_tensors
+
+
+def test_a_derived_class_belongs_to_its_function_and_to_both_hooks() -> None:
+    made = []
+    for cls, pack, unpack in (
+        (Square, to_array, rg.from_numpy),
+        (Half, to_array, rg.from_numpy),
+        (Square, rg.Tensor.detach, rg.from_numpy),
+        (Square, to_array, rg.tensor),
+    ):
+        with saved_tensors_hooks(pack, unpack):
+            made.append(with_hooks(cls))
+            assert with_hooks(cls) is made[-1]
+    assert len(set(made)) == 4

@@ -200,3 +200,24 @@ def test_applications_that_may_add_to_a_gradient_of_another_layout_are_known_apa
         leaf.grad = grad
         Adds.apply(leaf.detach())
         assert len(session.known) == entries
+
+
+def test_what_is_known_of_contexts_is_told_apart_by_size_by_device_and_by_whether_they_stay() -> None:
+    known = Known((), (), (), (), None, None, False, saves=True, holds=64)
+    entries = [
+        context_of(known, 0),
+        context_of(known, STAYS),
+        context_of(known._replace(holds=65), 0),
+        context_of(known._replace(on=(("cuda:0", 8),)), 0),
+    ]
+    assert len({id(entry) for entry in entries}) == 4
+
+
+def test_what_applications_share_holds_for_one_class_and_for_what_was_shown_of_it(session: Any) -> None:
+    for _ in range(2):
+        Copies.apply(X)
+    (shared,) = session._recorder.applications.values()
+    assert shared.serves(Copies, shared.known)
+    assert not shared.serves(CopiesToo, shared.known)
+    assert not shared.serves(Copies, shared.known._replace(holds=shared.known.holds + 1))
+    assert not shared.serves(Copies, None)

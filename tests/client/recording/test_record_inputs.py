@@ -45,3 +45,21 @@ def test_a_gradient_of_another_open_session_is_not():
         (w * 2).sum().backward()
         with rg.Session(), pytest.raises(rg.errors.SessionError, match="another session"):
             (w * 3).sum().backward()
+
+
+def test_specs_of_arrays_are_known_by_shape_dtype_and_strides() -> None:
+    with rg.Session(workers=1) as session:
+        array = np.ones((3, 3))
+        for other in (np.ones((4, 3)), np.ones((3, 3), np.int64), np.ones((3, 3), order="F")):
+            for one in (array, other, array):
+                spec = session._recorder.source(one).spec.spec
+                assert (spec.shape, spec.dtype) == (one.shape, one.dtype.name)
+                assert spec.layout == ((0, 1) if one.flags.c_contiguous else (1, 0), ())
+
+
+def test_a_leaf_is_entered_in_each_session() -> None:
+    x = rg.tensor([1.0, 2.0])
+    with rg.Session(workers=1) as session, rg.Session(workers=1) as other:
+        first = session._recorder.leaf(x)
+        second = other._recorder.leaf(x)
+        assert (first.record.recorder, second.record.recorder) == (session._recorder, other._recorder)

@@ -82,3 +82,21 @@ def test_memory_of_an_argument_and_of_a_tensor_made_inside_are_two_values_of_a_c
     difference = session.compile(lambda x: (x - rg.from_numpy(array)).sum())
     assert difference(rg.from_numpy(array)).item() == 0.0
     assert difference(rg.from_numpy(np.full((40, 40), 3.0))).item() == 3200.0
+
+
+def test_copies_of_other_memory_shape_or_dtype_do_not_displace_each_other(session: Any) -> None:
+    copies = session._recorder._copies
+    array, elsewhere = np.ones((40, 40)), np.zeros((40, 40))
+    arrays = [array, elsewhere, array.reshape(1600), array.view(np.int64)]
+    made = [copies.of(one) for one in arrays]
+    assert len({id(one) for one in made}) == len(copies) == 4
+    assert [copies.of(one) for one in arrays] == made
+
+
+def test_a_copy_that_goes_leaves_a_newer_one_of_its_memory_known(session: Any) -> None:
+    copies, array = session._recorder._copies, np.ones((40, 40))
+    first = copies.of(array)
+    array[0, 0] = 2.0
+    second = copies.of(array)
+    del first
+    assert copies.of(array) is second

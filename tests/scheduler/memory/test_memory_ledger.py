@@ -256,13 +256,13 @@ def test_a_ledger_counts_what_is_on_its_worker_from_the_start(builder):
     priced = price(build.graph(), Costs())
     array = priced.size[0]
     base = [0, 1, 2]
-    for home, before in ((-1, 0), (0, array)):
-        room = Room(priced, [0] * 3, [-1, -1, home], 1)
-        assert room.before == [before]
-        most = room.peak(0, base)
+    for home, before, worker in ((-1, 0, 0), (0, array, 0), (0, 0, 1), (1, array, 1)):
+        room = Room(priced, [worker] * 3, [-1, -1, home], 2)
+        assert room.before[worker] == before
+        most = room.peak(worker, base)
         assert most == before + 2 * array
         for limit, admitted in ((most, False), (most + array, True)):
-            ledger = Ledger(room, 0, base, limit)
+            ledger = Ledger(room, worker, base, limit)
             assert ledger.admit(0)
             assert ledger.fits(2) == ledger.admit(2) == admitted
             assert ledger.admit(1)

@@ -120,3 +120,35 @@ def test_costs_that_are_given_count_before_what_is_measured(builder):
     assert planner.costs.op_seconds == 7.0
     graph = chain(builder, 1)
     assert planner.plan(graph, (-1,), key(graph)).plan.predicted_seconds > 7
+
+
+@pytest.mark.parametrize("large", [2, 20_000])
+def test_the_hash_of_a_plan_stands_for_all_that_it_was_made_from(builder, monkeypatch, large):
+    monkeypatch.setattr(planner_module, "LARGE", large)
+    graph = chain(builder, 3)
+    usual = {"residency": (-1,), "costs": Costs(), "cluster": Cluster.of(2), "seed": 0, "key": b"key"}
+    changes = [
+        {},
+        {"residency": (1,)},
+        {"costs": Costs(op_seconds=1.0)},
+        {"cluster": Cluster.of(3)},
+        {"seed": 1},
+        {"key": b"other"},
+    ]
+    if large > len(graph.nodes):
+        changes += [{"node_worker": (0, 0, 0)}, {"node_worker": (1, 1, 1)}]
+    hashes = [make_plan(graph, **(usual | change)).plan.hash for change in changes]
+    assert len(set(hashes)) == len(changes)
+    assert make_plan(graph, **usual).plan.hash == hashes[0]
+
+
+def test_plans_are_kept_by_each_part_of_their_key(builder):
+    planner, graph = Planner(Cluster.of(2)), chain(builder, 1)
+    first = planner.plan(graph, (-1,), b"one")
+    made = [first, planner.plan(graph, (-1,), b"other"), planner.plan(graph, (0,), b"one")]
+    planner.use_cluster(Cluster.of(3))
+    made.append(planner.plan(graph, (-1,), b"one"))
+    planner.use_costs(Costs(epoch=1))
+    made.append(planner.plan(graph, (-1,), b"one"))
+    assert len({id(one) for one in made}) == planner.misses == 5
+    assert planner.plan(graph, (-1,), b"one") is made[-1]

@@ -582,3 +582,14 @@ def test_a_failed_run_is_forgotten_with_all_that_reads_from_it(session: Any, gra
     assert session.driver.read(second, after) is POISON
     session.driver.wait(lambda: not session.executor.busy)
     assert set(session.driver._running.values()) == {0}
+
+
+def test_a_run_whose_values_were_dropped_before_it_ended_is_forgotten_when_it_does(session: Any, graphs: Any):
+    g = graphs()
+    a = g.mul(0, 0)
+    g.keep(a)
+    run = session.submit(g.graph(), np.ones(4))
+    session.driver.drop([(run, a)])
+    assert list(session.driver._runs) == [run]
+    session.wait(run)
+    assert session.driver._runs == {}
