@@ -10,6 +10,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.recording import Pending
 from raygrad.client.recording.records import NodeRecord
+from raygrad.client.submission.run_listener import Arrivals
 from raygrad.client.submission.submission import Submitted
 from raygrad.proto.graph import Spec
 
@@ -157,3 +158,18 @@ def test_a_run_fails_once_and_one_that_reads_from_a_failed_run_has_no_error_of_i
     with pytest.raises(rg.errors.ExecutionError, match="run 1 was given up"):
         failures.raise_next()
     failures.raise_next()
+
+
+def test_runs_that_end_out_of_order_are_forgotten_once_all_before_them_have_ended(session: Any) -> None:
+    arrivals = Arrivals(session)
+    for run in (1, 2, 3):
+        submit(session, run)
+        session._warnings._seen[run] = set()
+    arrivals.finished(2)
+    assert [one.run for one in session._history] == [1, 2, 3]
+    arrivals.finished(1)
+    assert [one.run for one in session._history] == [3]
+    arrivals.failed(3, None, "abandoned")
+    assert session._history == []
+    assert session._warnings._seen == {}
+    session._failures.unraised.clear()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -80,3 +82,12 @@ def test_what_stays_in_this_process_leaves_no_device() -> None:
         run = session.run(y)
         y.read()
         assert run.report().brought == ()
+
+
+def test_hooks_of_all_segments_of_a_process_are_counted_together() -> None:
+    with rg.Session(workers=1) as session:
+        run = session.run(rg.ones(2) * 2.0).wait()
+        answers: Any = [SimpleNamespace(pid=pid, hooks=hooks) for pid, hooks in ((1, (4, 5)), (2, (7,)), (1, (6,)))]
+        run.records, before = answers, run.records
+        assert run.hooks == {1: 3, 2: 1}
+        run.records = before
