@@ -12,7 +12,8 @@ from raygrad.autograd.recording import Pending
 from raygrad.client.recording.records import NodeRecord
 from raygrad.client.submission.run_listener import Arrivals
 from raygrad.client.submission.submission import Submitted
-from raygrad.proto.graph import Spec
+from raygrad.proto.ir.nodes import UNPLACED, OpCall
+from raygrad.proto.ir.specs import ArraySpec
 
 
 @pytest.fixture
@@ -25,8 +26,10 @@ def session() -> Iterator[Any]:
 def node(session: Any, *sources: Any, run: int = -1, near: Any = None) -> NodeRecord:
     """Return a record that was submitted as part of a run, or is yet to be."""
     recorder = session._recorder
-    outputs = [recorder.entry(Spec("array", (2,), "float32"))]
-    record = NodeRecord(recorder, "op", "sin", (), [(source, 0, None) for source in sources], outputs, (), None)
+    outputs = [recorder.entry(ArraySpec((2,), "float32"))]
+    record = NodeRecord(
+        recorder, OpCall(*UNPLACED, "sin", ()), [(source, 0, None) for source in sources], outputs, None
+    )
     record.near = near and (near, 0, None)
     record.run, record.base = run, 0
     return record

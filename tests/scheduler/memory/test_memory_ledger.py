@@ -270,8 +270,8 @@ def test_a_ledger_counts_what_is_on_its_worker_from_the_start(builder):
 
 def test_what_is_there_from_the_start_counts_on_its_own_worker_and_in_its_own_memory(builder):
     build = builder(externals=0, size=10)
-    on_host = build.spec(Spec("array", (10,), "float64"))
-    on_device = build.spec(Spec("array", (100,), "float64", "cuda:0"))
+    on_host = build.spec(ArraySpec((10,), "float64"))
+    on_device = build.spec(ArraySpec((100,), "float64", "cuda:0"))
     build.externals += [on_host, on_device, on_device, on_host]
     build.values = 4
     build.op("o", 0)
