@@ -177,7 +177,8 @@ class MakingWay:
 
     def _written(self, value: Any) -> Parked | None:
         try:
-            return self._holder.parked(value)
+            if type(value) is not Context or not any(value.bound()):  # a copy would hold other tensors than these
+                return self._holder.parked(value)
         except (NotShippable, MemoryError):  # one with gaps is made dense on its device, which is full
             pass
         except ExecutionError as error:

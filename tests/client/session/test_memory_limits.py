@@ -520,3 +520,33 @@ def test_an_array_that_is_no_tensor_counts() -> None:
     ((_, predicted, measured),) = worker.peaks
     assert 8 * ARRAY <= measured <= predicted + 4 * ARRAY  # what its contexts hold is not known yet
     assert predicted >= 8 * ARRAY
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_a_context_that_holds_its_arguments_in_a_list_makes_no_way(strict: bool) -> None:
+    """Its backward is differentiated by these very tensors: a copy from disk would hold others."""
+
+    class Lists(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, w: Any) -> Any:
+            ctx.factors = [x, w, rg.from_numpy(np.tanh(x.numpy()))]
+            return x * w * w
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            x, w, _ = ctx.factors
+            return grad * w * w, grad * x * w * 2.0
+
+    def run(**options: Any) -> bytes:
+        with rg.Session(workers=1, strict=strict, **options) as session:
+            x = rg.tensor(np.linspace(0.0, 1.0, SIZE), requires_grad=True)
+            w = rg.tensor(np.linspace(1.0, 2.0, SIZE), requires_grad=True)
+            y = Lists.apply(x * 2.0, w * 3.0)
+            session.run()
+            others = [(x.detach() * float(number)).sin() for number in range(12)]
+            session.run(*others).wait()
+            (first,) = rg.autograd.grad(y.sum(), x, create_graph=True)
+            (second,) = rg.autograd.grad(first.sum(), w)
+            return second.numpy().tobytes()
+
+    assert run(memory=14 * ARRAY) == run()
