@@ -336,8 +336,10 @@ def left_behind(context: FunctionNode, before: dict[str, Any], ran: FunctionNode
     left.__dict__.update({name: value for name, value in context.__dict__.items() if name in now})
     changed = changes_on(before, ran)
     left.__dict__.update(changed)
-    if left._references is not None and not changed.keys().isdisjoint(left._references):
-        left._references = {name: ref for name, ref in left._references.items() if name not in changed} or None
+    if left._references:
+        kept = {name: ref for name, ref in left._references.items() if name in now and name not in changed}
+        if len(kept) < len(left._references):
+            left._references = kept or None
     return left
 
 
