@@ -18,7 +18,18 @@ from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refus
 from raygrad.proto.graph import LIVE, STAYS
 from raygrad.proto.values import pack_values, unpack_values
 from raygrad.workers.process.host import WorkerHost
-from raygrad.workers.values.contexts import LARGE, UNWANTED, WANTED, Context, bound_to, is_bare
+from raygrad.workers.values.contexts import (
+    LARGE,
+    UNWANTED,
+    WANTED,
+    WRITABLE,
+    Context,
+    attributes_of,
+    bound_to,
+    has_changed,
+    is_bare,
+    with_attributes,
+)
 from raygrad.workers.values.packed_values import restored, unpack_all
 
 
@@ -445,3 +456,33 @@ def test_arguments_that_stand_for_themselves_are_let_go_of_by_their_size() -> No
         node = bare()
         node._kept = (tensor(1.0), rg.zeros(size, dtype=rg.float64))
         assert Context(node).let_go_of_large() is large
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(3, 1), ("a", 1), ((1, 2), 1), (frozen(np.ones(1)), 1), (np.ones(1), WRITABLE), ([], WRITABLE)],
+)
+def test_what_backward_may_write_to_is_told_from_constants(value: Any, kind: int) -> None:
+    node = bare()
+    assert attributes_of(node) == 0
+    node.held = value
+    assert attributes_of(node) == kind
+
+
+def test_what_backward_sets_or_deletes_is_a_change_and_what_it_frees_is_none() -> None:
+    node = full()
+    before = dict(node.__dict__)
+    node._saved = None
+    assert not has_changed(before, node)
+    del node.number
+    assert has_changed(before, node)
+    node.number, node.more = before["number"], 1
+    assert has_changed(before, node)
+
+
+def test_what_the_client_sets_is_a_tensor_where_it_was_one() -> None:
+    node = full()
+    copy: Any = with_attributes(node, [("given", 1), ("number", 0)], [np.ones(2), 8])
+    assert (type(copy.given), copy.given.tolist(), copy.number) == (rg.Tensor, [1.0, 1.0], 8)
+    assert copy._references == {"made": (OUTPUT, 2)}
+    assert node.number == 3
