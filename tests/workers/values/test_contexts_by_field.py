@@ -15,7 +15,7 @@ from raygrad.autograd.hooks import HookDict
 from raygrad.autograd.node import FREED
 from raygrad.autograd.saving import Packed
 from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
-from raygrad.proto.graph import LIVE, STAYS
+from raygrad.proto.ir.specs import LIVE, STAYS
 from raygrad.proto.values import pack_values, unpack_values
 from raygrad.workers.process.host import WorkerHost
 from raygrad.workers.values.contexts import (
