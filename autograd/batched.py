@@ -169,3 +169,13 @@ def refused(how: str) -> NoSingleValue:
         f"vmap: {how} was asked for the array of a Tensor, which stands for one example of many inside vmap. Keep to "
         "operations on tensors; a Function that works on arrays gets a `vmap` staticmethod, or generate_vmap_rule=True"
     )
+
+
+def batched(value: Tensor, dim: int | None, level: Level) -> Tensor:
+    """Return the tensor that stands for one example of `value`, which holds them along `dim`; None: it is the same for
+    every example, and returned as it is."""
+    if dim is None:
+        return value
+    made = value.made(Batched(value, dim, level))
+    made._counter = value.counter()  # a change of all examples is one of this
+    return made

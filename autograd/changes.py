@@ -1,7 +1,7 @@
 """Changes in place with a rule of their own: what they check or fill is not what the function of their name does.
 
 Rules of this file: each method makes its new value by the catalogue's op, and `inplace` puts it into the tensor. Those
-that are just a function in place are named in `in_place_methods`. The catalogue puts itself here when it is loaded.
+that are just a function in place are named in `in_place_methods`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
+from . import ops
+from .creation import rand_like, randn_like
 from .inplace import in_place, of_part, set_item
 from .overlap import check_apart, check_partial
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-ops: Any = None
 
 
 class Changes:
@@ -213,8 +213,6 @@ class Changes:
         """
         if not std >= 0:
             raise AutogradError(f"normal expects std >= 0.0, but found std {std}")
-        from .creation import randn_like
-
         return in_place(self, lambda old: randn_like(old) * std + mean)
 
     def uniform_(self, from_: float = 0.0, to: float = 1.0) -> Tensor:
@@ -225,8 +223,6 @@ class Changes:
         """
         if not from_ <= to:
             raise AutogradError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
-        from .creation import rand_like
-
         return in_place(self, lambda old: rand_like(old) * (to - from_) + from_)
 
     def copy_(self, src: Any) -> Tensor:

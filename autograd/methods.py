@@ -1,7 +1,7 @@
-"""Operators and methods of tensors that are ops; `tensor.Tensor` inherits them.
+"""Operators and methods of tensors that are ops; `surface` gives them to `Tensor`.
 
-Rules of this file: each method calls the op of the same name; `ops` is the catalogue, which puts itself here when it is
-loaded. Methods about shape and dtype stand in `shape_methods.py`, operators and changes in place in `operators.py`.
+Rules of this file: each method calls the op of the same name. Methods about shape and dtype stand in `shape_methods`,
+operators and changes in place in `operators`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from . import ops
 from .function_methods import FunctionMethods
 from .in_place_methods import ComparedInPlace, ElementwiseInPlace, ScatteredInPlace
 from .shape_methods import ShapeMethods
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-ops: Any = None
 
 
 class TensorMethods(ShapeMethods, FunctionMethods, ElementwiseInPlace, ComparedInPlace, ScatteredInPlace):

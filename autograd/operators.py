@@ -1,25 +1,21 @@
 """Python's operators on tensors.
 
-Rules of this file: each method calls the op of the same meaning. `ops` is the catalogue, which puts itself here when it
-is loaded: it is built on tensors, and so cannot be imported first.
+Rules of this file: each method calls the op of the same meaning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raygrad.errors import DtypeError, MissingKernel
 
+from . import ops
 from .changes import Changes
 from .inplace import in_place, set_item
 from .numpy_functions import NumpyFunctions
 from .overlap import check_item
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
-
-ops: Any = None
+from .tensor import Tensor
 
 
 class Operators(Changes, NumpyFunctions):
@@ -248,10 +244,10 @@ class Operators(Changes, NumpyFunctions):
     __hash__ = object.__hash__
 
     def __matmul__(self, other: Any) -> Tensor:
-        return ops.matmul(self, other) if isinstance(other, Operators) else NotImplemented
+        return ops.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return ops.matmul(other, self) if isinstance(other, Operators) else NotImplemented
+        return ops.matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
     def __imatmul__(self, other: Any) -> Tensor:
         return in_place(self, lambda old: ops.matmul(old, other))

@@ -1,6 +1,6 @@
 """Methods of tensors about which elements stand where, and in what dtype.
 
-Rules of this file: as in `methods.py`; `ops` is the catalogue, which puts itself here when it is loaded.
+Rules of this file: as in `methods.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from raygrad.errors import DeviceError
 
-from . import dtypes
+from . import creation, dtypes, ops
 from .devices import Device
 from .devices.serving import CPU, as_device
 from .operators import Operators
@@ -21,8 +21,6 @@ from .ops.define import axis_of, sizes_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-ops: Any = None
 
 
 def _names_device(value: Any) -> bool:
@@ -440,10 +438,8 @@ class ShapeMethods(Operators):
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return a new tensor of this one's dtype and device, from data."""
-        from .creation import tensor
-
         wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
-        return tensor(data, dtype=wanted, device=place, requires_grad=requires_grad)
+        return creation.tensor(data, dtype=wanted, device=place, requires_grad=requires_grad)
 
     def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return zeros of this tensor's dtype and device."""
@@ -457,7 +453,5 @@ class ShapeMethods(Operators):
         self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """Return a tensor of this one's dtype and device filled with one number."""
-        from .creation import full
-
         wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
-        return full(size, fill_value, dtype=wanted, device=place, requires_grad=requires_grad)
+        return creation.full(size, fill_value, dtype=wanted, device=place, requires_grad=requires_grad)

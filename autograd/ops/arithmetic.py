@@ -14,7 +14,8 @@ from ..dispatch import call, call_few
 from .compare import keep, where
 from .define import conj, define, infer_elementwise, log_of_sum, quiet, xp
 from .kinds import floats_alone, no_bools, no_complex, real_floats, real_numbers
-from .unary import exp, log, zeros_apart, zeros_as
+from .layouts import zeros_apart, zeros_as
+from .unary import exp, log
 
 PUBLIC = """
     add addcdiv addcmul atan2 clamp clamp_max clamp_min div floor_divide fmod hypot lerp logaddexp maximum minimum mul

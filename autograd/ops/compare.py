@@ -13,12 +13,22 @@ from ..dispatch import call, call_few, call_met, check_operand
 from ..promotion import promoted
 from ..registry import Op
 from ..tensor import Tensor
-from .define import broadcast_shape, define, infer_comparison, infer_elementwise, infer_same, row_by_row, shapes_of, xp
+from .define import (
+    broadcast_shape,
+    define,
+    infer_comparison,
+    infer_elementwise,
+    infer_same,
+    row_by_row,
+    shapes_of,
+    space_of,
+    xp,
+)
 from .kinds import no_complex, whole_numbers
 
 PUBLIC = """
     bitwise_and bitwise_not bitwise_or bitwise_xor eq ge gt isfinite isinf isnan le logical_and logical_not logical_or
-    logical_xor lt masked_fill ne where
+    logical_xor lt masked_fill ne nonzero where
 """.split()
 
 # ---- comparisons -----------------------------------------------------------------------------------------------------
@@ -188,11 +198,22 @@ _WHERE_MEETS = Op("where", ("a", "b"), promotes="arith")
 _KEEP = define("keep", ("a", "mask"), _keep, _keep_infer, _keep_backward, saves="mask")
 
 
+def _nonzero(a: Any) -> Any:
+    return np.argwhere(a) if a.ndim else space_of(a).zeros((int(bool(a)), 0), np.int64)
+
+
+_NONZERO = define("nonzero", ("a",), _nonzero, None)
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """Return the indices of the elements that are not zero, one row each; in a session, waits for their number."""
+    places = call(_NONZERO, (input,))
+    return tuple([places[:, axis] for axis in range(input.ndim)]) if as_tuple else places
+
+
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """Return `input` where `condition` holds, `other` elsewhere; without them, the indices where it holds."""
     if input is None and other is None:
-        from .indexing import nonzero
-
         return nonzero(condition, as_tuple=True)
     if isinstance(condition, Tensor):
         if condition.dtype.kind != "b":

@@ -19,6 +19,7 @@ from .compare import where
 from .define import conj, contiguous, define, like_operand, real_of, space_of
 from .diagonals import diagonal, tril
 from .joining import cat
+from .layouts import to_dtype
 from .linear import matmul
 from .rearranging import diag_embed
 from .shape import transpose, unsqueeze
@@ -68,8 +69,6 @@ def _as_real(a: Any) -> Any:
 
 
 def _with_dtype(real: Any, like: Any) -> Any:
-    from .layouts import to_dtype
-
     return to_dtype(real, like.dtype) if real.dtype != like.dtype else real
 
 

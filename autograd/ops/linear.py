@@ -11,6 +11,7 @@ from ..dispatch import call_few
 from ..layout import dense
 from .arithmetic import add, mul
 from .define import broadcast_shape, conj, define, quiet
+from .diagonals import diagonal
 from .kinds import no_bools
 from .reduce import sum
 from .shape import reshape, transpose, unsqueeze
@@ -168,8 +169,6 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
 
 def trace(input: Any) -> Any:
     """Return the sum of a matrix's diagonal."""
-    from .diagonals import diagonal
-
     no_bools("trace", (), input.dtype)
     _expect("trace", input, 2, "input")
     return sum(diagonal(input))

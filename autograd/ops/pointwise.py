@@ -10,18 +10,18 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError
 
 from ..dispatch import call, call_few
-from .arithmetic import add, div, logaddexp, mul, pow, sub
+from .arithmetic import add, atan2, div, logaddexp, mul, pow, sub
 from .compare import isfinite, isinf, isnan, keep, where
 from .complexes import complex, imag, real
 from .define import conj, define, infer_comparison, infer_elementwise, infer_same, quiet, xp
 from .kinds import no_complex, real_floats, takes
-from .layouts import to_dtype
+from .layouts import to_dtype, zeros_as
 from .reduce import sum
-from .unary import abs, cos, sin, trunc, zeros_as
+from .unary import abs, cos, sin, trunc
 
 PUBLIC = """
-    allclose copysign deg2rad exp2 float_power fmax fmin frac isclose isneginf isposinf isreal ldexp logaddexp2 logit
-    nan_to_num positive rad2deg rsub signbit sinc xlog1py xlogy
+    allclose angle copysign deg2rad exp2 float_power fmax fmin frac isclose isneginf isposinf isreal ldexp logaddexp2
+    logit nan_to_num polar positive rad2deg rsub signbit sinc xlog1py xlogy
 """.split()
 
 # ---- of one operand --------------------------------------------------------------------------------------------------
@@ -32,6 +32,19 @@ def positive(input: Any) -> Any:
     if input.dtype.kind == "b":
         raise AutogradError("positive: the `+` of a bool tensor is not supported; convert it to an integer first")
     return input
+
+
+def polar(abs: Any, angle: Any) -> Any:
+    """Return complex numbers of given sizes and angles."""
+    return complex(abs * cos(angle), abs * sin(angle))
+
+
+def angle(input: Any) -> Any:
+    """Return the angle of complex numbers; of real ones pi where they are negative, 0 elsewhere."""
+    if input.dtype.kind == "c":
+        return atan2(imag(input), real(input))
+    zeros = zeros_as(input)
+    return where(input < 0, zeros + math.pi, where(input != input, zeros + math.nan, zeros))
 
 
 def exp2(input: Any) -> Any:

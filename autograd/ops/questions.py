@@ -12,8 +12,8 @@ from raygrad.errors import AutogradError
 from ..dispatch import call_few
 from ..registry import Op
 from ..tensor import Tensor
+from .compare import nonzero
 from .define import define, infer_elementwise, xp
-from .indexing import nonzero
 from .kinds import integers_alone, no_complex, real_floats
 from .reduce import sum
 

@@ -18,7 +18,7 @@ from .. import dtypes
 from ..batched import Batched
 from ..dispatch import call
 from ..layout import overlaps_itself
-from ..overlap import place_in_memory
+from ..memory_layout import layout_in_memory
 from ..places import WRITTEN_TWICE, Place, Placed, counted, numbers
 from ..strides import strides_of
 from .define import Shape, define, sizes_of, space_of
@@ -112,7 +112,7 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     if storage_offset is not None and storage_offset < 0:
         raise AutogradError(f"Tensor: invalid storage offset {storage_offset}")
     own = _strides_in_elements(input)
-    held = None if type(input._data) is Batched else place_in_memory(input)
+    held = None if type(input._data) is Batched else layout_in_memory(input)
     begin = 0 if held is None else held.start // held.itemsize
     offset = 0 if storage_offset is None else storage_offset - begin
     place = counted(input.shape, own, 1, offset, shape, steps)

@@ -17,8 +17,9 @@ from ..dispatch import call, call_few
 from ..registry import Admits, Op
 from .compare import keep
 from .complexes import infer_real, real
-from .define import conj, define, infer_elementwise, infer_same, quiet, space_of, xp
+from .define import conj, define, infer_elementwise, infer_same, quiet, xp
 from .kinds import no_bools, real_numbers
+from .layouts import zeros_apart, zeros_as
 
 PUBLIC = """
     abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log10 log1p log2 neg
@@ -84,10 +85,6 @@ def _sign(a: Any) -> Any:
     if a.dtype.kind == "f":  # NaN has none, as in PyTorch
         return np.subtract(a > 0, a < 0, dtype=a.dtype)
     return a.copy() if a.dtype.kind == "b" else np.sign(a)
-
-
-def _zeros(a: Any) -> Any:
-    return space_of(a).zeros(a.shape, a.dtype)
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -194,7 +191,7 @@ _SGN = define("sgn", ("a",), quiet(_sign), infer_same, _sgn_backward, saves=("a"
 _FLOOR = _rounding("floor", _rounded(np.floor))
 _CEIL = _rounding("ceil", _rounded(np.ceil))
 _TRUNC = _rounding("trunc", _rounded(np.trunc))
-_ZEROS_AS = _unary("zeros_as", _zeros, lambda ctx, g: zeros_as(g), "none", infer=infer_same)
+
 _SQUARE = _unary(
     "square", quiet(_square), _linear(lambda f, a: (a if f is np else a**1) * 2), infer=_infer_square
 )  # whose rule is that of pow
@@ -275,16 +272,6 @@ def ceil(input: Any) -> Any:
 def trunc(input: Any) -> Any:
     """Return `input` rounded towards zero."""
     return call_few(_TRUNC, input)
-
-
-def zeros_apart(gradient: Any) -> Any:
-    """Return a gradient of zero that hangs on nothing: there is nothing to differentiate again."""
-    return zeros_as(gradient.detach() if hasattr(gradient, "grad_fn") else gradient)
-
-
-def zeros_as(input: Any) -> Any:
-    """Return zeros of `input`'s shape and dtype, with a gradient of zero."""
-    return call_few(_ZEROS_AS, input)
 
 
 def square(input: Any) -> Any:
