@@ -37,6 +37,7 @@ from .codes import captured_by, code_of, conduct_of
 from .collector import collector_paused
 from .copies import Copies
 from .demands import Asked
+from .functions import apply_function
 from .hooking import record_emit, record_hook
 from .operations import (
     record_after,
@@ -49,6 +50,7 @@ from .operations import (
 from .records import Constant, LeafRecord, NodeRecord, SpecEntry, Template, spec_of_array
 from .repeats import op_again, vjp_again
 from .sources import constant_array_of, constant_of, leaf_of, source_of
+from .vjps import vjp_of_eager
 
 if TYPE_CHECKING:
     from .session import Session
@@ -201,13 +203,9 @@ class SessionRecorder(Recorder):
     emit = record_emit
 
     def function(self, cls: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        from .functions import apply_function
-
         return apply_function(self, cls, args, named)
 
     def function_vjp(self, node: Node, grads: Sequence[Data | None]) -> list[Data | None]:
-        from .vjps import vjp_of_eager
-
         return vjp_of_eager(self, node, grads)
 
     # ---- what is known of it ----------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from .budget import Memory, limited_to
 from .collector import Rarely
 from .compiled import CompiledFunction
 from .costs import SessionCosts
+from .explain import explain
 from .failures import Failures
 from .graphs import Graphs
 from .options import (
@@ -272,8 +273,6 @@ class Session:
             TypeError: one of them is no tensor.
             PlanError: no worker, here or there, can run one of the nodes; or there are more GPUs than workers.
         """
-        from .explain import explain
-
         return explain(self, tensors, workers, gpus)
 
     @contextmanager
