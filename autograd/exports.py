@@ -5,7 +5,6 @@ Rules of this file: what a tensor is read as. What it is, and its place in the g
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
@@ -185,6 +184,8 @@ class Exports:
     async def _ready(self) -> Tensor:
         """Wait for the value without blocking the event loop; return the tensor itself."""
         if type(self._data) is Pending:
+            import asyncio  # takes long to load, and who awaits has it
+
             await asyncio.get_running_loop().run_in_executor(None, self.read)
         return cast("Tensor", self)
 

@@ -1,8 +1,9 @@
-"""Views that a change of their memory gave a new place in the graph, for which nobody has asked yet.
+"""New places in the graph for a tensor that was changed in place, for its views, and for those of a base that requires
+grad from now on.
 
-Rules of this file: how such a view knows that it is asked. PyTorch makes its node only then, from its base as it is by
-then: if that was detached meanwhile, the view is cut off (`orphans`). It gets its class by exchange, so that no other
-tensor is watched when its node is read.
+Rules of this file: a view that got a new node knows when it is asked for it. PyTorch makes that node only then, from
+its base as it is by then: if that was detached meanwhile, the view is cut off (`orphans`). It gets its class by
+exchange, so that no other tensor is watched when its node is read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The tensor: data (an array, or a value pending in a session), its place in the backward graph, and its gradient.
+"""The tensor: data (an array, or a value pending in a session), its version counter, and its gradient.
 
-Rules of this file: identity, autograd state, and the ways in and out (arrays, numbers). Operators and methods that
-are ops stand in `methods.py`.
+Rules of this file: identity, state, and what needs nothing that is built on tensors. The methods that do are in
+`graph_methods` (its place in the backward graph), `exports` and `methods`; `assembly` makes them those of `Tensor`.
 """
 
 from __future__ import annotations
