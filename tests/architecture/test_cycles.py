@@ -145,7 +145,7 @@ else:
 def f():
     class Inner:
         def g(self):
-            from .workers import emit
+            from . import errors
 """
     found = list(imports_of("raygrad", source, True))
     assert [(one.target, one.function) for one in found] == [
@@ -153,7 +153,7 @@ def f():
         ("numpy.linalg", ""),
         ("raygrad.autograd", ""),
         ("raygrad.client.session", ""),
-        ("raygrad.workers.emit", "g"),
+        ("raygrad.errors", "g"),
     ]
     assert [one.target for one in imports_of("raygrad.func", "from .autograd.tensor import Tensor", False)] == [
         "raygrad.autograd.tensor"
