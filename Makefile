@@ -1,10 +1,10 @@
 # Eight verbs. Each makes the environment that it needs in .venv, and installs again only when pyproject.toml changed.
 #
 #   make demo              train on the handwritten digits, in process          make demo ON=ray     on a local Ray
-#   make seismic           find the velocity of the ground from seismograms; writes pictures to build/seismic
+#   make seismic           full-waveform inversion; writes figures to build/seismic
 #   make test              every test that needs no torch                       make test ORACLE=1   and those that do
 #                          in two processes, of which one runs those that use Ray; make test ARGS=-n0   in one
-#   make lint              style, types, import table, a test file for each source file
+#   make lint              style, types, import table, a folder of tests for each room
 #   make bench             raygrad beside torch, HIPS autograd and bare Ray, in one run
 #   make docs              docs/compatibility.md, written from the test suite
 #   make clean             what the tools left in the tree (`rm -rf .venv` also starts the environment afresh)

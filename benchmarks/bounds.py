@@ -18,7 +18,7 @@ import itertools
 
 import numpy as np
 
-from raygrad.scheduler.dag import Dag, Floats, Platform, dag_of, lower_bound
+from raygrad.scheduler.model.dag import Dag, Floats, Platform, dag_of, lower_bound
 
 CUTS = 40
 """How many sets of late heads or long tails are tried."""

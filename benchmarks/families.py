@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from raygrad.scheduler.dag import Dag, dag_of
+from raygrad.scheduler.model.dag import Dag, dag_of
 
 RATIOS = (0.1, 1.0, 5.0)
 """Mean time of an edge between two workers over mean time of a node."""

@@ -69,7 +69,7 @@ class Watch(threading.Thread):
         """Return the bytes held now."""
         stored = 0
         if self._on_ray:
-            from raygrad.workers.rayconnection import store_statistics
+            from raygrad.workers.executors.ray.connection import store_statistics
 
             stored = store_statistics()["bytes_used"]
         return stored + sum(map(own_bytes, self._pids))

@@ -10,7 +10,7 @@ import chain
 from measure import Result, Subject, compare, per_unit
 
 import raygrad as rg
-from raygrad.scheduler import planner
+from raygrad.scheduler.planning import planner
 
 
 def recorded(length: int) -> tuple[Any, ...]:

@@ -24,14 +24,16 @@ from typing import Any
 
 from measure import Result
 
-from raygrad.proto.graph import KEEP_ON_WORKER, Graph, Node, Spec
-from raygrad.scheduler.arrays import arrays_of
-from raygrad.scheduler.costs import Costs
-from raygrad.scheduler.dag import Platform, lower_bound, merged
-from raygrad.scheduler.plan import Cluster
-from raygrad.scheduler.planner import Planner
+from raygrad.proto.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, Node, OpCall, OpVjp
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
+from raygrad.scheduler.model.arrays import arrays_of
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.dag import Platform, lower_bound, merged
+from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.planning.planner import Planner
 
-SPECS = (Spec("context"), Spec("array", (64, 64), "float64"))
+SPECS = (ContextSpec(), ArraySpec((64, 64), "float64"))
 CONTEXT, ARRAY = 0, 1
 
 
@@ -44,27 +46,59 @@ class Recorder:
         self.nodes: list[Node] = []
 
     def op(self, fn: str, *inputs: int) -> int:
-        self.nodes.append(Node("op", fn, (), inputs, (ARRAY,), ()))
+        self.nodes.append(OpCall(inputs, (ARRAY,), -1, UNDEFINED, fn=fn, params=()))
         self.values += 1
         return self.values - 1
 
     def vjp(self, fn: str, residual: int, cotangent: int) -> int:
-        params = ((), (1,), (ARRAY,), (ARRAY,))
-        self.nodes.append(Node("op", fn, ("vjp",), (residual, cotangent), (ARRAY,), params))
+        common = ((residual, cotangent), (ARRAY,), -1, UNDEFINED)
+        self.nodes.append(OpVjp(*common, fn=fn, params=(), wanted=(1,), operand_specs=(ARRAY,), result_specs=(ARRAY,)))
         self.values += 1
         return self.values - 1
 
     def function(self, fn: str, *inputs: int) -> tuple[int, int]:
         """Return the context and the output."""
-        params = (len(inputs), (1,) * len(inputs), 1, None, (), ())
-        self.nodes.append(Node("function", "@" + fn, (), inputs, (CONTEXT, ARRAY), params))
+        common = (inputs, (CONTEXT, ARRAY), -1, UNDEFINED)
+        self.nodes.append(
+            FunctionCall(
+                *common,
+                fn="@" + fn,
+                requires_grad=(1,) * len(inputs),
+                recorded=True,
+                pure=False,
+                silent=False,
+                expected=None,
+                keywords=(),
+                shared=(),
+                leaves=None,
+                casting=(),
+            )
+        )
         self.values += 2
         return self.values - 2, self.values - 1
 
     def function_vjp(self, fn: str, context: int, cotangent: int) -> int:
-        params = (3, 1, 1, (0,), (), 0, "", None, 0, (), 0, ())
+        common = ((context, cotangent, UNDEFINED, UNDEFINED), (ARRAY,), -1, context)
         self.nodes.append(
-            Node("function", "@" + fn, ("vjp",), (context, cotangent, -1, -1), (ARRAY,), params, -1, context)
+            FunctionVjp(
+                *common,
+                fn="@" + fn,
+                depth=1,
+                items=3,
+                arguments=1,
+                results=1,
+                wanted=(0,),
+                requires_grad=(),
+                differentiated=False,
+                refusal="",
+                expected=None,
+                retained=False,
+                spared=False,
+                attributes=(),
+                reports_effects=False,
+                leaves=None,
+                casting=(),
+            )
         )
         self.values += 1
         return self.values - 1

@@ -25,7 +25,18 @@ from pathlib import Path
 
 from measure import Grid, Result, as_data, machine, table
 
-PARTS = ("eager", "planning", "planner", "planning_scale", "step", "chain", "remote", "prediction", "memory")
+PARTS = (
+    "smallest",
+    "eager",
+    "planning",
+    "planner",
+    "planning_scale",
+    "step",
+    "chain",
+    "remote",
+    "prediction",
+    "memory",
+)
 
 
 def main() -> None:

@@ -14,8 +14,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from raygrad.errors import ProtocolError
 
 from .checks import all_ints, fields, flag, integer, integers, octets, one_of, sequence, shown, text, texts
+from .codec.graphs import decode_graph, encode_graph
+from .codec.nodes import MAX_NODES, MAX_VALUES, node_fields, nodes_of
+from .codec.specs import spec_fields, specs_of
 from .frames import Frame, decode_frame, encode_frame
-from .graph import MAX_NODES, MAX_VALUES, UNDEFINED, Graph, nodes_of, specs_of
+from .graph import Graph
+from .ir.nodes import UNDEFINED
 from .program import Call, Failure, Learned, Pinned, Program, Record, Step, Timing, Warned
 from .value_reader import read_values
 from .value_writer import Buffer, write_values
@@ -96,21 +100,22 @@ def _read_hello(body: Any, buffers: tuple[memoryview, ...]) -> Hello:
 
 
 def _write_graph(graph: Graph) -> _Body:
-    return graph.encode(), []
+    return encode_graph(graph), []
 
 
 def _read_graph(body: Any, buffers: tuple[memoryview, ...]) -> Graph:
     _no_buffers(buffers)
-    return Graph.decode(octets(body, "graph"))
+    return decode_graph(octets(body, "graph"))
 
 
 # ---- program -------------------------------------------------------------------------------------------------------
 
 
 def _write_program(program: Program) -> _Body:
-    nodes = [step.node for step in program.steps]
+    nodes = node_fields([step.node for step in program.steps])
     places = [(step.index, step.outputs, step.frees) for step in program.steps]
-    return (*program._replace(steps=()), nodes, places), []
+    specs: Any = [spec_fields(spec) for spec in program.specs]
+    return (*program._replace(specs=specs, steps=()), nodes, places), []
 
 
 def _read_program(body: Any, buffers: tuple[memoryview, ...]) -> Program:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .graph import Node, Spec
+from .ir.nodes import Node
+from .ir.specs import Spec
 
 INLINE_RESULT_BYTES = 64 * 1024
 """A kept result up to this size rides in its segment's record (H14)."""

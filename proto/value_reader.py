@@ -16,7 +16,7 @@ import numpy as np
 from raygrad.errors import ProtocolError
 
 from .checks import fields, integer, integers, octets, sequence, shown, text
-from .graph import spec_of
+from .codec.specs import spec_of
 from .layout import C_LAYOUTS, Array, check_layout, elements, strides_of
 from .program import Item, Pinned
 from .value_writer import (

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from raygrad.errors import NotShippable
 
-from .graph import Spec
+from .codec.specs import spec_fields
+from .ir.specs import ArraySpec, ConstSpec, ContextSpec, ObjectSpec, UnknownSpec
 from .layout import C_LAYOUTS, Array, dense, elements, layout_of, strides_of, take_apart
 from .program import Item, Pinned
 
@@ -218,7 +219,10 @@ _ENTRIES: Final[dict[type[Any], Callable[[_Writer, Any, int], Any]]] = {
     slice: lambda writer, value, depth: _items(writer, SLICE, (value.start, value.stop, value.step), depth),
     type(...): lambda _writer, _value, _depth: (ELLIPSIS,),
     Blob: _blob,
-    Spec: lambda _writer, value, _depth: (SPEC, *value),
+    **dict.fromkeys(
+        (ArraySpec, ContextSpec, ConstSpec, ObjectSpec, UnknownSpec),
+        lambda _writer, value, _depth: (SPEC, *spec_fields(value)),
+    ),
     Pinned: lambda _writer, value, _depth: (PINNED, *value),
     Item: lambda _writer, value, _depth: (ITEM, *value),
 }

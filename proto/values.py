@@ -40,7 +40,7 @@ def pack_values(values: Sequence[object]) -> Packed:
     """Return the values as one object. Large arrays are referenced, not copied: do not write to them afterwards.
 
     Takes None, arrays, NumPy scalars and dtypes, Python's numbers, str, bytes, slice and Ellipsis, `Blob`s, the nouns
-    `Spec`, `Pinned` and `Item`, and tuples, lists and dicts of all these.
+    specs, `Pinned` and `Item`, and tuples, lists and dicts of all these.
 
     Raises:
         NotShippable: anything else, subclasses of these types included; names it.

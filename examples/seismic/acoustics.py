@@ -1,7 +1,7 @@
 """Acoustic waves in two dimensions by finite differences: the solver, its linearisation and its adjoint.
 
-Rules of this file: plain functions of arrays. Nothing here knows raygrad, files or pictures; arrays are NumPy's or
-CuPy's, whichever the model is made of. `compiled` has the same steps as machine code.
+Plain functions of arrays of NumPy or CuPy, without raygrad, files or figures. `compiled` has the same time steps as
+machine code.
 
 The pressure u obeys `u_tt = v^2 (u_zz + u_xx + source)`. With `m = (v dt / h)^2`, constant along each cell, second
 order in time and fourth in space, one step reads
@@ -37,14 +37,14 @@ STABLE = 0.375
 
 @dataclass(frozen=True)
 class Shot:
-    """One experiment: where the source is and what it emits, and where the receivers are.
+    """One shot: position and wavelet of the source, positions of the receivers.
 
     Attributes:
         source: (row, column) of the cell.
         receivers: ((row, column), ...) of the cells in which the pressure is recorded, no two alike.
-        wavelet: (nt,) what the source adds in each step.
+        wavelet: (nt,) the source term of each step.
         frame: width of the absorbing frame, in cells.
-        every: steps between two fields that are kept.
+        every: steps between two saved wavefields.
     """
 
     source: tuple[int, int]
@@ -62,7 +62,7 @@ def ricker(steps: int, dt: float, frequency: float) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def absorbing(shape: tuple[int, int], frame: int) -> np.ndarray:
-    """Return (nz, nx) what a field is multiplied by in each step, so that it dies out in the frame."""
+    """Return (nz, nx) the factors by which each step damps a field in the absorbing frame."""
     axes = []
     for extent in shape:
         depth = np.maximum(0, frame - np.minimum(np.arange(extent), np.arange(extent)[::-1]))
@@ -71,7 +71,7 @@ def absorbing(shape: tuple[int, int], frame: int) -> np.ndarray:
 
 
 class Medium:
-    """A model, and the arrays that its steps need: made once per solve, so that a step allocates nothing."""
+    """A model with the scratch arrays of its time steps, made once per solve, so that a step allocates nothing."""
 
     def __init__(self, m: Array, shot: Shot) -> None:
         nz, nx = m.shape
@@ -104,7 +104,7 @@ class Medium:
         return out
 
     def step(self, before: Array, now: Array, force: Array) -> None:
-        """Write the field after `now` over the one before it, given what drives it: `L u + s`."""
+        """Overwrite `before` with the field after `now`, given the forcing `L u + s`."""
         u = now[HALO:-HALO, HALO:-HALO]
         new = before[HALO:-HALO, HALO:-HALO]
         new *= self.gg
@@ -112,9 +112,14 @@ class Medium:
         new += np.multiply(self.mg, force, out=self._sum)
 
     def back(self, later: Array, now: Array, force: Array, image: Array) -> None:
-        """Walk back through a step that `force` drove: from the cotangent of the field after it to that of the field
-        before, of which `now` has what later steps gave; write the cotangent of the one before that, so far, over
-        `later`, and add the step's part of the gradient to `image`."""
+        """Apply the transpose of a step to cotangents.
+
+        Args:
+            later: the cotangent of the field after the step; overwritten with its part of the field before `now`.
+            now: the cotangent of the current field, with the contributions of later steps; completed in place.
+            force: the forcing of the step.
+            image: the gradient with respect to the model, to which the contribution of the step is added.
+        """
         a, b = later[HALO:-HALO, HALO:-HALO], now[HALO:-HALO, HALO:-HALO]
         a *= self.g
         image += a * force
@@ -124,12 +129,12 @@ class Medium:
         a *= -self.g
 
     def recorded(self, u: Array) -> Array:
-        """Return (receivers,) the field where the receivers are."""
+        """Return (receivers,) the field at the receivers."""
         return u[HALO:-HALO, HALO:-HALO][self.rows, self.columns]
 
 
 def solve(m: Array, shot: Shot, medium_of: type[Medium] = Medium) -> tuple[Array, list[tuple[Array, Array]]]:
-    """Return the (nt, receivers) seismogram of a shot over the model `m`, and the fields that the adjoint starts from.
+    """Return the (nt, receivers) seismogram of a shot over the model `m`, and the wavefields saved for the adjoint.
 
     Raises:
         ValueError: the step is unstable.
@@ -157,14 +162,14 @@ def adjoint(
 
     Args:
         m: the model, (nz, nx).
-        shot: the experiment.
-        kept: what `solve` kept.
+        shot: the shot.
+        kept: the wavefields that `solve` saved.
         residual: (nt, receivers), the cotangent of the seismogram.
-        medium_of: what takes the steps.
+        medium_of: the class that implements the time steps.
     """
     medium = medium_of(m, shot)
     inner = (slice(HALO, -HALO), slice(HALO, -HALO))
-    later, now = medium.field(), medium.field()  # cotangents of u[n+1] and, so far, of u[n]
+    later, now = medium.field(), medium.field()  # cotangents of u[n+1] and, partly summed, of u[n]
     image = np.zeros_like(m)
     for block in range(len(kept) - 1, -1, -1):
         first = block * shot.every
@@ -177,7 +182,7 @@ def adjoint(
 
 
 def _forces(medium: Medium, start: tuple[Array, Array], first: int) -> list[Array]:
-    """Return what drove the steps from `first` to the next field that was kept."""
+    """Return the forcings of the steps from `first` to the next saved wavefield, by running them again."""
     before, now = start[0].copy(), start[1].copy()
     shot = medium.shot
     forces = []

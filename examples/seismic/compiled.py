@@ -1,7 +1,7 @@
-"""The steps of `acoustics` as machine code, by numba: the same bits in a fifth of the time.
+"""The time steps of `acoustics` compiled by numba: the same bits in a fifth of the time.
 
-Rules of this file: each cell is computed by the same operations in the same order as there. Arrays are NumPy's; the
-processes that run it need numba (`pip install "raygrad[numba]"`).
+Each cell is computed by the same operations in the same order as there. Arrays are NumPy's; the processes that run it
+need numba (`pip install "raygrad[numba]"`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from acoustics import FAR, HALO, HERE, SIDE
 
 numba: Any = import_module("numba")  # by name: linting needs none
 
-# one rounding per operation, as in NumPy: no fast mathematics, and nothing run in parallel beside the session's workers
+# one rounding per operation, as in NumPy: no fast mathematics; and no threads in addition to the session's workers
 _compiled = numba.njit(fastmath=False, nogil=True, error_model="numpy")
 
 
@@ -81,7 +81,7 @@ def _hand_back(later: np.ndarray, now: np.ndarray, lap: np.ndarray, g: np.ndarra
 
 
 class Medium(acoustics.Medium):
-    """The same with compiled steps."""
+    """A medium whose time steps are compiled."""
 
     def laplacian(self, u: np.ndarray, out: np.ndarray) -> np.ndarray:
         """See `acoustics.Medium.laplacian`."""

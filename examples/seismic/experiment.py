@@ -1,6 +1,6 @@
-"""The experiment: a ground of two layers with a lens in the upper one, and shots at the surface and in two wells.
+"""The velocity models and the survey of the inversion: two layers with a lens, shots at the surface and in two wells.
 
-Rules of this file: numbers and arrays that say what is measured; nothing is computed from waves here.
+Only parameters and arrays; waves are computed in `acoustics`.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ ROWS, COLUMNS = 90, 130
 FREQUENCY = 8.0
 """Hz, the peak of the source's wavelet: waves of 220 to 290 m."""
 SLOWEST, FASTEST = 1500.0, 2600.0
-"""Metres per second that the inversion may take the ground for."""
+"""Bounds of the velocity during the inversion, in metres per second."""
 
 INSIDE = (slice(FRAME, ROWS - FRAME), slice(FRAME, COLUMNS - FRAME))
 
 
 @dataclass(frozen=True)
 class Ground:
-    """Velocities in m/s, (ROWS, COLUMNS) each: the ground as it is, and as it is first taken to be."""
+    """The true and the initial velocity model, in m/s, (ROWS, COLUMNS) each."""
 
     true: np.ndarray
-    start: np.ndarray
+    initial: np.ndarray
 
 
 def ground() -> Ground:
-    """Return 1,800 m/s above 2,300 m/s, with a lens of 2,100 m/s 200 m across; the start knows neither the lens nor
-    where exactly the layers meet."""
+    """Return 1,800 m/s above 2,300 m/s, with a lens of 2,100 m/s, 200 m across. The initial model lacks the lens, and
+    its interface between the layers is smoothed."""
     z, x = np.mgrid[:ROWS, :COLUMNS]
     layers = np.where(z < 55, 1800.0, 2300.0)
     true = np.where((z - 40) ** 2 + (x - 65) ** 2 < 10**2, 2100.0, layers)
@@ -48,7 +48,7 @@ def blurred(array: np.ndarray, times: int) -> np.ndarray:
     """Return an array smoothed along both axes: `times` passes of (1, 2, 1) / 4, of sqrt(times / 2) cells' width."""
     for _ in range(times):
         for axis in (0, 1):
-            # what is outside is as the edge is
+            # the edge is repeated outside
             wider = np.concatenate([array.take([0], axis), array, array.take([-1], axis)], axis)
             low, here, high = (wider.take(range(first, first + array.shape[axis]), axis) for first in range(3))
             array = 0.25 * low + 0.5 * here + 0.25 * high

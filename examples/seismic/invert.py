@@ -1,4 +1,4 @@
-"""Full-waveform inversion: find the velocity of the ground from seismograms, on one machine or on a Ray cluster.
+"""Full-waveform inversion: seismic velocities from seismograms, on one machine or on a Ray cluster.
 
     make seismic                                    in this process
     make seismic ON=ray                             on a local Ray, in two worker processes: the same misfits
@@ -8,9 +8,9 @@
     python examples/seismic/invert.py --device cuda --workers 1
 
 The wave solver is plain NumPy (`acoustics.py`), its adjoint is written by hand; `seismogram` makes a node of the two.
-What is before it (from velocity to what the solver takes) and after it (the misfit) is ordinary autograd code. Shots
-are branches of one graph: forward and backward of each run on some worker, and what a forward keeps for its backward
-stays where it was made. This process reads one number per iteration.
+The steps before it (from velocity to the Courant number) and after it (the misfit) are ordinary autograd code. Shots
+are branches of one graph: forward and backward of each run on some worker, and the wavefields saved by a forward stay
+on the worker that computed them. This process reads one number per iteration.
 """
 
 # ruff: noqa: E402 - BLAS reads the number of its threads when NumPy is imported
@@ -33,19 +33,19 @@ from rich.console import Console
 
 import raygrad as rg
 
-STEP, FADING, MOMENTUM = 12.0, 0.97, 0.8
-"""Metres per second of the largest change in the first iteration; how that shrinks; what is kept of the last change."""
+STEP, DECAY, MOMENTUM = 12.0, 0.97, 0.8
+"""The largest update of the first iteration in m/s, the decay of the step per iteration, and the momentum."""
 
 
 def seismogram(medium):
-    """Return the Function whose steps a medium takes: `acoustics.Medium`, or that of `compiled`."""
+    """Return the Function that solves the wave equation with a medium: `acoustics.Medium`, or that of `compiled`."""
 
     class Seismogram(rg.autograd.Function):
-        """What the receivers of one shot record: (nz, nx) -> (nt, receivers)."""
+        """The seismogram of one shot: (nz, nx) -> (nt, receivers)."""
 
         @staticmethod
         def forward(ctx, m, shot):
-            traces, ctx.kept = acoustics.solve(m.read(), shot, medium)  # an array of the device that the model is on
+            traces, ctx.kept = acoustics.solve(m.read(), shot, medium)  # an array on the device of the model
             ctx.save_for_backward(m)
             ctx.shot = shot
             return rg.as_tensor(traces)
@@ -57,30 +57,30 @@ def seismogram(medium):
 
         @staticmethod
         def infer(m, shot):
-            """Say what forward returns, so that recording the first shot need not wait for it to run."""
+            """Return shape and dtype of the seismogram, so that recording does not wait for a first run."""
             return (len(shot.wavelet), len(shot.receivers)), m.dtype
 
     return Seismogram
 
 
 def direction(grad):
-    """Hook of the velocity: its gradient smoothed, as a share of its largest value. It runs on a worker."""
+    """Hook of the velocity: smooth the gradient and scale it to a maximum of 1. Runs on a worker."""
     smooth = blurred(grad.read(), 5)
     return rg.as_tensor(smooth / np.abs(smooth).max())
 
 
 def misfit(velocity, waves, shots, observed):
-    """Return half the sum of the squared differences between what is and what would be recorded."""
+    """Return half the sum of the squared residuals between predicted and observed seismograms."""
     m = courant(velocity)
-    residuals = [waves.apply(m, shot) - seen for shot, seen in zip(shots, observed, strict=True)]
+    residuals = [waves.apply(m, shot) - traces for shot, traces in zip(shots, observed, strict=True)]
     return rg.stack([0.5 * (residual * residual).sum() for residual in residuals]).sum()
 
 
 def invert(session: rg.Session, world: Ground, waves, shots, iterations: int, device: str, console: Console):
-    """Return the velocity found, the misfit before each iteration, and the plan of an iteration."""
+    """Return the inverted velocity, the misfit before each iteration, and the plan of an iteration."""
     true = courant(rg.tensor(world.true).to(device))
-    observed = [waves.apply(true, shot) for shot in shots]  # stays on the workers: nobody reads it here
-    velocity = rg.tensor(world.start).to(device).requires_grad_()
+    observed = [waves.apply(true, shot) for shot in shots]  # stays on the workers: it is not read here
+    velocity = rg.tensor(world.initial).to(device).requires_grad_()
     velocity.register_hook(direction)
     optimizer = rg.optim.SGD([velocity], lr=STEP, momentum=MOMENTUM)
     history: list[float] = []
@@ -88,7 +88,7 @@ def invert(session: rg.Session, world: Ground, waves, shots, iterations: int, de
     for number in range(iterations):
         optimizer.zero_grad()
         loss = misfit(velocity, waves, shots, observed)
-        if number == 1:  # the first one measured what things cost
+        if number == 1:  # the first iteration measured the costs
             with session.deferred():
                 loss.backward()
             plan = session.explain()
@@ -97,15 +97,15 @@ def invert(session: rg.Session, world: Ground, waves, shots, iterations: int, de
         optimizer.step()
         with rg.no_grad():
             velocity.clamp_(SLOWEST, FASTEST)
-        history.append(loss.item())  # waits: the one number that comes back
+        history.append(loss.item())  # waits: the only value that is fetched
         console.print(f"iteration {number + 1:2}   misfit {history[-1]:.6f}   {history[-1].hex()}")
         for group in optimizer.param_groups:
-            group["lr"] *= FADING
+            group["lr"] *= DECAY
     return velocity.detach().cpu().numpy(), history, plan
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Find the velocity of the ground from seismograms.")
+    parser = argparse.ArgumentParser(description="Invert seismograms for seismic velocities.")
     parser.add_argument("--on", choices=["local", "ray"], default="local", help="where to run")
     parser.add_argument("--address", help="an address instead, such as ray:HOST:PORT")
     parser.add_argument("--workers", type=int, default=2)
@@ -122,23 +122,23 @@ def main() -> None:
         from compiled import Medium as medium
     start = time.perf_counter()
     with rg.Session(options.address or options.on, workers=options.workers) as session:
-        found, history, plan = invert(
+        inverted, history, plan = invert(
             session, world, seismogram(medium), shots, options.iterations, options.device, console
         )
     seconds = time.perf_counter() - start
 
-    def off(velocity):
+    def rms_error(velocity):
         return float(np.sqrt(np.mean((velocity - world.true)[INSIDE] ** 2)))
 
-    lens = float(found[36:45, 61:70].mean())
+    lens = float(inverted[36:45, 61:70].mean())
     console.print(f"\n{len(shots)} shots, {options.workers} workers, {seconds:.1f} s")
     console.print(f"misfit           {history[0]:.4f} -> {history[-1]:.4f}")
-    console.print(f"error, rms       {off(world.start):.0f} -> {off(found):.0f} m/s")
-    console.print(f"lens             {world.start[36:45, 61:70].mean():.0f} -> {lens:.0f} m/s, in truth 2100 m/s")
+    console.print(f"error, rms       {rms_error(world.initial):.0f} -> {rms_error(inverted):.0f} m/s")
+    console.print(f"lens             {world.initial[36:45, 61:70].mean():.0f} -> {lens:.0f} m/s, in truth 2100 m/s")
     if options.out:
         from pictures import save
 
-        for path in save(options.out, world, found, shots, history, plan):
+        for path in save(options.out, world, inverted, shots, history, plan):
             console.print(f"written          {path}")
 
 

@@ -1,6 +1,6 @@
-"""What an inversion found, as pictures: velocities, misfit, seismograms, and the plan of an iteration.
+"""Figures of an inversion: velocity models, misfit, a profile, a seismogram, and the plan of an iteration.
 
-Rules of this file: shows what it is given; computes nothing but the seismograms of one shot.
+The only values computed here are the seismograms of one shot.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ mpl.use("agg")  # files only: no window, no display
 from matplotlib.figure import Figure
 
 
-def save(folder: Path, world: Ground, found: np.ndarray, shots, history: list[float], plan) -> list[Path]:
+def save(folder: Path, world: Ground, inverted: np.ndarray, shots, history: list[float], plan) -> list[Path]:
     """Write `inversion.png` and, where there is a plan, `plan.html` into a folder; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     figure = Figure(figsize=(12, 7), layout="constrained")
     grid = figure.subplots(2, 3)
-    models = {"the ground": world.true, "taken to be, at first": world.start, "found": found}
+    models = {"true model": world.true, "initial model": world.initial, "inverted model": inverted}
     for axes, (title, velocity) in zip(grid[0], models.items(), strict=True):
         _velocity(axes, title, velocity, shots)
-    figure.colorbar(grid[0, -1].images[0], ax=grid[0], label="m/s", shrink=0.8)
+    figure.colorbar(grid[0, -1].images[0], ax=grid[0], label="velocity, m/s", shrink=0.8)
     _misfit(grid[1, 0], history)
     _profile(grid[1, 1], models)
     _seismogram(grid[1, 2], world.true, shots[0])
@@ -40,7 +40,7 @@ def _velocity(axes, title: str, velocity: np.ndarray, shots) -> None:
     rows, columns = velocity[INSIDE].shape
     extent = (0, columns * CELL / 1e3, rows * CELL / 1e3, 0)
     axes.imshow(velocity[INSIDE], extent=extent, vmin=1700, vmax=2400, cmap="viridis")
-    axes.set(title=title, xlabel="km", ylabel="depth, km")
+    axes.set(title=title, xlabel="distance, km", ylabel="depth, km")
 
     def at(cells):
         place = np.array([(column - INSIDE[1].start, row - INSIDE[0].start) for row, column in cells])
@@ -52,7 +52,7 @@ def _velocity(axes, title: str, velocity: np.ndarray, shots) -> None:
 
 def _misfit(axes, history: list[float]) -> None:
     axes.semilogy(range(len(history)), history, ".-")
-    axes.set(title="misfit", xlabel="iterations")
+    axes.set(title="misfit", xlabel="iteration")
     axes.grid(alpha=0.3)
 
 
@@ -61,7 +61,7 @@ def _profile(axes, models: dict[str, np.ndarray]) -> None:
         column = velocity[INSIDE][:, velocity[INSIDE].shape[1] // 2]
         axes.plot(column, np.arange(len(column)) * CELL / 1e3, label=title)
     axes.invert_yaxis()
-    axes.set(title="down through the middle", xlabel="m/s", ylabel="depth, km")
+    axes.set(title="vertical profile at the centre", xlabel="velocity, m/s", ylabel="depth, km")
     axes.legend()
     axes.grid(alpha=0.3)
 
@@ -71,4 +71,4 @@ def _seismogram(axes, velocity: np.ndarray, shot) -> None:
     limit = np.abs(traces).max() / 5
     extent = (0, traces.shape[1], traces.shape[0] * DT, 0)
     axes.imshow(traces, extent=extent, aspect="auto", vmin=-limit, vmax=limit, cmap="gray")
-    axes.set(title="what the first shot records", xlabel="receiver", ylabel="s")
+    axes.set(title="seismogram of the first shot", xlabel="receiver", ylabel="time, s")

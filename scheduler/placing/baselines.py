@@ -22,7 +22,7 @@ import numpy as np
 
 from raygrad.errors import PlanError
 
-from ..dag import Dag, Floats, Platform, Schedule, upward_rank
+from ..model.dag import Dag, Floats, Platform, Schedule, upward_rank
 
 
 def heft(dag: Dag, platform: Platform, *, share: float = 1.0, times: Floats | None = None) -> Schedule:

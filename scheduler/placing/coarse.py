@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import offsets
-from ..dag import Dag, Floats, Indices, levels, merged, upward_rank
+from ..model.arrays import offsets
+from ..model.dag import Dag, Floats, Indices, levels, merged, upward_rank
 
 NODES = 40_000
 """Size of the graph that is aimed at: placing it takes a second or two."""

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..dag import Dag, Indices, Platform
+from ..model.dag import Dag, Indices, Platform
 
 Edges: TypeAlias = list[list[tuple[int, float]]]
 """Per node, its neighbours on one side and the seconds that the edge takes between two workers."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import PlanError
 
-from ..dag import Dag, Platform, Schedule, lower_bound
+from ..model.dag import Dag, Platform, Schedule, lower_bound
 from .draws import Draws
 from .problem import problem_of
 from .refining import Found, Search

@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ..dag import Dag, Platform, Schedule, upward_rank
+from ..model.dag import Dag, Platform, Schedule, upward_rank
 
 GAPS_KEPT = 8
 """Idle gaps remembered per worker: the latest ones."""

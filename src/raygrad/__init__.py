@@ -16,10 +16,10 @@ _SUBMODULES = tuple(
 )
 
 _HOMES = {
-    "Session": "raygrad.client.session",
+    "Session": "raygrad.client.session.session",
     "device": "raygrad.autograd.devices",
-    "place": "raygrad.client.place",
-    "emit": "raygrad.workers.emit",
+    "place": "raygrad.client.session.pins",
+    "emit": "raygrad.workers.interpreter.emit",
     "worker_local": "raygrad.autograd.local",
     "checkpoint": "raygrad.autograd.checkpointing",
     "Tensor": "raygrad.autograd.tensor",
@@ -124,9 +124,9 @@ if TYPE_CHECKING:
     from raygrad.autograd.modes import set_grad_enabled as set_grad_enabled
     from raygrad.autograd.tensor import Tensor as Tensor
     from raygrad.autograd.vmap import vmap as vmap
-    from raygrad.client.place import place as place
-    from raygrad.client.session import Session as Session
-    from raygrad.workers.emit import emit as emit
+    from raygrad.client.session.pins import place as place
+    from raygrad.client.session.session import Session as Session
+    from raygrad.workers.interpreter.emit import emit as emit
 
 
 def __getattr__(name: str) -> Any:

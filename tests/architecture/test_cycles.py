@@ -23,7 +23,7 @@ LAZY: dict[tuple[str, str], str] = {
     ("raygrad.autograd.devices.cuda", "cupy"): "is optional",
     ("raygrad.autograd.devices.serving", "raygrad.autograd.devices.cuda"): "needs CuPy, which is optional",
     ("raygrad.autograd.exports", "asyncio"): "takes long to load, and who awaits a tensor has it",
-    ("raygrad.client", "raygrad.workers.ray"): "needs Ray, which is optional",
+    ("raygrad.client", "raygrad.workers.executors.ray"): "needs Ray, which is optional",
     ("raygrad.client", "raygrad.report"): "is loaded where a report is asked for",
     ("raygrad.report", "raygrad.report.draw"): "is loaded where something is drawn",
     ("raygrad.report", "raygrad.report.drawing"): "is loaded where something is drawn",

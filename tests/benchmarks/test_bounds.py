@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raygrad.scheduler.dag import Platform, dag_of, lower_bound
+from raygrad.scheduler.model.dag import Platform, dag_of, lower_bound
 
 TESTS = Path(__file__).parents[1]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raygrad.scheduler.dag import Platform, check, critical_path, lower_bound
+from raygrad.scheduler.model.dag import Platform, check, critical_path, lower_bound
 from raygrad.scheduler.placing.baselines import cpop, heft, peft
 from raygrad.scheduler.placing.scheduling import schedule
 

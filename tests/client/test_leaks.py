@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import raygrad as rg
-from raygrad.client.saving import POLICIES
+from raygrad.client.functions.saved_policy import POLICIES
 
 from .leaks import ARRAY, assert_nothing_is_left, trained
 

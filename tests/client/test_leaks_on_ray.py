@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.saving import POLICIES
+from raygrad.client.functions.saved_policy import POLICIES
 
 from .leaks import ARRAY, SIZE, Layer, assert_nothing_is_left, trained
 

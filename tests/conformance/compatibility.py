@@ -1,7 +1,7 @@
-"""Renders docs/compatibility.md: which names and which behaviours of PyTorch's autograd there are, and what differs.
+"""The generator of docs/compatibility.md: names and behaviours of PyTorch's autograd, with what differs.
 
-Rules of this file: the page is what the suite says, and nothing that nobody tests. PyTorch's names are kept here, so
-that the page can be made where it is not installed; a test compares them with the installed one.
+The page lists what the suite tests and nothing else. PyTorch's names are kept here, so that the page can be made where
+PyTorch is not installed; a test compares them with the installed ones.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from .programs import PROGRAMS
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compatibility.md"
 ID = re.compile(r"(?<![a-z0-9])([a-z]{2}[-_]\d\d)(?!\d)", re.IGNORECASE)
+NAMED = re.compile(r"\b(?:[A-Z]{2}-\d\d|H\d\d?)\b")
+"""An id in the text of the page, which becomes a link to its definition."""
 
 
 NAMES: Mapping[str, Sequence[str]] = {
@@ -100,7 +102,13 @@ def eager_only() -> dict[str, str]:
 
 def page() -> str:
     """Return the text of docs/compatibility.md."""
-    return "\n".join([*_head(), *_names(), *_behaviours(), *_found(), ""])
+    return NAMED.sub(_link, "\n".join([*_head(), *_names(), *_behaviours(), *_found(), ""]))
+
+
+def _link(found: re.Match[str]) -> str:
+    """Return an id as a link to the page that defines it."""
+    name = found[0]
+    return f"[{name}]({'semantics' if '-' in name else 'hard_cases'}.md#{name.lower()})"
 
 
 def _head() -> Iterator[str]:
@@ -109,7 +117,8 @@ def _head() -> Iterator[str]:
     yield (
         "`import raygrad as torch` holds for the autograd surface of PyTorch 2.13. This page is made from the test "
         "suite (`make docs`): a behaviour stands here because a test names it. *Eagerly* is without a session; *in a "
-        "session* is in process, strictly by value, and on Ray workers, with equal bytes in all of them."
+        "session* is in process, strictly by value, and on Ray workers, with equal bytes in all of them. An id leads "
+        "to the definition of its behaviour."
     )
     yield ""
 

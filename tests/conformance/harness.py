@@ -136,7 +136,7 @@ class Watched:
 
     def listed(self) -> int:
         """Return how many transfers between devices the plans of the runs since `forget` list."""
-        module = importlib.import_module("raygrad.scheduler.transfers")
+        module = importlib.import_module("raygrad.scheduler.explain.device_transfers")
         graphs = [(run._graph, run.plan) for run in self._runs[self._skip :]]
         return sum(
             len(module.transfers(graph, [0] * graph.values, [-1] * len(graph.externals), plan))

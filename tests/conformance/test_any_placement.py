@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raygrad as rg
-from raygrad.scheduler import planner
-from raygrad.scheduler.costs import Costs
-from raygrad.scheduler.place import Constraints, Placement, constrain
-from raygrad.scheduler.plan import Cluster
-from raygrad.scheduler.priced import Priced, link
-from raygrad.scheduler.segment import cut
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.model.priced_graph import Priced, link
+from raygrad.scheduler.placing.place import Constraints, Placement, constrain
+from raygrad.scheduler.planning import planner
+from raygrad.scheduler.segments.segmenter import cut
 
 SIDE = 4
 

@@ -10,7 +10,7 @@ import pytest
 import raygrad as rg
 from raygrad.interop.calls import Call, taken_apart
 from raygrad.interop.jax_runtime import Given, JaxRuntime, JaxSource, refuse_wide
-from raygrad.workers.shipping import pickle_value
+from raygrad.workers.code.shipping import pickle_value
 
 jax: Any = pytest.importorskip("jax", reason="interop with JAX: pip install 'raygrad[jax]'")
 

@@ -10,7 +10,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.interop.torch_runtime import Draws, switches
-from raygrad.workers.threads import limit_blas, release_blas
+from raygrad.workers.process.blas_threads import limit_blas, release_blas
 
 torch: Any = pytest.importorskip("torch", reason="interop with torch: pip install 'raygrad[torch]'")
 

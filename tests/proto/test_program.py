@@ -6,10 +6,11 @@ import pickle
 
 import pytest
 
-from raygrad.proto.graph import Node
 from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Record, Step
 
-STEP = Step(0, Node("op", "mul", (), (0, 1), (0,), ()), (2,), (0, 1))
+from ..graph_nodes import op_node
+
+STEP = Step(0, op_node("mul", (0, 1), (0,)), (2,), (0, 1))
 PROGRAM = Program(3, (), ((0, 0), (1, 1)), (), (), (STEP,), (), (), ((2, 2),))
 RECORD = Record(1, 0, 0, "w0", 7, 0.25, "done", (), (), (), (), (), (), ())
 

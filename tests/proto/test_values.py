@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raygrad.errors import ProtocolError
-from raygrad.proto.graph import Spec
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.proto.layout import layout_of
 from raygrad.proto.program import Item, Pinned
 from raygrad.proto.values import Blob, Packed, pack_values, unpack_values
@@ -63,7 +63,7 @@ CASES: dict[str, Any] = {
     "slices": (slice(None), slice(1, None, -2), ...),
     "scalars": (np.float32(0.1), np.int8(-3), np.complex64(1j), np.str_("hé"), np.str_(""), np.datetime64(5, "s")),
     "dtypes": (np.dtype("f4"), np.dtype("?"), np.dtype(">i8").newbyteorder("=")),
-    "nouns": (Spec("array", (2, 3), "float32", "cpu", ((1, 0), ())), Spec("context"), Pinned(3, 4), Item(0, 1)),
+    "nouns": (ArraySpec((2, 3), "float32", "cpu", ((1, 0), ())), ContextSpec(), Pinned(3, 4), Item(0, 1)),
     "blob": Blob(b"pickle"),
     "large blob": Blob(b"p" * 10_000, (memoryview(b"q" * 10_000), memoryview(b""))),
     "no axes": np.array(1.5),

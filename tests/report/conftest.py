@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.runs import Run
+from raygrad.client.submission.run import Run
 from raygrad.report.explanation import Explanation
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from raygrad.proto.graph import Graph, Node, Spec
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import GradSum
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.report.shown import BACKWARD, FORWARD, HOOK, plain, shown
-from raygrad.scheduler.explain import Reason
+from raygrad.scheduler.explain.explanation import Reason
+
+from ..graph_nodes import function_node, function_vjp_node, hook_node, op_node, plain_node
 
 GRAPH = Graph(
-    (Spec("array", (4,), "float64"), Spec("context")),
+    (ArraySpec((4,), "float64"), ContextSpec()),
     (0,),
     (
-        Node("function", "@f00d", (), (0,), (1, 0), (1, (1,), 1, None)),
-        Node("function", "@f00d", ("vjp",), (1, 2, -1), (0,), ()),
-        Node("hook", "@beef", (), (3,), (0,), ("tensor", 1, 0)),
-        Node("sum", "sum", (), (4, 4), (0,), ()),
-        Node("op", "mul", (), (5, 2), (0,), ()),
+        function_node("@f00d", (0,), (1, 0), (1,)),
+        function_vjp_node("@f00d", (1, 2, -1), (0,)),
+        hook_node("@beef", (3,), (0,)),
+        plain_node(GradSum, (4, 4), (0,)),
+        op_node("mul", (5, 2), (0,)),
     ),
     (),
 )

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from raygrad.proto.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, Node, Spec
-from raygrad.scheduler.commands import Command
-from raygrad.scheduler.events import Event
-from raygrad.scheduler.invariants import check
-from raygrad.scheduler.machine import Machine
+from raygrad.proto.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.nodes import GradSum, Node
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec
+from raygrad.scheduler.machine.commands import Command
+from raygrad.scheduler.machine.events import Event
+from raygrad.scheduler.machine.invariants import check
+from raygrad.scheduler.machine.machine import Machine
+
+from ..graph_nodes import function_node, function_vjp_node, hook_node, op_node, op_vjp_node, plain_node
 
 CONTEXT, SMALL = 0, 1
 
@@ -22,7 +26,7 @@ class Builder:
     """Builds a graph node by node; each method returns the value ids that the node makes."""
 
     def __init__(self, externals: int = 1, size: int = 4) -> None:
-        self.specs = [Spec("context"), Spec("array", (size,), "float64")]
+        self.specs = [ContextSpec(), ArraySpec((size,), "float64")]
         self.externals = [SMALL] * externals
         self.nodes: list[Node] = []
         self.keep: list[tuple[int, int]] = []
@@ -38,25 +42,23 @@ class Builder:
         return tuple(range(self.values - len(node.outputs), self.values))
 
     def op(self, fn: str, *inputs: int, pin: int = -1, near: int = -1, spec: int = SMALL) -> int:
-        return self.add(Node("op", fn, (), inputs, (spec,), (), pin, near))[0]
+        return self.add(op_node(fn, inputs, (spec,), pin=pin, near=near))[0]
 
     def op_vjp(self, fn: str, residuals: Iterable[int], cotangent: int, pin: int = -1) -> int:
-        params = ((), (1,), (SMALL,), (SMALL,))
-        return self.add(Node("op", fn, ("vjp",), (*residuals, cotangent), (SMALL,), params, pin))[0]
+        return self.add(op_vjp_node(fn, (*residuals, cotangent), (SMALL,), (1,), (SMALL,), (SMALL,), pin=pin))[0]
 
     def function(self, fn: str, *inputs: int, pin: int = -1, outputs: int = 1) -> tuple[int, ...]:
-        params = (len(inputs), (1,) * len(inputs), 1, None)
-        return self.add(Node("function", "@" + fn, (), inputs, (CONTEXT, *[SMALL] * outputs), params, pin))
+        return self.add(function_node("@" + fn, inputs, (CONTEXT, *[SMALL] * outputs), pin=pin))
 
     def function_vjp(self, fn: str, context: int, cotangent: int, argument: int, output: int = -1) -> int:
         inputs = (context, cotangent, argument, output)
-        return self.add(Node("function", "@" + fn, ("vjp",), inputs, (SMALL,), (3, 1, 1, (0,), (), 0), -1, context))[0]
+        return self.add(function_vjp_node("@" + fn, inputs, (SMALL,), items=3, near=context))[0]
 
     def hook(self, fn: str, value: int) -> int:
-        return self.add(Node("hook", "@" + fn, (), (value,), (SMALL,), ("tensor", 1, 0)))[0]
+        return self.add(hook_node("@" + fn, (value,), (SMALL,)))[0]
 
     def sum(self, a: int, b: int) -> int:
-        return self.add(Node("sum", "sum", (), (a, b), (SMALL,), ()))[0]
+        return self.add(plain_node(GradSum, (a, b), (SMALL,)))[0]
 
     def keep_on_worker(self, *values: int) -> None:
         self.keep += [(value, KEEP_ON_WORKER) for value in values]

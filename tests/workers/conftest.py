@@ -11,15 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, Node, Spec, structural_hash
+from raygrad.proto.codec.graphs import encode_graph
+from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
+from raygrad.proto.ir.nodes import Node
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.proto.program import Record
-from raygrad.scheduler.machine import Machine
-from raygrad.scheduler.measured import Called
-from raygrad.scheduler.planner import Planner
-from raygrad.workers.base import Executor
-from raygrad.workers.calls import External, Given, Submission
-from raygrad.workers.driver import Driver, Lost
-from raygrad.workers.shipping import ship
+from raygrad.scheduler.machine.machine import Machine
+from raygrad.scheduler.model.measured_costs import Called
+from raygrad.scheduler.planning.planner import Planner
+from raygrad.workers.code.shipping import ship
+from raygrad.workers.executors.base import Executor
+from raygrad.workers.executors.calls import External, Given, Submission
+from raygrad.workers.executors.driver import Driver, Lost
+
+from ..graph_nodes import function_node, op_node
 
 CONTEXT, ARRAY = 0, 1
 
@@ -28,7 +33,7 @@ class Graphs:
     """Builds a graph; each method returns the id of the value that it makes."""
 
     def __init__(self, externals: int = 1, shape: tuple[int, ...] = (4,)) -> None:
-        self.specs = (Spec("context"), Spec("array", shape, "float64", "cpu", (tuple(range(len(shape))), ())))
+        self.specs = (ContextSpec(), ArraySpec(shape, "float64", "cpu", (tuple(range(len(shape))), ())))
         self.externals = (ARRAY,) * externals
         self.nodes: list[Node] = []
         self.kept: list[tuple[int, int]] = []
@@ -40,14 +45,12 @@ class Graphs:
         return self.values - 1
 
     def mul(self, a: int, b: int, pin: int = -1) -> int:
-        return self._add(Node("op", "mul", (), (a, b), (ARRAY,), (), pin))
+        return self._add(op_node("mul", (a, b), (ARRAY,), pin=pin))
 
     def call(self, fn: str, *inputs: int, pin: int = -1, open_ended: bool = False) -> int:
         """Apply a user Function of one output; returns the output (the context comes before it)."""
         outputs = (CONTEXT,) if open_ended else (CONTEXT, ARRAY)
-        return self._add(
-            Node("function", "@" + fn, (), inputs, outputs, (len(inputs), (0,) * len(inputs), 0, None, (), (), ()), pin)
-        )
+        return self._add(function_node("@" + fn, inputs, outputs, (0,) * len(inputs), recorded=False, pin=pin))
 
     def keep(self, *values: int, in_store: bool = False) -> None:
         self.kept.extend((value, KEEP_IN_STORE if in_store else KEEP_ON_WORKER) for value in values)
@@ -102,7 +105,7 @@ class Session:
         """Submit a graph, and return its run number."""
         self.run += 1
         given = tuple(Given(one) if isinstance(one, np.ndarray) else one for one in externals)
-        encoded = graph.encode()
+        encoded = encode_graph(graph)
         self.driver.submit(Submission(self.run, graph, encoded, structural_hash(encoded), given))
         return self.run
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.trees import Structure, flatten, unflatten
-from raygrad.workers.shipping import pickle_value, unpickle_value
+from raygrad.workers.code.shipping import pickle_value, unpickle_value
 
 CALLS_KEPT: Final = 4096
 """Calls that are kept opened per process: of programs that make new ones without end, the last ones."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from raygrad.autograd.tensor import Tensor
-from raygrad.workers.shipping import pickle_value
+from raygrad.workers.code.shipping import pickle_value
 
 from .backends import load
 from .jax_runtime import JaxRuntime, JaxSource, refuse_wide

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError
-from raygrad.workers.shipping import unpickle_value
+from raygrad.workers.code.shipping import unpickle_value
 
 from .backends import load
 from .calls import Call, Kind, Outcome, list_of, taken_apart

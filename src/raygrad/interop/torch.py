@@ -17,8 +17,8 @@ from raygrad.autograd.creation import from_numpy, randint
 from raygrad.autograd.modes import no_grad
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import DtypeError
-from raygrad.workers.captures import captured
-from raygrad.workers.shipping import pickle_value
+from raygrad.workers.code.code_analysis import captured
+from raygrad.workers.code.shipping import pickle_value
 
 from .backends import load
 from .node import Foreign, ForeignFunction, Runtime, made

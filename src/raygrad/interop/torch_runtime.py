@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError
-from raygrad.workers.shipping import unpickle_value
-from raygrad.workers.threads import limit_in_force
+from raygrad.workers.code.shipping import unpickle_value
+from raygrad.workers.process.blas_threads import limit_in_force
 
 from .backends import load
 from .calls import Call, Kind, Level, Outcome, list_of, taken_apart

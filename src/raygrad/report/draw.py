@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from raygrad.scheduler.actual import RunFacts
-from raygrad.scheduler.explain import Moved, PlanFacts
-from raygrad.scheduler.plan import Plan
+from raygrad.scheduler.explain.actual_run import RunFacts
+from raygrad.scheduler.explain.explanation import Moved, PlanFacts
+from raygrad.scheduler.model.plan import Plan
 
 from . import figures
 from .explanation import counts, reasons

@@ -1,6 +1,6 @@
 """A plan before its run, in four forms.
 
-Rules of this file: what is said of a plan, and in which tables; the figures are `scheduler.explain`'s.
+Rules of this file: what is said of a plan, and in which tables; the figures are `scheduler.explain.explanation`'s.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from raygrad.scheduler.explain import Moved, PlanFacts, SegmentFacts
-from raygrad.scheduler.numerics import differing
+from raygrad.scheduler.explain.explanation import Moved, PlanFacts, SegmentFacts
+from raygrad.scheduler.model.numerics_class import differing
 
 from . import figures
 from .shown import GraphShown, plain

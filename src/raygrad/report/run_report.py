@@ -1,6 +1,6 @@
 """A run beside its plan, in four forms.
 
-Rules of this file: what is said of a run, and in which tables; the figures are `scheduler.actual`'s.
+Rules of this file: what is said of a run, and in which tables; the figures are `scheduler.explain.actual_run`'s.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from raygrad.scheduler.actual import RunFacts, SegmentRun
-from raygrad.scheduler.plan import Plan
-from raygrad.scheduler.transfers import Brought
+from raygrad.scheduler.explain.actual_run import RunFacts, SegmentRun
+from raygrad.scheduler.explain.device_transfers import Brought
+from raygrad.scheduler.model.plan import Plan
 
 from . import figures
 from .explanation import moved_table

@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, cast
 
-from raygrad.proto.graph import ROLE_EMIT, ROLE_HOOK, ROLE_SUM, Graph, Node
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import ROLE_SUM, Emit, GradSum, HookCall, Node
 
 FORWARD, BACKWARD, HOOK = "forward", "backward", "hook"
 
@@ -60,15 +61,15 @@ def _texts(places: Sequence[Hashable | None]) -> tuple[str, ...]:
 
 
 def _name(node: Node, name_of: Callable[[str], str]) -> str:
-    if node.role == ROLE_SUM:
-        return "+" if node.fn == "sum" else node.fn
+    if isinstance(node, GradSum):
+        return "+"
     return name_of(node.fn) if node.fn.startswith("@") else node.fn
 
 
 def _kind(node: Node) -> str:
-    if node.role in (ROLE_HOOK, ROLE_EMIT):
+    if isinstance(node, HookCall | Emit):
         return HOOK
-    return BACKWARD if node.transforms or node.role == ROLE_SUM else FORWARD
+    return BACKWARD if node.depth or node.role == ROLE_SUM else FORWARD
 
 
 def plain(value: Any) -> Any:

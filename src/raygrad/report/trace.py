@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from raygrad.scheduler.actual import RunFacts, SegmentRun
-from raygrad.scheduler.plan import Plan
+from raygrad.scheduler.explain.actual_run import RunFacts, SegmentRun
+from raygrad.scheduler.model.plan import Plan
 
 from . import figures
 from .explanation import counts

@@ -181,7 +181,7 @@ def a_failure_keeps_its_type(T: Any, log: Log) -> Any:
     return [x.grad.sum()]
 
 
-@program("EN-22", eager_only="SEMANTICS §15: a session is all or nothing (DR-08)")
+@program("EN-22", eager_only="a session is all or nothing (DR-08)")
 def a_failure_leaves_what_ran(T: Any, log: Log) -> Any:
     """A pass that goes on after a failure, takes gradients back, or leaves the mode switched."""
     Tanh = np_tanh(T)
@@ -285,7 +285,7 @@ def threads_share_a_graph(T: Any, log: Log) -> Any:
     return [x.grad, failed]
 
 
-@program("EN-26", eager_only="SEMANTICS §15: backwards and hooks run on workers")
+@program("EN-26", eager_only="backwards and hooks run on workers")
 def hooks_run_on_the_callers_thread(T: Any, log: Log) -> Any:
     """A hook on another thread, which sees other context variables."""
     x = leaf(T, 3)

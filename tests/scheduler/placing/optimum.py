@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from raygrad.scheduler.dag import Dag, Platform, Schedule
+from raygrad.scheduler.model.dag import Dag, Platform, Schedule
 
 
 def optimum(dag: Dag, platform: Platform) -> Schedule:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.dag import Platform, check, dag_of, upward_rank
+from raygrad.scheduler.model.dag import Platform, check, dag_of, upward_rank
 from raygrad.scheduler.placing.baselines import Board, cpop, heft, optimistic_costs, peft
 
 from .graphs import AGAINST_SAGA, RATIOS, Case, drawn

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.scheduler.dag import dag_of
+from raygrad.scheduler.model.dag import dag_of
 from raygrad.scheduler.placing import coarse as module
 from raygrad.scheduler.placing.coarse import coarsen
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from raygrad.scheduler.dag import Platform, Schedule, check, dag_of
+from raygrad.scheduler.model.dag import Platform, Schedule, check, dag_of
 from raygrad.scheduler.placing.baselines import heft
 from raygrad.scheduler.placing.listing import Taste, heirs_of, listing
 from raygrad.scheduler.placing.problem import falling, problem_of, rank

@@ -7,7 +7,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from raygrad.scheduler.dag import Platform, check, dag_of, lower_bound
+from raygrad.scheduler.model.dag import Platform, check, dag_of, lower_bound
 from raygrad.scheduler.placing.baselines import cpop, heft, peft
 from raygrad.scheduler.placing.scheduling import schedule
 

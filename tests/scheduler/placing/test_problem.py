@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from raygrad.scheduler.dag import Platform, dag_of, upward_rank
+from raygrad.scheduler.model.dag import Platform, dag_of, upward_rank
 from raygrad.scheduler.placing.problem import depth_first, falling, problem_of, rank
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from raygrad.scheduler.dag import Platform, dag_of
+from raygrad.scheduler.model.dag import Platform, dag_of
 from raygrad.scheduler.placing.draws import Draws
 from raygrad.scheduler.placing.listing import Listed
 from raygrad.scheduler.placing.problem import problem_of

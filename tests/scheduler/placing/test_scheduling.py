@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.dag import Platform, check, dag_of, lower_bound
+from raygrad.scheduler.model.dag import Platform, check, dag_of, lower_bound
 from raygrad.scheduler.placing.baselines import heft
 from raygrad.scheduler.placing.scheduling import schedule
 

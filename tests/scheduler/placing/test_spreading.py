@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.scheduler.dag import Platform, check, dag_of
+from raygrad.scheduler.model.dag import Platform, check, dag_of
 from raygrad.scheduler.placing.spreading import Demands, by_rank, depth_first, spread
 
 

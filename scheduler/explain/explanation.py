@@ -1,0 +1,298 @@
+"""What a plan would do and why: its timetable, the reason for each worker, what crosses, the critical path, memory.
+
+Rules of this file: it decides nothing and changes nothing; everything follows from (graph, residency, costs, cluster,
+plan), in O(nodes + edges). Nodes and segments are named by index; whoever shows this gives nodes their names.
+Times are seconds since the run was submitted, by the costs that are given: those of a kept plan may have been others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from typing import NamedTuple
+
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import Node
+from raygrad.proto.ir.specs import ArraySpec
+
+from ..memory.peak_memory import Peak, peaks
+from ..model.costs import Costs
+from ..model.numerics_class import Numerics
+from ..model.plan import Cluster, Plan
+from ..model.priced_graph import Priced, price
+from ..placing.place import devices_of, needed
+from ..segments.timetable import Slot, loads_of, timetable
+from .device_transfers import Transfer, transfers
+
+
+class Reason(StrEnum):
+    """Why a node runs on its worker."""
+
+    PINNED = "pinned by the user"
+    NEAR = "near its context"
+    DEVICE = "only worker with the device"
+    ONLY = "only worker"
+    TOGETHER = "dividing it would not pay"
+    READS = "reads most from there"
+    EARLIEST = "finishes earliest there"
+
+
+class Moved(NamedTuple):
+    """What one segment reads of another worker."""
+
+    source: int
+    """The segment that makes it, or -1: an earlier run left it on `worker`."""
+    worker: int
+    target: int
+    bytes: int
+    values: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFacts:
+    """One segment of a plan."""
+
+    index: int
+    worker: int
+    device: str
+    """The device kinds of the arrays that it makes: "cpu", "cuda", "cpu, cuda"."""
+    nodes: tuple[int, ...]
+    forward: int
+    backward: int
+    """Vjps, and the sums of gradients."""
+    hooks: int
+    reasons: tuple[tuple[Reason, int], ...]
+    """Each with the number of nodes that it holds for: what had to be before what was chosen."""
+    bytes_in: int
+    bytes_out: int
+    start: float
+    end: float
+    held_by: int
+    """See `predict.Slot`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFacts:
+    """One worker, in one plan."""
+
+    name: str
+    devices: tuple[str, ...]
+    segments: int
+    nodes: int
+    busy: float
+    """Seconds of its nodes."""
+    memory: Peak
+    numerics: Numerics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFacts:
+    """A plan, explained. See `explain_plan`."""
+
+    segments: tuple[SegmentFacts, ...]
+    workers: tuple[WorkerFacts, ...]
+    node_reason: tuple[Reason, ...]
+    node_seconds: tuple[float, ...]
+    """Per node, what it is predicted to take."""
+    moved: tuple[Moved, ...]
+    transfers: tuple[Transfer, ...]
+    """What goes from a device to another."""
+    crossing_bytes: int
+    seconds: float
+    """Predicted time from submission until the client knows that the last segment has ended."""
+    work: float
+    """Predicted seconds of all nodes."""
+    critical: tuple[int, ...]
+    """The nodes of the longest way through the graph as it is placed, transfers included, first to last."""
+    critical_seconds: float
+    chain: tuple[int, ...]
+    """The segments that each hold up the next, up to the one that ends last: what the predicted time is made of."""
+
+
+def explain_plan(
+    graph: Graph, residency: Sequence[int], costs: Costs, cluster: Cluster, plan: Plan, *, staged: bool = False
+) -> PlanFacts:
+    """Return what a plan would do and why. The arguments are those that the plan was made from; `staged`, whether
+    workers are processes of their own."""
+    priced = price(graph, costs)
+    times = timetable(plan.segments, loads_of(plan.segments, priced), residency, costs, cluster)
+    reasons = _reasons(priced, residency, cluster, plan)
+    boundaries = _boundaries(priced, costs, plan, times)
+    memory = peaks(priced, plan, boundaries, times)
+    critical, length = _critical(priced, plan, costs, cluster)
+    busy = [0.0] * len(cluster.workers)
+    for node, worker in enumerate(plan.node_worker):
+        busy[worker] += priced.seconds[node]
+    segments = tuple(
+        SegmentFacts(
+            index=index,
+            worker=segment.worker,
+            device=_devices(graph, segment.nodes),
+            nodes=segment.nodes,
+            forward=segment.forward_nodes,
+            backward=segment.vjp_nodes + segment.sum_nodes,
+            hooks=segment.hook_nodes,
+            reasons=_counted(reasons[node] for node in segment.nodes),
+            bytes_in=segment.bytes_in,
+            bytes_out=segment.bytes_out,
+            start=times[index].start,
+            end=times[index].end,
+            held_by=times[index].held_by,
+        )
+        for index, segment in enumerate(plan.segments)
+    )
+    return PlanFacts(
+        segments=segments,
+        workers=tuple(
+            WorkerFacts(
+                name=spec.name,
+                devices=spec.devices,
+                segments=sum(1 for segment in plan.segments if segment.worker == index),
+                nodes=sum(len(segment.nodes) for segment in plan.segments if segment.worker == index),
+                busy=busy[index],
+                memory=memory[index],
+                numerics=spec.numerics,
+            )
+            for index, spec in enumerate(cluster.workers)
+        ),
+        node_reason=tuple(reasons),
+        node_seconds=tuple(priced.seconds),
+        moved=moved(priced, residency, plan),
+        transfers=transfers(graph, priced.size, residency, plan, staged=staged),
+        crossing_bytes=plan.crossing_bytes,
+        seconds=max([slot.end for slot in times], default=-costs.return_seconds) + costs.return_seconds,
+        work=sum(priced.seconds),
+        critical=critical,
+        critical_seconds=length,
+        chain=_chain(times),
+    )
+
+
+# ---- when --------------------------------------------------------------------------------------------------------
+
+
+def _boundaries(priced: Priced, costs: Costs, plan: Plan, times: Sequence[Slot]) -> list[tuple[float, float]]:
+    """Return, per node, when it runs."""
+    when = [(0.0, 0.0)] * len(priced.seconds)
+    for segment, slot in zip(plan.segments, times, strict=True):
+        seconds = [priced.seconds[node] for node in segment.nodes]
+        marks = list(accumulate(seconds, initial=slot.start + costs.call_seconds))
+        for node, start, end in zip(segment.nodes, marks, marks[1:], strict=False):
+            when[node] = (start, end)
+    return when
+
+
+def _chain(times: Sequence[Slot]) -> tuple[int, ...]:
+    """Return the segments that each hold up the next, up to the one that ends last."""
+    chain: list[int] = []
+    at = max(range(len(times)), key=lambda index: times[index].end, default=-1)
+    while at >= 0:
+        chain.append(at)
+        at = times[at].held_by
+    return tuple(reversed(chain))
+
+
+def _critical(priced: Priced, plan: Plan, costs: Costs, cluster: Cluster) -> tuple[tuple[int, ...], float]:
+    """Return the longest way through the placed graph, and how long it takes."""
+    worker, maker, size = plan.node_worker, priced.maker, priced.size
+    hosts = [one.host for one in cluster.workers]
+    length = [0.0] * len(priced.graph.nodes)
+    before = [-1] * len(length)
+    for index in [index for segment in plan.segments for index in segment.nodes]:
+        ready, via = 0.0, -1
+        for value in priced.graph.nodes[index].inputs:
+            source = maker[value] if value >= 0 else -1
+            if source >= 0:
+                came = length[source]
+                if worker[source] != worker[index]:
+                    came += costs.link_seconds(hosts[worker[source]], hosts[worker[index]], size[value])
+                if came > ready:
+                    ready, via = came, source
+        length[index] = ready + priced.seconds[index]
+        before[index] = via
+    path: list[int] = []
+    at = max(range(len(length)), key=length.__getitem__, default=-1)
+    while at >= 0:
+        path.append(at)
+        at = before[at]
+    return tuple(reversed(path)), max(length, default=0.0)
+
+
+# ---- where and why -----------------------------------------------------------------------------------------------
+
+
+def _reasons(priced: Priced, residency: Sequence[int], cluster: Cluster, plan: Plan) -> list[Reason]:
+    """Return why each node is where it is: what had to be comes before what was chosen."""
+    alone = len(cluster.workers) == 1
+    together = len({segment.worker for segment in plan.segments}) == 1
+    only: dict[frozenset[str], bool] = {}
+    reasons: list[Reason] = []
+    for index, node in enumerate(priced.graph.nodes):
+        need = _need(priced, node)
+        if need not in only:
+            able = sum(all(map(worker.serves, need)) for worker in cluster.workers)
+            only[need] = not alone and able == 1
+        if node.pin >= 0:
+            reasons.append(Reason.PINNED)
+        elif node.near >= 0 and (priced.maker[node.near] >= 0 or residency[node.near] >= 0):
+            reasons.append(Reason.NEAR)
+        elif only[need]:
+            reasons.append(Reason.DEVICE)
+        elif alone:
+            reasons.append(Reason.ONLY)
+        elif together:
+            reasons.append(Reason.TOGETHER)
+        else:
+            reasons.append(_chosen(priced, residency, plan, node, plan.node_worker[index]))
+    return reasons
+
+
+def _counted(reasons: Iterable[Reason]) -> tuple[tuple[Reason, int], ...]:
+    counts = Counter(reasons)
+    return tuple((reason, counts[reason]) for reason in Reason if counts[reason])
+
+
+def _need(priced: Priced, node: Node) -> frozenset[str]:
+    """Return the devices that a node needs beside host memory."""
+    specs = priced.graph.specs
+    read = devices_of([specs[priced.spec[value]] for value in node.inputs if value >= 0])
+    return needed(node, {*read}, {*devices_of([specs[one] for one in node.outputs])}) - {"cpu"}
+
+
+def _chosen(priced: Priced, residency: Sequence[int], plan: Plan, node: Node, worker: int) -> Reason:
+    """Return why a node that might run elsewhere runs here."""
+    held: Counter[int] = Counter()
+    for value in set(node.inputs):
+        if value >= 0:
+            source = priced.maker[value]
+            home = residency[value] if source < 0 else plan.node_worker[source]
+            if home >= 0:
+                held[home] += priced.size[value]
+    here = held.pop(worker, 0)
+    return Reason.READS if here > max(held.values(), default=0) else Reason.EARLIEST
+
+
+def _devices(graph: Graph, nodes: Sequence[int]) -> str:
+    specs = {spec for node in nodes for spec in graph.nodes[node].outputs}
+    kinds = {spec.device for spec in map(graph.specs.__getitem__, specs) if isinstance(spec, ArraySpec)}
+    return ", ".join(sorted(kinds)) or "cpu"
+
+
+def moved(priced: Priced, residency: Sequence[int], plan: Plan) -> tuple[Moved, ...]:
+    """Return what segments read of other workers, in plan order: objects of this run, and values of earlier ones."""
+    found: dict[tuple[int, int, int], list[int]] = {}
+    for target, segment in enumerate(plan.segments):
+        for source, export in segment.imports:
+            maker = plan.segments[source]
+            if maker.worker != segment.worker:
+                sizes = [priced.size[value] for value in maker.exports[export].values]
+                found.setdefault((target, source, maker.worker), []).extend(sizes)
+        for value in segment.externals:
+            if residency[value] not in (-1, segment.worker):
+                found.setdefault((target, -1, residency[value]), []).append(priced.size[value])
+    return tuple(
+        Moved(source, worker, target, sum(sizes), len(sizes)) for (target, source, worker), sizes in found.items()
+    )

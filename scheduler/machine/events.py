@@ -1,0 +1,151 @@
+"""What can happen to a run: the only input of the state machine.
+
+Rules of this file: frozen data in the past tense; time comes in as `at` (seconds, any monotonic clock of the driver,
+used for stories only); runs are numbered by the driver, ascending; workers and segments are indices as in `plan`.
+The driver reports what it saw and decides nothing: whether a result counts is the machine's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..model.plan import Place, Plan
+
+Status = Literal["done", "failed", "skipped"]
+"""How an attempt ended; as `Record.status`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedSegment:
+    """What the machine has to know of one segment of a submitted run."""
+
+    worker: int
+    imports: tuple[tuple[int, int], ...] = ()
+    """(segment, export) of this run: the objects that it reads."""
+    after: tuple[int, ...] = ()
+    """Earlier segments of this run on the same worker whose pins it reads or drops."""
+    reads: tuple[tuple[int, int], ...] = ()
+    """(run, value) of each kept value that it reads: of earlier runs, wherever it is; of this run, if an earlier
+    segment of the same worker pinned it (another one is read by `imports`)."""
+    exports: tuple[bool, ...] = ()
+    """Per object that it returns, True if the object holds saved values (contexts, residuals)."""
+    pins: tuple[int, ...] = ()
+    """Value ids that it leaves pinned on its worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSubmitted:
+    """A planned graph was handed in. `run` is larger than every run before it. Build it with `run_submitted`.
+
+    The client holds every kept value from here on, until `ValueDropped`. Runs that are read from must be known:
+    the client may not name a value that it has dropped.
+    """
+
+    at: float
+    run: int
+    segments: tuple[SubmittedSegment, ...]
+    kept: tuple[tuple[int, Place], ...] = ()
+    """(value id, where it will be)."""
+    open_ended: bool = False
+    """The last segment ends with a Function not seen before (H3): see `SegmentFinished.opened`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFinished:
+    """An attempt at a segment came back. "failed": its code raised; "skipped": an input was poisoned, so that it
+    did not run. A late result of an earlier attempt may be reported; the machine counts and drops it."""
+
+    at: float
+    run: int
+    segment: int
+    attempt: int
+    status: Status
+    export_bytes: tuple[int, ...] = ()
+    """Bytes of each object that it returned; empty unless done."""
+    opened: tuple[int, ...] = ()
+    """Value ids that an open-ended node pinned on the worker (H3): the client holds them from here on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueRequested:
+    """The client reads a kept value that is pinned on a worker and too large to have come in a record.
+
+    Not needed for a value in the store or in a record. May come before the value exists. The answer is an
+    `ExportValue` (none if one was given before), or that the run fails or the value is lost.
+    """
+
+    at: float
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueExported:
+    """The work of an `ExportValue` command ended: the object exists, or (`ok` False) could not be made."""
+
+    at: float
+    run: int
+    value: int
+    ok: bool = True
+    size: int = 0
+    """Bytes of the object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueDropped:
+    """The client holds a kept value no more: no handle, pass or tape of it reaches the value. Once per value.
+
+    May come at any time after the submission; that of a failed run's value is ignored. Runs submitted before that
+    read the value still get it.
+    """
+
+    at: float
+    run: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLost:
+    """A worker died, with all that was pinned on it. What it returned before survives. It does not come back."""
+
+    at: float
+    worker: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAbandoned:
+    """The client wants nothing of this run any more (interrupt, `close(discard=True)`): it counts as failed, all of
+    its values as dropped. What already runs is let run out; nothing more of it is started."""
+
+    at: float
+    run: int
+
+
+Event = RunSubmitted | SegmentFinished | ValueRequested | ValueExported | ValueDropped | WorkerLost | RunAbandoned
+
+
+def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[int, int] | None]) -> RunSubmitted:
+    """Return the event that hands `plan` to the machine as run number `run`.
+
+    `sources` has one entry per external of the graph: the (run, value) of an earlier run's kept value, or None for a
+    value that the client supplies.
+    """
+    segments: list[SubmittedSegment] = []
+    for segment in plan.segments:
+        reads = {source for external in segment.externals if (source := sources[external]) is not None}
+        reads.update((run, value) for value, _ in segment.unpins if value in plan.kept)
+        segments.append(
+            SubmittedSegment(
+                worker=segment.worker,
+                imports=segment.imports,
+                after=segment.after,
+                reads=tuple(sorted(reads)),
+                exports=tuple(export.saved for export in segment.exports),
+                pins=segment.pins,
+            )
+        )
+    kept = tuple(sorted(plan.kept.items()))
+    return RunSubmitted(at=at, run=run, segments=tuple(segments), kept=kept, open_ended=plan.open_ended)

@@ -1,0 +1,141 @@
+"""What always holds of the state machine between two events.
+
+Rules of this file: it recounts from scratch what the machine keeps as running accounts, and changes nothing. Tests
+check it after every event; it costs time proportional to everything alive, so that nothing else does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from raygrad.errors import InvariantViolation
+
+from ..model.plan import InStore
+from .machine import Machine
+from .state import LiveRun, LiveSegment, ObjectState, SegmentState, State
+
+
+def check(machine: Machine) -> None:
+    """Check every invariant.
+
+    Raises InvariantViolation naming the first that does not hold.
+    """
+    for problem in _problems(machine):
+        raise InvariantViolation(problem)
+
+
+def _problems(machine: Machine) -> Iterator[str]:
+    state = machine.state
+    yield from _flight(machine)
+    yield from _bytes(state)
+    read = _reads(state)
+    for run in state.runs.values():
+        yield from _run(state, run)
+        yield from _needs(run, read)
+
+
+def _segments(state: State) -> Iterator[LiveSegment]:
+    for run in state.runs.values():
+        yield from run.segments
+
+
+def _flight(machine: Machine) -> Iterator[str]:
+    state = machine.state
+    running = Counter(one.given.worker for one in _segments(state) if one.state is SegmentState.RUNNING)
+    for worker in {*state.in_flight, *running}:
+        count = state.in_flight.get(worker, 0)
+        if count != running[worker]:
+            yield f"worker {worker} runs {running[worker]} segments, and {count} are counted"
+        if count > machine.window:
+            yield f"worker {worker} has {count} segments in flight, more than {machine.window}"
+        if count and worker in state.lost_workers:
+            yield f"worker {worker} is lost and has segments in flight"
+    waiting = [one for one in _segments(state) if one.state is SegmentState.WAITING]
+    if waiting and not sum(running.values()):
+        yield f"nothing runs, and segment {waiting[0].index} of run {waiting[0].run} waits for ever"
+    queued = {id(one) for queue in state.queues.values() for one in queue}
+    for one in waiting:
+        if id(one) not in queued:
+            yield f"segment {one.index} of run {one.run} waits in no queue"
+    for worker in state.queues:
+        head = machine.head(worker)
+        if head is not None and state.in_flight.get(worker, 0) < machine.window and machine.missing(head) is None:
+            yield f"segment {head.index} of run {head.run} could be commanded and is not"
+
+
+def _bytes(state: State) -> Iterator[str]:
+    exports = [export for run in state.runs.values() for export in run.exports.values()]
+    objects = sum(value.size for run in state.runs.values() for value in run.values.values())
+    total = sum(export.size for export in exports) + objects
+    if total != state.exported_bytes:
+        yield f"{total} bytes are exported, and {state.exported_bytes} are counted"
+    saved = sum(export.size for export in exports if export.saved)
+    if saved != state.saved_bytes:
+        yield f"{saved} bytes are saved, and {state.saved_bytes} are counted"
+    if state.saved_bytes > state.peak_saved_bytes or state.exported_bytes > state.peak_exported_bytes:
+        yield "a peak is below what it is the peak of"
+
+
+def _run(state: State, run: LiveRun) -> Iterator[str]:
+    name = f"run {run.run}"
+    final = sum(one.state.final for one in run.segments)
+    if run.unfinished != len(run.segments) - final:
+        yield f"{name} has {len(run.segments) - final} unfinished segments, and {run.unfinished} are counted"
+    if run.failed and run.finished:
+        yield f"{name} has finished and failed"
+    if run.failed and run.run not in state.failed_runs:
+        yield f"{name} has failed and is not listed"
+    states = {one.state for one in run.segments}
+    if run.finished and states - {SegmentState.DONE}:
+        yield f"{name} has finished with a segment that is {(states - {SegmentState.DONE}).pop().value}"
+    if not run.failed and SegmentState.FAILED in states:
+        yield f"{name} has a failed segment and has not failed"
+    if run.failed and SegmentState.WAITING in states:
+        yield f"{name} has failed, and a segment of it is still to be started"
+    over = not run.unfinished and (run.failed or run.finished)
+    if over and not run.values and not run.exports:
+        yield f"{name} is over and not forgotten"
+    if not run.unfinished and not run.failed and not run.finished and not run.waits_for:
+        yield f"{name} is over and nobody was told"
+    for source in run.waits_for:
+        if not run.failed and source not in state.runs:
+            yield f"{name} waits for run {source}, which is gone"
+    for one in run.segments:
+        if one.state is SegmentState.RUNNING:
+            for needed in {source for source, _ in one.given.imports} | {*one.given.after}:
+                if not run.segments[needed].dispatched:
+                    yield f"segment {one.index} of {name} runs before segment {needed} was commanded"
+
+
+def _reads(state: State) -> Counter[tuple[int, int]]:
+    """Count, per kept value, the segments that read it and are not final."""
+    return Counter(read for one in _segments(state) if not one.state.final for read in one.given.reads)
+
+
+def _needs(run: LiveRun, read: Counter[tuple[int, int]]) -> Iterator[str]:
+    """What is alive is needed, and counted right."""
+    imported = Counter(source for one in run.segments if not one.state.final for source in one.given.imports)
+    kept: Counter[tuple[int, int]] = Counter()
+    for value in run.values.values():
+        name = f"value {value.value} of run {run.run}"
+        readers = read[run.run, value.value] + (value.object is ObjectState.ASKED)
+        if value.readers != readers:
+            yield f"{name} has {readers} readers, and {value.readers} are counted"
+        if not value.held and not readers and run.segments[value.place.segment].state.final:
+            yield f"{name} is needed by nobody and not released"
+        if value.lost and value.object is not ObjectState.ABSENT:
+            yield f"{name} is lost and an object"
+        if isinstance(value.place, InStore):
+            kept[value.place.segment, value.place.export] += 1
+            if (value.place.segment, value.place.export) not in run.exports:
+                yield f"{name} is kept in an object that was dropped"
+    for key, export in run.exports.items():
+        name = f"export {key[1]} of segment {key[0]} of run {run.run}"
+        if (export.readers, export.kept) != (imported[key], kept[key]):
+            yield f"{name} has {imported[key]} readers and {kept[key]} kept values, miscounted: {export}"
+        if not export.readers and not export.kept and run.segments[export.segment].state.final:
+            yield f"{name} is needed by nobody and not dropped"
+    for key in imported:
+        if key not in run.exports:
+            yield f"export {key[1]} of segment {key[0]} of run {run.run} is still to be read and was dropped"

@@ -1,0 +1,139 @@
+"""Who still needs what: when an object is dropped and a pinned value is unpinned.
+
+Rules of this file: counts only. A kept value is needed while the client holds it or a segment that is not final reads
+it; an object while a segment that is not final imports it, or a kept value in it is needed. Nothing is let go before
+the segment that makes it is final, so that no command overtakes the making. What is not needed is let go at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from raygrad.proto.program import Pinned
+
+from ..model.plan import InStore
+from .commands import Command, DropExport, DropValue, ExportValue, Unpin
+from .state import LiveRun, LiveSegment, LiveValue, ObjectState, State
+
+
+class Liveness:
+    """Keeps the accounts of one machine's state, and collects the commands that follow from them."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.commands: list[Command] = []
+        """What is to be done, in order; the machine adds its own."""
+        self._unpins: defaultdict[int, list[Pinned]] = defaultdict(list)
+
+    def take(self) -> list[Command]:
+        """Return what was collected, and start anew. Pinned values come last, in one command per worker."""
+        for worker in sorted(self._unpins):
+            self.commands.append(Unpin(worker=worker, values=tuple(sorted(self._unpins[worker]))))
+        self._unpins.clear()
+        commands, self.commands = self.commands, []
+        return commands
+
+    def maker(self, value: LiveValue) -> LiveSegment:
+        """Return the segment that makes a kept value."""
+        return self._state.runs[value.run].segments[value.place.segment]
+
+    def make_object(self, value: LiveValue) -> None:
+        """Ask for a pinned value as an object, once; while that is in flight it counts as a reader."""
+        if value.object is ObjectState.ABSENT and not value.lost:
+            value.object = ObjectState.ASKED
+            value.readers += 1
+            self.commands.append(ExportValue(worker=value.pinned_on, run=value.run, value=value.value))
+
+    def object_made(self, value: LiveValue, size: int) -> None:
+        """The object that was asked for exists."""
+        value.object = ObjectState.LIVE
+        value.size = size
+        self._state.account(size, saved=False)
+        self.read(value)
+
+    def object_failed(self, value: LiveValue) -> None:
+        """The object that was asked for will not come."""
+        value.object = ObjectState.ABSENT
+        self.read(value)
+
+    def exported(self, run: LiveRun, segment: LiveSegment, sizes: tuple[int, ...]) -> None:
+        """A segment has returned its objects, of these sizes."""
+        for index, size in enumerate(sizes):
+            export = run.exports[segment.index, index]
+            export.size = size
+            self._state.account(size, saved=export.saved)
+
+    def segment_final(self, run: LiveRun, segment: LiveSegment) -> None:
+        """A segment is final: it reads nothing any more, and what it made may be needed by nobody."""
+        for source in segment.given.imports:
+            run.exports[source].readers -= 1
+            self.drop_export(run, source)
+        for earlier, value_id in segment.given.reads:
+            source_run = self._state.runs.get(earlier)
+            value = source_run.values.get(value_id) if source_run is not None else None
+            if value is not None:
+                self.read(value)
+        for index in range(len(segment.given.exports)):
+            self.drop_export(run, (segment.index, index))
+        for value_id in segment.kept:
+            if value_id in run.values:
+                self._release(run.values[value_id])
+
+    def read(self, value: LiveValue) -> None:
+        """One reader fewer."""
+        value.readers -= 1
+        self._release(value)
+
+    def let_go(self, value: LiveValue) -> None:
+        """The client holds a value no more."""
+        value.held = False
+        self._release(value)
+
+    def unpin_inner(self, run: LiveRun) -> None:
+        """Unpin what the segments of a failed run left for each other: those that drop it may not have run."""
+        for segment in run.segments:
+            if segment.dispatched and segment.given.worker not in self._state.lost_workers:
+                for value in segment.given.pins:
+                    if value not in segment.kept:
+                        self._unpins[segment.given.worker].append(Pinned(run.run, value))
+
+    def worker_lost(self, worker: int) -> None:
+        """A worker is gone: nothing there has to be unpinned any more."""
+        self._unpins.pop(worker, None)
+
+    def drop_export(self, run: LiveRun, key: tuple[int, int]) -> None:
+        """Drop an object if no segment will read it and it holds no value still needed."""
+        export = run.exports.get(key)
+        if export is None or export.readers or export.kept or not run.segments[export.segment].state.final:
+            return
+        del run.exports[key]
+        self._state.account(-export.size, saved=export.saved)
+        if run.segments[export.segment].dispatched:
+            self.commands.append(DropExport(run=run.run, segment=export.segment, export=export.index))
+        self.forget(run)
+
+    def _release(self, value: LiveValue) -> None:
+        """Let go of a kept value if nobody needs it and nothing will make it any more."""
+        run = self._state.runs[value.run]
+        maker = run.segments[value.place.segment]
+        if value.held or value.readers or not maker.state.final:
+            return
+        del run.values[value.value]
+        if isinstance(value.place, InStore):
+            key = (value.place.segment, value.place.export)
+            run.exports[key].kept -= 1
+            self.drop_export(run, key)
+            return
+        if value.object is ObjectState.LIVE:
+            self._state.account(-value.size, saved=False)
+            self.commands.append(DropValue(run=value.run, value=value.value))
+        worker = value.place.worker
+        if maker.dispatched and worker not in self._state.lost_workers:
+            self._unpins[worker].append(Pinned(value.run, value.value))
+        self.forget(run)
+
+    def forget(self, run: LiveRun) -> None:
+        """Forget a run that is over and of which nothing is left."""
+        over = run.finished or (run.failed and not run.unfinished)
+        if over and not run.values and not run.exports:
+            self._state.runs.pop(run.run, None)

@@ -1,0 +1,447 @@
+"""The state machine of all runs of a session: events go in, commands come out.
+
+Rules of this file: `Machine.handle` is the only way in; it never waits, and equal events give equal commands. The
+driver answers commands by events (see `commands`), in any order in which the answers come.
+
+- *Dispatch ahead.* A segment is commanded as soon as everything that it reads has been commanded, not finished: the
+  driver passes references. Per worker that happens in order of submission, `window` segments at a time (H13).
+- *Liveness.* An object is dropped, a pinned value unpinned, as soon as the client does not hold it and no segment
+  that is not final reads it.
+- *Failure.* A run fails once, at its first failure; what of it already runs is let run out (workers pass poison on,
+  so it comes back as skipped), and the rest is not started. Runs that read from a failed run fail too. A run finishes
+  only after the runs that it reads from, so that whether it fails does not depend on who was faster.
+- *Loss.* With a worker goes what is pinned there. Attempts are numbered, and results of an old one only counted;
+  making lost segments anew is decided here, where a worker is lost, once that is built.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+
+from raygrad.errors import InvariantViolation
+
+from ..model.plan import InStore, OnWorker
+from .commands import Command, DropValue, FailReason, FailRun, FinishRun, LoseValue, RunSegment
+from .events import (
+    Event,
+    RunAbandoned,
+    RunSubmitted,
+    SegmentFinished,
+    ValueDropped,
+    ValueExported,
+    ValueRequested,
+    WorkerLost,
+)
+from .liveness import Liveness
+from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, SegmentState, State
+
+DEFAULT_WINDOW = 16
+"""Segments in flight per worker: enough that a worker never waits for a command, few enough that the inputs of
+queued segments are not all held at once."""
+
+_MOVES = {"done": Move.DONE, "failed": Move.FAILED, "skipped": Move.SKIPPED}
+
+
+class Machine:
+    """See the head of this file. Not safe for use by several threads at once."""
+
+    def __init__(self, *, window: int = DEFAULT_WINDOW) -> None:
+        """Raises ValueError if the window is less than 1."""
+        if window < 1:
+            raise ValueError(f"the window must be at least 1, not {window}")
+        self.window = window
+        self.state = State()
+        self._liveness = Liveness(self.state)
+        self._at = 0.0
+
+    def handle(self, *events: Event) -> list[Command]:
+        """Take what has happened, in that order; return what is to be done, in that order.
+
+        Raises InvalidTransition or InvariantViolation if an event cannot be: a bug, after which the machine is not
+        to be used again.
+        """
+        for event in events:
+            self._at = event.at
+            match event:
+                case RunSubmitted():
+                    self._submitted(event)
+                case SegmentFinished():
+                    self._finished(event)
+                case ValueRequested():
+                    self._requested(event)
+                case ValueExported():
+                    self._exported(event)
+                case ValueDropped():
+                    self._dropped(event)
+                case WorkerLost():
+                    self._lost(event.worker)
+                case RunAbandoned():
+                    self._abandoned(event)
+            if self.state.stirred:
+                self._dispatch()
+        return self._liveness.take()
+
+    @property
+    def saved_bytes(self) -> int:
+        """Bytes of contexts and residuals in the object store now."""
+        return self.state.saved_bytes
+
+    @property
+    def peak_saved_bytes(self) -> int:
+        """The most that `saved_bytes` has been."""
+        return self.state.peak_saved_bytes
+
+    @property
+    def exported_bytes(self) -> int:
+        """Bytes of all objects in the object store now, saved ones included."""
+        return self.state.exported_bytes
+
+    @property
+    def peak_exported_bytes(self) -> int:
+        """The most that `exported_bytes` has been."""
+        return self.state.peak_exported_bytes
+
+    @property
+    def late_results(self) -> int:
+        """Answers that came too late to count, and were dropped."""
+        return self.state.late_results
+
+    # ---- a run comes in --------------------------------------------------------------------------------------------
+
+    def _submitted(self, event: RunSubmitted) -> None:
+        state = self.state
+        if event.run <= state.last_run:
+            raise InvariantViolation(f"run {event.run} was submitted after run {state.last_run}")
+        state.last_run = event.run
+        segments = [LiveSegment(event.run, index, given) for index, given in enumerate(event.segments)]
+        run = LiveRun(event.run, segments, event.open_ended, len(segments))
+        for segment in segments:
+            for index, saved in enumerate(segment.given.exports):
+                run.exports[segment.index, index] = LiveExport(segment.index, index, saved)
+            for source in segment.given.imports:
+                run.exports[source].readers += 1
+            state.queues.setdefault(segment.given.worker, deque()).append(segment)
+            state.stirred.add(segment.given.worker)
+        for value, place in event.kept:
+            run.values[value] = LiveValue(event.run, value, place)
+            segments[place.segment].kept.append(value)
+            if isinstance(place, InStore):
+                run.exports[place.segment, place.export].kept += 1
+        state.runs[event.run] = run
+        trouble = self._claim(run)
+        if trouble is not None:
+            self._fail(run, trouble)
+        else:
+            self._settle_if_over(run)
+
+    def _claim(self, run: LiveRun) -> FailRun | None:
+        """Count the run as a reader of the kept values that it reads; return why it cannot run, if it cannot."""
+        trouble: FailRun | None = None
+        for segment in run.segments:
+            worker = segment.given.worker
+            if worker in self.state.lost_workers:
+                trouble = trouble or _loss(run, segment.index, worker)
+            for source, value_id in segment.given.reads:
+                earlier = self.state.runs.get(source)
+                value = earlier.values.get(value_id) if earlier is not None else None
+                if source in self.state.failed_runs:
+                    trouble = trouble or _dependency(run, source)
+                elif earlier is None or value is None:
+                    raise InvariantViolation(f"run {run.run} reads value {value_id} of run {source}: not held")
+                elif value.lost:
+                    trouble = trouble or _loss(run, segment.index, value.pinned_on)
+                if earlier is not None and value is not None:
+                    value.readers += 1
+                    if earlier is not run:
+                        earlier.dependants.add(run.run)
+                        if not earlier.finished:
+                            run.waits_for.add(source)
+        return trouble
+
+    # ---- dispatch --------------------------------------------------------------------------------------------------
+
+    def _dispatch(self) -> None:
+        """Command every segment that can be commanded, the earliest first.
+
+        Only workers for which something changed are looked at, so that this costs what it commands, not what there is.
+        """
+        heads: list[tuple[int, int, int]] = []
+        offered: set[int] = set()
+        for worker in self.state.stirred:
+            self._offer(worker, heads, offered)
+        self.state.stirred.clear()
+        while heads:
+            run, index, worker = heappop(heads)
+            offered.remove(worker)
+            self._start(self.state.queues[worker].popleft())
+            self._offer(worker, heads, offered)
+            for reader in self.state.awaited.pop((run, index), ()):
+                self._offer(reader, heads, offered)
+
+    def _offer(self, worker: int, heads: list[tuple[int, int, int]], offered: set[int]) -> None:
+        """Add the next segment of a worker to `heads` if it can be commanded now, else note what it waits for."""
+        if worker in offered:
+            return
+        head = self.head(worker)
+        if head is None or self.state.in_flight.get(worker, 0) >= self.window:
+            return
+        missing = self.missing(head)
+        if missing is None:
+            offered.add(worker)
+            heappush(heads, (head.run, head.index, worker))
+        else:
+            self.state.awaited.setdefault((missing.run, missing.index), []).append(worker)
+
+    def head(self, worker: int) -> LiveSegment | None:
+        """Return the next segment to be commanded on a worker."""
+        queue = self.state.queues[worker]
+        while queue and queue[0].state is not SegmentState.WAITING:
+            queue.popleft()
+        return queue[0] if queue else None
+
+    def missing(self, segment: LiveSegment) -> LiveSegment | None:
+        """Return a segment that makes something which this one reads and has not been commanded, if there is one.
+
+        The latest is looked at first: it is commanded last, so that few of many have to be waited for in turn.
+        """
+        runs, given = self.state.runs, segment.given
+        mates = runs[segment.run].segments
+        for source, _ in reversed(given.imports):
+            if not mates[source].dispatched:
+                return mates[source]
+        for source in reversed(given.after):
+            if not mates[source].dispatched:
+                return mates[source]
+        for source, value in reversed(given.reads):
+            maker = self._liveness.maker(runs[source].values[value])
+            if not maker.dispatched:
+                return maker
+        return None
+
+    def _start(self, segment: LiveSegment) -> None:
+        worker = segment.given.worker
+        for source, value_id in segment.given.reads:
+            value = self.state.runs[source].values[value_id]
+            if value.pinned_on not in (-1, worker):
+                self._liveness.make_object(value)
+        segment.move(Move.DISPATCHED, self._at)
+        segment.dispatched = True
+        self.state.in_flight[worker] = self.state.in_flight.get(worker, 0) + 1
+        self._liveness.commands.append(
+            RunSegment(run=segment.run, segment=segment.index, attempt=segment.attempt, worker=worker)
+        )
+        values = self.state.runs[segment.run].values
+        for value_id in segment.kept:
+            if value_id in values and values[value_id].wanted:
+                self._liveness.make_object(values[value_id])
+
+    # ---- results ---------------------------------------------------------------------------------------------------
+
+    def _finished(self, event: SegmentFinished) -> None:
+        run = self.state.runs.get(event.run)
+        if run is None:
+            if event.run > self.state.last_run:
+                raise InvariantViolation(f"a result of run {event.run}, which was not submitted")
+            self.state.late_results += 1
+            return
+        segment = run.segments[event.segment]
+        if event.attempt < segment.attempt:
+            self.state.late_results += 1
+            return
+        if event.attempt > segment.attempt:
+            raise InvariantViolation(f"a result of an attempt that was not commanded: {event}")
+        segment.move(_MOVES[event.status], event.at)
+        if event.status == "done":
+            self._done(run, segment, event)
+        elif event.status == "failed" and not run.failed:
+            self._fail(run, FailRun(run=run.run, reason=FailReason.RAISED, segment=segment.index))
+        self._end(run, segment)
+
+    def _done(self, run: LiveRun, segment: LiveSegment, event: SegmentFinished) -> None:
+        """Enter what an attempt that counts has made."""
+        if len(event.export_bytes) != len(segment.given.exports):
+            raise InvariantViolation(f"{len(segment.given.exports)} exports, but {event}")
+        self._liveness.exported(run, segment, event.export_bytes)
+        if event.opened and not (run.open_ended and segment.index == len(run.segments) - 1):
+            raise InvariantViolation(f"segment {segment.index} of run {run.run} ends with no open-ended node")
+        for value in event.opened:
+            place = OnWorker(segment.given.worker, segment.index)
+            run.values[value] = LiveValue(run.run, value, place, held=not run.failed)
+            segment.kept.append(value)
+
+    def _end(self, run: LiveRun, segment: LiveSegment) -> None:
+        """A segment is final."""
+        if segment.dispatched:
+            self.state.in_flight[segment.given.worker] -= 1
+        self.state.stirred.add(segment.given.worker)
+        self.state.stirred.update(self.state.awaited.pop((segment.run, segment.index), ()))
+        run.unfinished -= 1
+        self._liveness.segment_final(run, segment)
+        self._settle_if_over(run)
+
+    def _settle_if_over(self, run: LiveRun) -> None:
+        """If all segments of a run are final: finish it and those that waited only for it, unless it waits itself for
+        a run that it reads from; or clean up after a failed one."""
+        pending = [run]
+        for current in pending:
+            if current.unfinished or current.finished:
+                continue
+            if current.failed:
+                self._liveness.unpin_inner(current)
+                self._liveness.forget(current)
+                continue
+            if current.waits_for:
+                continue
+            bad = next((one for one in current.segments if one.state is not SegmentState.DONE), None)
+            if bad is not None:  # skipped, and no failure was reported that explains it: better an error than a hang
+                self._fail(current, FailRun(run=current.run, reason=FailReason.RAISED, segment=bad.index))
+                continue
+            current.finished = True
+            self._liveness.commands.append(FinishRun(run=current.run))
+            for number in sorted(current.dependants):
+                reader = self.state.runs.get(number)
+                if reader is not None and not reader.failed:
+                    reader.waits_for.discard(current.run)
+                    pending.append(reader)
+            self._liveness.forget(current)
+
+    # ---- failures --------------------------------------------------------------------------------------------------
+
+    def _fail(self, run: LiveRun, why: FailRun) -> None:
+        """Fail a run and every run that reads from it; start nothing more of them and let go of their values."""
+        failing: list[tuple[LiveRun, FailRun]] = [(run, why)]
+        run.failed = True
+        for current, reason in failing:
+            self.state.failed_runs.add(current.run)
+            self._liveness.commands.append(reason)
+            for number in sorted(current.dependants):
+                reader = self.state.runs.get(number)
+                if reader is not None and not reader.failed:
+                    reader.failed = True
+                    failing.append((reader, _dependency(reader, current.run)))
+        for current, _ in failing:
+            for value in list(current.values.values()):
+                self._liveness.let_go(value)
+            waiting = [segment for segment in current.segments if segment.state is SegmentState.WAITING]
+            for segment in waiting:
+                segment.move(Move.GIVEN_UP, self._at)
+                self._end(current, segment)
+            if not waiting:
+                self._settle_if_over(current)
+
+    def _lost(self, worker: int) -> None:
+        """A worker died: its segments fail, its pinned values are gone."""
+        state = self.state
+        if worker in state.lost_workers:
+            return
+        state.lost_workers.add(worker)
+        self._liveness.worker_lost(worker)
+        for run in list(state.runs.values()):
+            for value in list(run.values.values()):
+                if value.pinned_on == worker and value.object is not ObjectState.LIVE:
+                    self._lose(run, value)
+        for run in list(state.runs.values()):
+            mine = [one for one in run.segments if one.given.worker == worker and not one.state.final]
+            trouble = mine[0].index if mine else self._misses(run)
+            if trouble >= 0 and not run.failed:
+                self._fail(run, _loss(run, trouble, worker))
+            for segment in mine:
+                if segment.state is SegmentState.RUNNING:
+                    segment.move(Move.LOST, self._at)
+                    segment.attempt += 1  # whatever that attempt still reports comes too late
+                    self._end(run, segment)
+
+    def _lose(self, run: LiveRun, value: LiveValue) -> None:
+        """A pinned value is gone."""
+        value.lost = True
+        if run.finished and value.held:
+            self._liveness.commands.append(LoseValue(run=run.run, value=value.value, worker=value.pinned_on))
+        if value.object is ObjectState.ASKED:
+            self._liveness.object_failed(value)
+
+    def _misses(self, run: LiveRun) -> int:
+        """Return a segment of an unfinished run that lacks a lost value, because it reads it or has made it for the
+        client; -1 if there is none."""
+        if run.finished:
+            return -1
+        for segment in run.segments:
+            if not segment.state.final and any(
+                self.state.runs[source].values[value].lost
+                for source, value in segment.given.reads
+                if source not in self.state.failed_runs
+            ):
+                return segment.index
+        return next((value.place.segment for value in run.values.values() if value.lost and value.held), -1)
+
+    def _abandoned(self, event: RunAbandoned) -> None:
+        run = self.state.runs.get(event.run)
+        if run is None or not run.finished:
+            if run is not None and not run.failed:
+                self._fail(run, FailRun(run=run.run, reason=FailReason.ABANDONED))
+            return
+        self.state.failed_runs.add(run.run)
+        for value in list(run.values.values()):
+            self._liveness.let_go(value)
+
+    # ---- values ----------------------------------------------------------------------------------------------------
+
+    def _value(self, run: int, value: int) -> LiveValue | None:
+        """Return a value that the client holds, or None if its run has failed.
+
+        Raises InvariantViolation if it was dropped before, or never kept.
+        """
+        if run in self.state.failed_runs:
+            return None
+        live = self.state.runs.get(run)
+        found = live.values.get(value) if live is not None else None
+        if found is None or not found.held:
+            raise InvariantViolation(f"value {value} of run {run} is not held")
+        return found
+
+    def _requested(self, event: ValueRequested) -> None:
+        value = self._value(event.run, event.value)
+        if value is not None and value.pinned_on >= 0:
+            value.wanted = True
+            if self._liveness.maker(value).dispatched:
+                self._liveness.make_object(value)
+
+    def _exported(self, event: ValueExported) -> None:
+        live = self.state.runs.get(event.run)
+        value = live.values.get(event.value) if live is not None else None
+        if value is not None and value.object is ObjectState.LIVE:
+            raise InvariantViolation(f"value {event.value} of run {event.run} became an object twice")
+        if value is None or value.object is ObjectState.ABSENT:  # its worker was lost meanwhile
+            self.state.late_results += 1
+            if event.ok:
+                self._liveness.commands.append(DropValue(run=event.run, value=event.value))
+        elif event.ok:
+            self._liveness.object_made(value, event.size)
+        else:
+            self._fail_readers(value)
+            self._liveness.object_failed(value)
+
+    def _fail_readers(self, value: LiveValue) -> None:
+        """A value could not be made an object: runs that need it on another worker cannot go on."""
+        for number in sorted(self.state.runs[value.run].dependants):
+            run = self.state.runs.get(number)
+            if run is None or run.failed:
+                continue
+            for segment in run.segments:
+                away = segment.given.worker != value.pinned_on and not segment.state.final
+                if away and (value.run, value.value) in segment.given.reads:
+                    self._fail(run, FailRun(run=number, reason=FailReason.RAISED, segment=segment.index))
+                    break
+
+    def _dropped(self, event: ValueDropped) -> None:
+        value = self._value(event.run, event.value)
+        if value is not None:
+            self._liveness.let_go(value)
+
+
+def _dependency(run: LiveRun, cause: int) -> FailRun:
+    return FailRun(run=run.run, reason=FailReason.DEPENDENCY, cause=cause)
+
+
+def _loss(run: LiveRun, segment: int, worker: int) -> FailRun:
+    return FailRun(run=run.run, reason=FailReason.WORKER_LOST, segment=segment, worker=worker)

@@ -1,0 +1,183 @@
+"""What the state machine remembers, and which moves a segment can make.
+
+Rules of this file: data and its accounts, no decisions. A segment changes state by `move` only, and `TRANSITIONS` is
+all it can do; a missing pair is a bug and raises. There is no state for "cancelled": what is no longer wanted runs
+out, and a result that comes too late carries an old attempt.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from raygrad.errors import InvalidTransition
+
+from ..model.plan import OnWorker, Place
+from .events import SubmittedSegment
+
+
+class SegmentState(Enum):
+    """Where a segment is in its life. The last three are final."""
+
+    WAITING = "waiting"
+    """Not commanded yet: its worker's window is full, or what it reads is not commanded."""
+    RUNNING = "running"
+    """Commanded; it may still wait for its inputs on the worker."""
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """Did not run: an input was poisoned, or its run was given up before it was commanded."""
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more can happen to the segment."""
+        return self not in (SegmentState.WAITING, SegmentState.RUNNING)
+
+
+class Move(Enum):
+    """What can happen to one segment: the part of an event, or of a decision, that concerns it."""
+
+    DISPATCHED = "dispatched"
+    DONE = "reported done"
+    FAILED = "reported failed"
+    SKIPPED = "reported skipped"
+    LOST = "lost with its worker"
+    GIVEN_UP = "given up"
+
+
+TRANSITIONS: dict[tuple[SegmentState, Move], SegmentState] = {
+    (SegmentState.WAITING, Move.DISPATCHED): SegmentState.RUNNING,
+    (SegmentState.WAITING, Move.GIVEN_UP): SegmentState.SKIPPED,
+    (SegmentState.RUNNING, Move.DONE): SegmentState.DONE,
+    (SegmentState.RUNNING, Move.FAILED): SegmentState.FAILED,
+    (SegmentState.RUNNING, Move.SKIPPED): SegmentState.SKIPPED,
+    (SegmentState.RUNNING, Move.LOST): SegmentState.FAILED,
+}
+
+
+@dataclass(slots=True)
+class LiveSegment:
+    """A segment of a run that is not forgotten yet."""
+
+    run: int
+    index: int
+    given: SubmittedSegment
+    state: SegmentState = SegmentState.WAITING
+    attempt: int = 0
+    """The attempt whose result counts."""
+    kept: list[int] = field(default_factory=list[int])
+    """Kept values that it makes."""
+    dispatched: bool = False
+    """A command to run it was given, so that its exports and pins may exist."""
+    story: list[str] = field(default_factory=list[str])
+
+    def move(self, move: Move, at: float) -> None:
+        """Change state as the table says.
+
+        Raises InvalidTransition, with the segment's story, if the table says nothing.
+        """
+        after = TRANSITIONS.get((self.state, move))
+        if after is None:
+            raise InvalidTransition((self.run, self.index), self.state.value, move.value, tuple(self.story))
+        self.story.append(f"at {at:.6f}: {move.value} (attempt {self.attempt}), {self.state.value} -> {after.value}")
+        self.state = after
+
+
+@dataclass(slots=True)
+class LiveExport:
+    """An object that a segment returns: to be dropped when nothing needs it."""
+
+    segment: int
+    index: int
+    saved: bool
+    readers: int = 0
+    """Segments of its run that import it and are not final."""
+    kept: int = 0
+    """Kept values in it that are needed still."""
+    size: int = 0
+    """Bytes accounted for it; 0 until its segment is done."""
+
+
+class ObjectState(Enum):
+    """Whether a pinned value is an object as well (`ExportValue`)."""
+
+    ABSENT = "absent"
+    ASKED = "asked for"
+    LIVE = "live"
+
+
+@dataclass(slots=True)
+class LiveValue:
+    """A kept value: needed while the client holds it or a segment that is not final reads it."""
+
+    run: int
+    value: int
+    place: Place
+    held: bool = True
+    readers: int = 0
+    """Segments that read it and are not final, imports within its run apart; its becoming an object counts as one."""
+    wanted: bool = False
+    """The client asked for it, so that it has to become an object when its segment is commanded."""
+    lost: bool = False
+    """It was pinned on a worker that is lost, and is no object."""
+    object: ObjectState = ObjectState.ABSENT
+    size: int = 0
+    """Bytes accounted for its object."""
+
+    @property
+    def pinned_on(self) -> int:
+        """The worker on which it is pinned, or -1 if it is in the store."""
+        return self.place.worker if isinstance(self.place, OnWorker) else -1
+
+
+@dataclass(slots=True)
+class LiveRun:
+    """A run of which something is still unfinished or needed."""
+
+    run: int
+    segments: list[LiveSegment]
+    open_ended: bool
+    unfinished: int
+    """Segments that are not final."""
+    values: dict[int, LiveValue] = field(default_factory=dict[int, LiveValue])
+    exports: dict[tuple[int, int], LiveExport] = field(default_factory=dict[tuple[int, int], LiveExport])
+    """By (segment, export)."""
+    waits_for: set[int] = field(default_factory=set[int])
+    """Runs that it reads from and that have neither finished nor failed: it can finish only after them."""
+    dependants: set[int] = field(default_factory=set[int])
+    """Runs that read from it."""
+    failed: bool = False
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class State:
+    """All that the machine remembers."""
+
+    runs: dict[int, LiveRun] = field(default_factory=dict[int, LiveRun])
+    failed_runs: set[int] = field(default_factory=set[int])
+    """Every run that ever failed, so that later mention of its values is understood; numbers only."""
+    last_run: int = -1
+    lost_workers: set[int] = field(default_factory=set[int])
+    queues: dict[int, deque[LiveSegment]] = field(default_factory=dict[int, deque[LiveSegment]])
+    """Per worker, the segments to be commanded, in order; those given up meanwhile are passed over."""
+    in_flight: dict[int, int] = field(default_factory=dict[int, int])
+    """Per worker, the segments that are running."""
+    stirred: set[int] = field(default_factory=set[int])
+    """Workers for which something changed, so that their next segment may be commandable."""
+    awaited: dict[tuple[int, int], list[int]] = field(default_factory=dict[tuple[int, int], list[int]])
+    """Per (run, segment) not commanded yet, workers whose next segment waits for that."""
+    late_results: int = 0
+    saved_bytes: int = 0
+    peak_saved_bytes: int = 0
+    exported_bytes: int = 0
+    peak_exported_bytes: int = 0
+
+    def account(self, size: int, *, saved: bool) -> None:
+        """Add (or with a negative size take off) bytes that live in the object store."""
+        self.exported_bytes += size
+        self.peak_exported_bytes = max(self.peak_exported_bytes, self.exported_bytes)
+        if saved:
+            self.saved_bytes += size
+            self.peak_saved_bytes = max(self.peak_saved_bytes, self.saved_bytes)

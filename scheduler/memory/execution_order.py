@@ -1,0 +1,477 @@
+"""In which order each worker runs its nodes: as fast as possible within its memory, and no more wasteful than that.
+
+Rules of this file: it moves no node to another worker. Nothing here knows of microbatches: branches of one graph come
+out one forward, one backward in turn because
+
+- among nodes whose inputs have come, those that give room back go first, as backward does; then the oldest, by their
+  place in an order that ends what it has begun (`thrift`);
+- under a limit, a node that takes more room is admitted only if all can still be ended within the limit (`Ledger`).
+
+Without a limit the order of placement stands, unless it would hold much: then orders under limits of our own choice
+are tried, and the one that needs least is taken among those that are as fast as any. A worker with a limit is held to
+its order whatever happens (`hold`): else it would run ahead while it waits, into memory that it does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from raygrad.errors import PlanError
+from raygrad.proto.ir.nodes import Node
+
+from ..model.costs import Costs
+from ..model.graph_rewriter import Relieved
+from ..model.memory_spaces import HOST, Space, limited_spaces
+from ..model.plan import Cluster, Segment
+from ..model.plan_errors import refused
+from ..model.priced_graph import Links, Priced, link
+from ..segments.segmenter import Block, Cut, divide
+from .memory_ledger import Ledger, Ledgers, Room
+from .min_memory_order import thrifty
+from .spill_planner import make_room
+
+WORTH_BYTES = 32 * 2**20
+"""A worker that needs less than this at its peak is not worth another order."""
+MOST_NODES = 50_000
+"""Graphs with more nodes than this are reordered only under a limit: it takes about 50 µs per node and try."""
+AS_FAST = 1.01
+"""An order that takes at most this factor longer than the fastest counts as fast as any."""
+SHARES = (0.0, 0.125, 0.25, 0.5)
+"""Limits of our own: these shares of the way from what the thriftiest order needs to what the fastest does."""
+ROUNDS = 3
+"""So often memories are gone through, where what was made again for one takes room in another."""
+CANDIDATES = 8
+"""How many nodes that are ready are asked whether they fit, before a worker waits for something to be given back."""
+
+
+Peaks = tuple[tuple[str, tuple[int, ...]], ...]
+"""See `Plan.peaks`."""
+
+NO_LIMIT = 1 << 62
+"""More bytes than there are."""
+
+
+class Arranged(NamedTuple):
+    """Blocks, the graph whose nodes are in them, and on which worker each of those is."""
+
+    blocks: list[Block]
+    priced: Priced
+    node_worker: tuple[int, ...]
+    peaks: Peaks = ()
+    spaces: tuple[Space, ...] = ()
+    """The memories that are limited, as they were counted."""
+
+
+def arrange(
+    priced: Priced,
+    blocks: Sequence[Block],
+    node_worker: Sequence[int],
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+) -> Arranged:
+    """Return the nodes of all blocks in blocks again: on the same workers, in an order that keeps to their memory; with
+    more nodes, if there is no other way (`relief`).
+
+    Raises PlanError, naming how much memory would do, if a worker's is too small for all that is known here.
+    """
+    spaces = limited_spaces(priced.graph.specs, cluster)
+    if priced.graph.open_ended and spaces:
+        with suppress(PlanError):
+            return _arranged(priced, blocks, node_worker, residency, costs, cluster, spaces)
+        spaces = [space._replace(guess=0.0) for space in spaces]  # nothing is refused for what is guessed
+    return _arranged(priced, blocks, node_worker, residency, costs, cluster, spaces)
+
+
+def _arranged(
+    priced: Priced,
+    blocks: Sequence[Block],
+    node_worker: Sequence[int],
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+    spaces: Sequence[Space],
+) -> Arranged:
+    as_it_is = Arranged(list(blocks), priced, tuple(node_worker), spaces=tuple(spaces))
+    workers = len(cluster.workers)
+    count = len(node_worker)
+    if not count or not (spaces or _worth_trying(priced, node_worker)):
+        return as_it_is
+    given = _sequences(blocks, workers)
+    rooms = [
+        Confined(space, Room(space.within(priced), node_worker, residency, workers))
+        for space in spaces or [Space(HOST, [None] * workers)]
+    ]
+    peaks = [one.peaks(given) for one in rooms]
+    if not spaces and max(peaks[0]) < WORTH_BYTES:
+        return as_it_is
+    links = link(priced)
+    known = [thrifty(priced, links), list(range(count)), [index for block in blocks for index in block.nodes]]
+    over, base = _base(rooms, known, node_worker, workers)
+    if over:
+        return _relieved(priced, rooms, base, node_worker, residency, costs, cluster)
+    maker = _Lister(priced, links, node_worker, residency, costs, [one.room for one in rooms], base)
+    tried: list[tuple[Cut, int]] = []
+    if not any(one.passed_by(mine) for one, mine in zip(rooms, peaks, strict=True)):
+        made = divide(priced, links, blocks, node_worker, residency, costs)
+        tried.append((made, sum(map(sum, peaks))))
+    if spaces:
+        shares: list[list[list[int | None]]] = [[space.limits for space in spaces]]
+    else:
+        lowest = rooms[0].peaks(_by_worker(base, node_worker, workers))
+        shares = [
+            [[low + int(share * max(high - low, 0)) for low, high in zip(lowest, peaks[0], strict=False)]]
+            for share in SHARES
+        ]
+    for some in shares:
+        sequences = maker.run(some)
+        ordered = follow(links, sequences, node_worker)
+        made = divide(priced, links, ordered, node_worker, residency, costs)
+        ran = _sequences(ordered, workers)
+        tried.append((made, sum(sum(one.peaks(ran)) for one in rooms)))
+    fastest = min(made.seconds for made, _ in tried)
+    chosen, _ = min(tried, key=lambda one: (one[0].seconds > AS_FAST * fastest, one[1], one[0].seconds))
+    if not spaces:
+        return as_it_is._replace(blocks=chosen.blocks)
+    fitted, most = _fit(rooms, chosen.blocks, cluster)
+    return as_it_is._replace(blocks=fitted, peaks=most)
+
+
+class Confined(NamedTuple):
+    """A memory, and what the nodes of a graph touch of it."""
+
+    space: Space
+    room: Room
+
+    def peaks(self, sequences: Sequence[Sequence[int]]) -> list[int]:
+        """Return the most bytes that each worker needs; 0 where nothing runs, whatever was there before."""
+        return [self.room.peak(worker, order) if order else 0 for worker, order in enumerate(sequences)]
+
+    def passed_by(self, peaks: Sequence[int]) -> int:
+        """Return by how many bytes what workers need passes what they have."""
+        pairs = zip(peaks, self.space.limits, strict=False)
+        return sum(peak - limit for peak, limit in pairs if limit is not None and peak > limit)
+
+
+def _relieved(
+    priced: Priced,
+    rooms: Sequence[Confined],
+    base: Sequence[int],
+    node_worker: Sequence[int],
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+) -> Arranged:
+    """Return the nodes, with more that spill and make again what does not fit.
+
+    Raises PlanError if that does not do either.
+    """
+    workers = len(cluster.workers)
+    sequences = _by_worker(base, node_worker, workers)
+    relieved, within = Relieved(priced, tuple(node_worker), sequences), list(rooms)
+    for _ in range(ROUNDS):
+        for number in range(len(within)):
+            one = within[number]
+            if not one.passed_by(one.peaks(relieved.sequences)):
+                continue
+            found = make_room(relieved, one.space, residency, costs)
+            if not isinstance(found, Relieved):
+                enough = [_least(relieved, other, residency, costs) for other in within]
+                raise _refused(priced, rooms, base, node_worker, cluster, enough)
+            relieved = found
+            within = [
+                Confined(space, Room(space.within(relieved.priced), relieved.node_worker, residency, workers))
+                for space, _ in within
+            ]
+    needed = [one.peaks(relieved.sequences) for one in within]
+    if any(one.passed_by(mine) for one, mine in zip(within, needed, strict=True)):
+        raise _refused(priced, rooms, base, node_worker, cluster, needed)
+    longer, made_on, made = relieved
+    links = link(longer)
+    if longer.graph.open_ended:  # whoever has it, it ends the last block
+        last = len(made_on) - 1
+        made = [[index for index in one if index != last] for one in made]
+    cut = divide(longer, links, follow(links, made, made_on), made_on, residency, costs)
+    spaces = tuple([space for space, _ in within])
+    fitted, most = _fit(within, cut.blocks, cluster)
+    return Arranged(fitted, longer, made_on, most, spaces)
+
+
+def _least(given: Relieved, one: Confined, residency: Sequence[int], costs: Costs) -> list[int]:
+    """Return per worker how much of a memory would do, where its limit does not; 0 where that does."""
+    peaks = one.peaks(given.sequences)
+    found = make_room(given, one.space, residency, costs) if one.passed_by(peaks) else given
+    return [0] * len(peaks) if isinstance(found, Relieved) else [smallest or 0 for smallest in found]
+
+
+def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
+    """Have every segment of a worker with a limit wait for the one before it, so that their order is kept."""
+    previous: dict[int, int] = {}
+    held: list[Segment] = []
+    for index, segment in enumerate(segments):
+        if cluster.workers[segment.worker].limited:
+            before = previous.get(segment.worker, -1)
+            if before >= 0 and before not in segment.after:
+                segment = segment._replace(after=tuple(sorted((*segment.after, before))))
+            previous[segment.worker] = index
+        held.append(segment)
+    return tuple(held)
+
+
+def follow(links: Links, sequences: Sequence[Sequence[int]], node_worker: Sequence[int]) -> list[Block]:
+    """Return the coarsest blocks in which each worker runs its nodes in its sequence; any sequences that belong to
+    one topological order of all nodes will do. A node that is in none of them, the last, comes last."""
+    missing = [len(one) for one in links.before]
+    place = [0] * len(sequences)
+    blocks: list[Block] = []
+    waiting = [worker for worker, sequence in enumerate(sequences) if sequence and not missing[sequence[0]]]
+    for worker in waiting:
+        block: list[int] = []
+        sequence = sequences[worker]
+        while place[worker] < len(sequence) and not missing[sequence[place[worker]]]:
+            index = sequence[place[worker]]
+            place[worker] += 1
+            block.append(index)
+            for reader in links.after[index]:
+                missing[reader] -= 1
+                other = node_worker[reader]
+                if not missing[reader] and other != worker:
+                    waiting.append(other)
+        if block:
+            blocks.append(Block(worker, block))
+    last = len(node_worker) - 1
+    if sum(map(len, sequences)) == last:
+        if blocks and blocks[-1].worker == node_worker[last]:
+            blocks[-1].nodes.append(last)
+        else:
+            blocks.append(Block(node_worker[last], [last]))
+    return blocks
+
+
+class _Lister:
+    """Lists the nodes of every worker in virtual time: each takes the best of what has come to it and fits."""
+
+    def __init__(
+        self,
+        priced: Priced,
+        links: Links,
+        node_worker: Sequence[int],
+        residency: Sequence[int],
+        costs: Costs,
+        rooms: Sequence[Room],
+        base: Sequence[int],
+    ) -> None:
+        """`base` is an order of all nodes that keeps every limit which is tried."""
+        self._priced = priced
+        self._links = links
+        self._node_worker = node_worker
+        self._rooms = rooms
+        self._base = _by_worker(base, node_worker, len(rooms[0].before))
+        self._key = [(True, 0)] * len(node_worker)
+        """Per node, whether it leaves more behind than it found, and its place in the base order: the least first."""
+        for place, index in enumerate(base):
+            self._key[index] = (True, place)
+        for mine in self._base:
+            for index, *gives in zip(mine, *[room.gives(mine) for room in rooms], strict=True):
+                self._key[index] = (not all(gives), self._key[index][1])
+        self._costs = costs
+        self._residency = residency
+
+    def run(self, limits: Sequence[Sequence[int | None]]) -> list[list[int]]:
+        """Return, per worker, its nodes in the order in which they start; without the last of an open-ended graph.
+        `limits` has, per memory, those of the workers."""
+        nodes, seconds, node_worker = self._priced.graph.nodes, self._priced.seconds, self._node_worker
+        missing = [len(one) for one in self._links.before]
+        finish = [0.0] * len(nodes)
+        ledgers = [self._ledger(worker, [one[worker] for one in limits]) for worker in range(len(self._base))]
+        ready: list[list[tuple[tuple[bool, int], int]]] = [[] for _ in ledgers]
+        came: list[set[int]] = [set() for _ in ledgers]
+        busy = [False] * len(ledgers)
+        made: list[list[int]] = [[] for _ in ledgers]
+        held_back = len(nodes) - 1 if self._priced.graph.open_ended else -1
+        events: list[tuple[float, int, int]] = []  # (time, node that has come or -1 - node that has ended, its worker)
+        for index, count in enumerate(missing):
+            if not count and index != held_back:
+                heappush(events, (self._arrival(index, finish), index, node_worker[index]))
+        while events:
+            now = events[0][0]
+            changed: set[int] = set()
+            while events and events[0][0] == now:
+                _, index, worker = heappop(events)
+                changed.add(worker)
+                if index < 0:
+                    busy[worker] = False
+                else:
+                    came[worker].add(index)
+                    heappush(ready[worker], (self._key[index], index))
+            for worker in sorted(changed):
+                index = -1 if busy[worker] else self._choose(ready[worker], came[worker], ledgers[worker])
+                if index < 0:
+                    continue
+                busy[worker] = True
+                made[worker].append(index)
+                finish[index] = now + seconds[index]
+                heappush(events, (finish[index], -1 - index, worker))
+                for reader in self._links.after[index]:
+                    missing[reader] -= 1
+                    if not missing[reader] and reader != held_back:
+                        heappush(events, (self._arrival(reader, finish), reader, node_worker[reader]))
+        return made
+
+    def _ledger(self, worker: int, limits: Sequence[int | None]) -> Ledger | Ledgers | None:
+        """Return the accounts of a worker, None if it has no limits."""
+        base = self._base[worker]
+        pairs = zip(self._rooms, limits, strict=True)
+        found = [Ledger(room, worker, base, limit) for room, limit in pairs if limit is not None]
+        return Ledgers(found) if len(found) > 1 else found[0] if found else None
+
+    @staticmethod
+    def _choose(ready: list[tuple[tuple[bool, int], int]], came: set[int], ledger: Ledger | Ledgers | None) -> int:
+        """Take the best node that has come and is admitted; -1 if there is none."""
+        refused: list[tuple[tuple[bool, int], int]] = []
+        chosen = -1
+        while ready and chosen < 0 and len(refused) < CANDIDATES:
+            one = heappop(ready)
+            if one[1] not in came:
+                continue  # it was taken as the front, out of turn
+            if ledger is None or ledger.admit(one[1]):
+                chosen = one[1]
+            else:
+                refused.append(one)
+        for one in refused:
+            heappush(ready, one)
+        if chosen < 0 and ledger is not None and ledger.front in came:
+            chosen = ledger.front
+            ledger.admit(chosen)
+        came.discard(chosen)
+        return chosen
+
+    def _arrival(self, index: int, finish: Sequence[float]) -> float:
+        """Return when all that a node reads has come to its worker."""
+        arrival = 0.0
+        maker, transfer, node_worker = self._priced.maker, self._priced.transfer, self._node_worker
+        worker = node_worker[index]
+        for value in self._priced.graph.nodes[index].inputs:
+            if value < 0:
+                continue
+            source = maker[value]
+            if source >= 0:
+                came = finish[source] + (0.0 if node_worker[source] == worker else transfer[value])
+            else:
+                came = 0.0 if self._residency[value] in (-1, worker) else transfer[value]
+            if came > arrival:
+                arrival = came
+        return arrival
+
+
+def _worth_trying(priced: Priced, node_worker: Sequence[int]) -> bool:
+    """Tell whether another order could be worth its planning: there is backward, on several workers, and much of it."""
+    if len(node_worker) > MOST_NODES or all(worker == node_worker[0] for worker in node_worker):
+        return False
+    if sum(priced.size) < WORTH_BYTES:
+        return False
+    return any(node.depth for node in priced.graph.nodes)
+
+
+def _base(
+    rooms: Sequence[Confined], known: Sequence[list[int]], node_worker: Sequence[int], workers: int
+) -> tuple[int, list[int]]:
+    """Return the one of some orders of all nodes that needs least, and by how many bytes it passes limits."""
+    best: tuple[int, int, list[int]] | None = None
+    for order in known:
+        sequences = _by_worker(order, node_worker, workers)
+        peaks = [one.peaks(sequences) for one in rooms]
+        over = sum(one.passed_by(mine) for one, mine in zip(rooms, peaks, strict=True))
+        if best is None or (over, sum(map(sum, peaks))) < best[:2]:
+            best = (over, sum(map(sum, peaks)), order)
+    assert best is not None
+    return best[0], best[2]
+
+
+def _refused(
+    priced: Priced,
+    rooms: Sequence[Confined],
+    order: Sequence[int],
+    node_worker: Sequence[int],
+    cluster: Cluster,
+    enough: Sequence[Sequence[int]],
+) -> PlanError:
+    """Return the error that says how much memory would do, per memory and worker whose limit is below that."""
+    parts: list[str | tuple[int, Node]] = []
+    small: set[int] = set()
+    for (space, room), needed in zip(rooms, enough, strict=True):
+        for worker, (spec, limit, peak) in enumerate(zip(cluster.workers, space.limits, needed, strict=True)):
+            if limit is not None and peak > limit:
+                small.add(worker)
+                told, need = space.named(limit), space.named(peak)
+                parts.append(f"{'; ' if parts else ''}{spec.name} has {told} and needs {need}")
+                mine = [index for index in order if node_worker[index] == worker]
+                most = room.fullest(mine)
+                if most >= 0:
+                    parts += [", most of all for ", (most, priced.graph.nodes[most])]
+    return refused(
+        "what is to run there does not fit: ",
+        *parts,
+        " in the thriftiest way found (bytes alive at once). Give it that much, or place some of its nodes on "
+        "other workers; it is told of what was submitted with this, and what comes later may need more",
+        workers=tuple(sorted(small)),
+    )
+
+
+def _sequences(blocks: Sequence[Block], workers: int) -> list[list[int]]:
+    sequences: list[list[int]] = [[] for _ in range(workers)]
+    for worker, nodes in blocks:
+        sequences[worker].extend(nodes)
+    return sequences
+
+
+def _by_worker(order: Sequence[int], node_worker: Sequence[int], workers: int) -> list[list[int]]:
+    sequences: list[list[int]] = [[] for _ in range(workers)]
+    for index in order:
+        sequences[node_worker[index]].append(index)
+    return sequences
+
+
+def _fit(rooms: Sequence[Confined], blocks: Sequence[Block], cluster: Cluster) -> tuple[list[Block], Peaks]:
+    """Cut blocks of workers with a limit where they would hold more at once; return what they hold, too: `Plan.peaks`.
+    What is cut for one memory holds no more of the others than before."""
+    pinned = [worker.memory is not None for worker in cluster.workers]
+    fitted = list(blocks)
+    peaks: list[tuple[str, tuple[int, ...]]] = []
+    for space, room in rooms:
+        fitted, most = _fit_one(room, fitted, space.limits, pinned)
+        peaks.append((space.device, most))
+    return fitted, tuple(peaks)
+
+
+def _fit_one(
+    room: Room, blocks: Sequence[Block], limits: Sequence[int | None], pinned: Sequence[bool]
+) -> tuple[list[Block], tuple[int, ...]]:
+    """Cut blocks of workers with a limit where they would hold more at once, and return what each worker holds."""
+    pieces: list[list[list[int]]] = [[] for _ in limits]
+    for worker, nodes in blocks:
+        pieces[worker].append(nodes)
+    cut: list[dict[int, list[list[int]]]] = []  # per worker, by the first node of a block, what it was cut into
+    peaks: list[int] = []
+    for worker, mine in enumerate(pieces):
+        limit, before = limits[worker], room.before[worker]
+        if not mine:
+            cut.append({})
+            peaks.append(0)
+            continue
+        starts = {one[0] for one in mine}
+        order = [index for one in mine for index in one]
+        found = room.fit(order, mine, NO_LIMIT if limit is None else limit - before, pinned=pinned[worker])
+        parts: dict[int, list[list[int]]] = {}
+        current = -1
+        for part in found.pieces:
+            if part[0] in starts:
+                current = part[0]
+                parts[current] = []
+            parts[current].append(part)
+        cut.append(parts)
+        peaks.append(before + found.peak)
+    return [Block(worker, part) for worker, nodes in blocks for part in cut[worker][nodes[0]]], tuple(peaks)

@@ -1,0 +1,44 @@
+"""How much of a limited memory values of earlier runs may take while a segment runs, if it does not read them.
+
+Rules of this file: counts only. What a plan needs of a worker's memory is `Plan.peaks`; what is left of the limit is
+for values that the client still holds, and which no node of this plan reads. What is more waits on disk: workers see to
+that when they are called (`Call.beside`), since no plan knows what else there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..model.memory_spaces import Space
+from ..model.plan import Segment
+from ..model.priced_graph import Priced
+from .memory_ledger import parted
+
+
+def rooms_beside(
+    segments: Sequence[Segment],
+    priced: Priced,
+    node_worker: Sequence[int],
+    residency: Sequence[int],
+    spaces: Sequence[Space],
+    peaks: Sequence[tuple[str, tuple[int, ...]]],
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return `Plan.beside`: `peaks` are those of the plan, one per space."""
+    away = parted(priced, node_worker, residency)
+    found: list[tuple[str, tuple[int, ...]]] = []
+    for space, (_, most) in zip(spaces, peaks, strict=True):
+        size = space.within(priced).size
+        before = [0] * len(space.limits)
+        for value, home in enumerate(residency):
+            if home >= 0 and value not in away:
+                before[home] += size[value]
+        rooms: list[int] = []
+        for segment in segments:
+            worker, limit = segment.worker, space.limits[segment.worker]
+            if limit is None:
+                rooms.append(-1)
+                continue
+            reads = [one for one in segment.externals if residency[one] == worker and one not in away]
+            rooms.append(max(limit - most[worker] + before[worker] - sum([size[one] for one in reads]), 0))
+        found.append((space.device, tuple(rooms)))
+    return tuple(found)

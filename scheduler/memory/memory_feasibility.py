@@ -1,0 +1,51 @@
+"""Which workers have the memory that a node needs by itself: what it reads and makes is there at once, whatever waits
+on disk meanwhile.
+
+Rules of this file: it tells where a node cannot run, so that it is placed elsewhere. Whether all nodes of a worker fit
+there together is for `order` and `relief`, who find a way or refuse; where they refuse, it tells which are left.
+"""
+
+from __future__ import annotations
+
+from ..model.memory_spaces import limited_spaces
+from ..model.plan import Cluster, WorkerSpec
+from ..model.priced_graph import Priced
+from .memory_ledger import continued
+
+
+def fitting(priced: Priced, cluster: Cluster) -> dict[int, frozenset[int]]:
+    """Return, per node that by itself needs more memory than some worker has, the workers that have enough. Nodes for
+    which none has are left out: what would do is told when they are ordered."""
+    found: dict[int, frozenset[int]] = {}
+    for space in limited_spaces(priced.graph.specs, cluster):
+        limits = [float("inf") if limit is None else limit for limit in space.limits]
+        least = min(limits)
+        if least == max(limits):
+            continue
+        inner = space.within(priced)
+        same, size = continued(inner, ()), inner.size
+        able: dict[int, frozenset[int]] = {}
+        for index, node in enumerate(priced.graph.nodes):
+            first = priced.first[index]
+            touched = {*node.inputs, *range(first, first + len(node.outputs))} - {-1}
+            need = sum([size[value] for value in touched if value not in same])
+            if need <= least:
+                continue
+            if need not in able:
+                able[need] = frozenset([worker for worker, limit in enumerate(limits) if limit >= need])
+            found[index] = found.get(index, able[need]) & able[need]
+    return {index: workers for index, workers in found.items() if workers}
+
+
+def roomier(cluster: Cluster, small: frozenset[int]) -> frozenset[int]:
+    """Return the workers to try when those in `small` have too little memory for what is to run there: all others, if
+    one of them has more than each of those; else none."""
+    others = frozenset(range(len(cluster.workers))) - small
+    most = [max(_limit(cluster.workers[worker], host) for worker in small) for host in (True, False)]
+    better = any(_limit(cluster.workers[one], bool(host)) > most[1 - host] for one in others for host in (0, 1))
+    return others if better else frozenset()
+
+
+def _limit(worker: WorkerSpec, host: bool) -> float:
+    limit = worker.memory if host else worker.gpu_memory
+    return float("inf") if limit is None else limit

@@ -1,0 +1,137 @@
+"""How many bytes live where, at most: from when values are made and last read.
+
+Rules of this file: lifetimes in, peaks out; when things happen is told (`explain` from predictions, `actual` from
+records). A value lives on the worker that makes it from the start of its node to the end of its last reader, wherever
+that is; on another worker that reads it, from the start of the first segment there to its last reader there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from raygrad.proto.graph import KEEP_IN_STORE
+from raygrad.proto.ir.nodes import FunctionVjp, OpVjp
+from raygrad.proto.ir.specs import ContextSpec
+
+from ..model.plan import Plan
+from ..model.priced_graph import Priced
+from ..segments.transfers import cotangents
+
+FOREVER = float("inf")
+
+
+class Span(Protocol):
+    """When a segment runs."""
+
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+
+
+class Peak(NamedTuple):
+    """The most bytes at any one time, on one worker."""
+
+    bytes: int
+    """Of all values."""
+    saved: int
+    """Of those made there that a vjp reads: contexts and residuals, in memory or in the object store."""
+    stored: int
+    """Of those made there that are objects in the object store: what outlives its segment and its process."""
+
+
+class Lifetime(NamedTuple):
+    """Bytes that live on a worker for a while."""
+
+    worker: int
+    born: float
+    dead: float
+    bytes: int
+
+
+def highest(lifetimes: Iterable[Lifetime], workers: int) -> list[int]:
+    """Return the most bytes that live at once, per worker. What dies at a moment is gone before what is born then."""
+    changes: list[list[tuple[float, int]]] = [[] for _ in range(workers)]
+    for worker, born, dead, size in lifetimes:
+        changes[worker].append((born, size))
+        changes[worker].append((dead, -size))
+    most: list[int] = []
+    for events in changes:
+        events.sort()
+        now = top = 0
+        for _, change in events:
+            now += change
+            top = max(top, now)
+        most.append(top)
+    return most
+
+
+def peaks(priced: Priced, plan: Plan, nodes: Sequence[tuple[float, float]], segments: Sequence[Span]) -> list[Peak]:
+    """Return the peak of each worker. `nodes` and `segments` say when each runs."""
+    values, saved = _value_lifetimes(priced, plan, nodes, segments)
+    workers = len(plan.workers)
+    stored = stored_lifetimes(
+        plan, segments, lambda s, e: sum(priced.size[v] for v in plan.segments[s].exports[e].values)
+    )
+    rows = zip(highest(values, workers), highest(saved, workers), highest(stored, workers), strict=True)
+    return [Peak(*row) for row in rows]
+
+
+class Sizes(Protocol):
+    """Bytes of export `export` of segment `segment`."""
+
+    def __call__(self, segment: int, export: int, /) -> int: ...
+
+
+def stored_lifetimes(plan: Plan, segments: Sequence[Span], size: Sizes) -> list[Lifetime]:
+    """Return how long each object of a plan is in the store: from the end of the segment that makes it to the end of
+    the last that reads it, or for ever if the client keeps it."""
+    found: list[Lifetime] = []
+    for index, segment in enumerate(plan.segments):
+        for number, export in enumerate(segment.exports):
+            readers = [segments[reader].end for reader in export.readers]
+            dead = FOREVER if export.kept else max(readers, default=segments[index].end)
+            found.append(Lifetime(segment.worker, segments[index].end, dead, size(index, number)))
+    return found
+
+
+def _value_lifetimes(
+    priced: Priced, plan: Plan, nodes: Sequence[tuple[float, float]], segments: Sequence[Span]
+) -> tuple[list[Lifetime], list[Lifetime]]:
+    """Return the lifetimes of all values, and of those that are saved for backward."""
+    graph, maker, size, worker_of = priced.graph, priced.maker, priced.size, plan.node_worker
+    last: dict[tuple[int, int], float] = {}  # per (value, worker), the end of its last reader there
+    first: dict[tuple[int, int], float] = {}  # per (value, worker that did not make it), when it is brought there
+    last_vjp: dict[int, float] = {}  # per value that is saved, the end of the last vjp that reads it
+    for segment, span in zip(plan.segments, segments, strict=True):
+        worker = segment.worker
+        for index in segment.nodes:
+            node, end = graph.nodes[index], nodes[index][1]
+            for value in node.inputs:
+                if value >= 0:
+                    key = (value, worker)
+                    last[key] = max(last.get(key, 0.0), end)
+                    if maker[value] < 0 or worker_of[maker[value]] != worker:
+                        first[key] = min(first.get(key, FOREVER), span.start)
+            if node.depth and isinstance(node, OpVjp | FunctionVjp):
+                low, high = cotangents(node)
+                for value in (*node.inputs[:low], *node.inputs[high:]):
+                    if value >= 0 and maker[value] >= 0:
+                        last_vjp[value] = max(last_vjp.get(value, 0.0), end)
+    kept = dict(graph.keep)
+    dead: dict[int, float] = dict.fromkeys(kept, FOREVER)
+    for (value, _), end in last.items():
+        if value not in kept:
+            dead[value] = max(dead.get(value, 0.0), end)
+    values = [Lifetime(worker, born, last[value, worker], size[value]) for (value, worker), born in first.items()]
+    saved: list[Lifetime] = []
+    for index, node in enumerate(graph.nodes):
+        worker, (start, end) = worker_of[index], nodes[index]
+        for value in range(priced.first[index], priced.first[index] + len(node.outputs)):
+            values.append(Lifetime(worker, start, dead.get(value, end), size[value]))
+            if isinstance(graph.specs[priced.spec[value]], ContextSpec) or kept.get(value) == KEEP_IN_STORE:
+                saved.append(Lifetime(worker, start, dead.get(value, end), size[value]))
+            elif value in last_vjp:
+                saved.append(Lifetime(worker, start, last_vjp[value], size[value]))
+    return values, saved

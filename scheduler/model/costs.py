@@ -1,0 +1,161 @@
+"""What work and transfers are believed to cost: a prior, and what was measured beside it.
+
+Rules of this file: seconds and bytes only, from specs only; no graph, no plan. The prior is right within a small
+factor on a small machine (DESIGN §6): it decides what is worth moving, not what is billed. `Costs` is a frozen value;
+whoever learns better figures makes a new `Costs` with the next epoch (`measured`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from types import MappingProxyType
+from typing import NamedTuple
+
+from raygrad.proto.ir.nodes import (
+    FunctionCall,
+    FunctionVjp,
+    HookCall,
+    Load,
+    Node,
+    OpCall,
+    OpVjp,
+    Spill,
+    transforms_of,
+)
+from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
+
+CONTRACTIONS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "inner", "linear", "addmm"})
+"""Built-in ops whose work is the size of the result times the length of the axis that is summed over."""
+
+
+class Link(NamedTuple):
+    """From one host to another."""
+
+    hop_seconds: float
+    """As `Costs.hop_seconds`."""
+    bandwidth: float
+    """As `Costs.bandwidth`."""
+
+
+def _no_links() -> Mapping[tuple[str, str], Link]:
+    return MappingProxyType({})
+
+
+def _no_factors() -> Mapping[str, float]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """A cost model. All rates are per second; see the head of this file."""
+
+    epoch: int = 0
+    """Counts up with each revision, so that equal epochs mean equal costs."""
+    call_seconds: float = 0.3e-3
+    """One segment more on a worker that is fed ahead."""
+    hop_seconds: float = 0.8e-3
+    """From the end of a segment on one worker to the start of one on another that waits for it."""
+    bandwidth: float = 1e9
+    """Bytes between two workers, the copy into the store included."""
+    op_seconds: float = 2e-6
+    op_bandwidth: float = 5e9
+    """Bytes that a built-in op reads and writes."""
+    flops: float = 5e9
+    """Floating-point operations of a contraction on one core."""
+    function_seconds: float = 200e-6
+    function_bandwidth: float = 1e9
+    """Bytes that a user Function reads and writes; unknown code, hence slower than a built-in op."""
+    hook_seconds: float = 10e-6
+    spill_seconds: float = 100e-6
+    spill_bandwidth: float = 1e9
+    """Bytes that are written to the disk of a worker, or read from there."""
+    context_bytes: int = 4096
+    """A context beside the inputs and outputs saved in it, which are values of their own."""
+    unknown_bytes: int = 8192
+    """A value of which nothing is known."""
+    const_bytes: int = 64
+    send_seconds: float = 0.0
+    """From a call at the client to the start of work on a worker that is idle."""
+    return_seconds: float = 0.0
+    """From the end of a segment to its record at the client."""
+    submit_seconds: float = 0.0
+    """What sending each call costs the client, which sends them one after the other."""
+    client_seconds: float = 0.0
+    """What each call costs the client in all, to take in its record too: no run is shorter than that for all of its
+    calls."""
+    give_bandwidth: float = float("inf")
+    """Bytes of large values that the client sends with calls."""
+    follow_seconds: float = 0.0
+    """From the end of a segment to the start of one on the same worker that reads what it made, or waits for it."""
+    links: Mapping[tuple[str, str], Link] = field(default_factory=_no_links, compare=False, repr=False)
+    """Per pair of hosts whose link was measured, what it showed; other pairs are as `hop_seconds`, `bandwidth`."""
+    factors: Mapping[str, float] = field(default_factory=_no_factors, compare=False, repr=False)
+    """Per kind of node that was measured (`kind_of`), by how much the prior is off."""
+
+    def value_bytes(self, spec: Spec) -> int:
+        """Return the predicted bytes of a value."""
+        known = bytes_of(spec)
+        if isinstance(spec, ArraySpec):
+            return known
+        if isinstance(spec, ContextSpec):
+            return self.context_bytes + max(known, 0)
+        if isinstance(spec, ConstSpec):
+            return self.const_bytes + max(known, 0)
+        return self.unknown_bytes
+
+    def transfer_seconds(self, size: int) -> float:
+        """Return the predicted time from a value's being made on one worker to its use on another."""
+        return self.hop_seconds + size / self.bandwidth
+
+    def link_seconds(self, source: str, target: str, size: int) -> float:
+        """Return the predicted time of a transfer between workers on two hosts (`WorkerSpec.host`)."""
+        link = self.links.get((source, target)) if self.links else None
+        return self.transfer_seconds(size) if link is None else link.hop_seconds + size / link.bandwidth
+
+    def kind_of(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> str:
+        """Return what a node is measured as: "op matmul vjp cpu 13,13>13" is any gradient of a matmul on a CPU of
+        arrays of 4 to 8 KiB. Means the same in every session. Arguments as for `node_seconds`."""
+        devices = {spec.device.partition(":")[0] for spec in (*inputs, *outputs) if isinstance(spec, ArraySpec)}
+        read, made = (",".join(map(self._bucket, specs)) for specs in (inputs, outputs))
+        return " ".join((node.role, node.fn, *transforms_of(node), "+".join(sorted(devices)), f"{read}>{made}"))
+
+    def _bucket(self, spec: Spec) -> str:
+        """Return the power of two above an array's bytes; of anything else its kind."""
+        return str(self.value_bytes(spec).bit_length()) if isinstance(spec, ArraySpec) else spec.kind
+
+    def node_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
+        """Return the predicted time of one node on one worker, as far as measured; always positive.
+
+        `inputs` are the specs of the inputs that are present, in order; `outputs` those of the outputs.
+        """
+        seconds = self.prior_seconds(node, inputs, outputs)
+        return seconds * self.factors.get(self.kind_of(node, inputs, outputs), 1.0) if self.factors else seconds
+
+    def prior_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
+        """Return what `node_seconds` is before anything is measured."""
+        moved = sum(map(self.value_bytes, inputs)) + sum(map(self.value_bytes, outputs))
+        if isinstance(node, FunctionCall | FunctionVjp):
+            return self.function_seconds + moved / self.function_bandwidth
+        if isinstance(node, Spill | Load):
+            return self.spill_seconds + moved / self.spill_bandwidth
+        if isinstance(node, HookCall):
+            return self.hook_seconds + moved / self.op_bandwidth
+        seconds = self.op_seconds + moved / self.op_bandwidth
+        if isinstance(node, OpCall | OpVjp) and node.fn in CONTRACTIONS:
+            seconds += self._contraction_flops(node, inputs, outputs) / self.flops
+        return seconds
+
+    def _contraction_flops(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
+        """Multiply-adds count twice. Forward sums over the last axis of its first operand; each gradient that its vjp
+        makes takes as much work as forward did: the three sizes of a product are those of any two of the arrays."""
+        arrays = [spec for spec in (*inputs, *outputs) if isinstance(spec, ArraySpec) and spec.shape]
+        if not arrays:
+            return 0.0
+        if not node.depth:
+            made = outputs[0] if outputs else None
+            return 2.0 * prod(made.shape) * arrays[0].shape[-1] if isinstance(made, ArraySpec) else 0.0
+        sizes = sorted((prod(spec.shape) for spec in arrays), reverse=True)
+        a, b, c = (*sizes, 1, 1)[:3]
+        return 2.0 * len(outputs) * (float(a) * b * c) ** 0.5

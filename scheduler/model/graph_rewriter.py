@@ -1,0 +1,120 @@
+"""A graph to which nodes are added that spill values of a worker, load them, and run again.
+
+Rules of this file: how such a graph is put together, and of which values and nodes it may be made; which of them are
+given up and when is decided in `walk`. Its first nodes are those of the graph that was asked for, under their numbers;
+only the order in which nodes run, no longer their numbers, tells what comes before what. The last node of an open-ended
+graph stays last, since the ids of what it makes follow its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import UNPLACED, FunctionCall, Load, Node, Spill, placed, reruns
+from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
+
+from .costs import Costs
+from .priced_graph import Priced, price
+
+_SPILL, _LOAD = Spill(*UNPLACED), Load(*UNPLACED)
+
+
+class Relieved(NamedTuple):
+    """A longer graph that fits."""
+
+    priced: Priced
+    node_worker: tuple[int, ...]
+    sequences: list[list[int]]
+    """Per worker, its nodes in order."""
+
+
+class Longer:
+    """The longer graph while it is made."""
+
+    def __init__(self, priced: Priced, node_worker: Sequence[int], costs: Costs) -> None:
+        self.priced = priced
+        self.costs = costs
+        graph = priced.graph
+        self.specs = [*graph.specs, ArraySpec((0,), "uint8")]
+        self.handle = len(graph.specs)
+        """The spec of what stands for a spilled value."""
+        self.nodes = list(graph.nodes)
+        self.values = len(priced.spec)
+        self.node_worker = list(node_worker)
+        self._memory: dict[tuple[type, int], float] = {}
+
+    def mark(self) -> tuple[int, int]:
+        """Return what `back_to` takes."""
+        return len(self.nodes), self.values
+
+    def back_to(self, mark: tuple[int, int]) -> None:
+        """Drop the nodes that were added since; what nodes of the graph read is changed again by the next walk."""
+        count, self.values = mark
+        del self.nodes[count:], self.node_worker[count:]
+
+    def spill(self, worker: int, value: int) -> tuple[int, int]:
+        """Add a node that spills a value; return its number and the id of what stands for it."""
+        return self.add(worker, placed(_SPILL, (value,), (self.handle,)))
+
+    def load(self, worker: int, handle: int, spec: int) -> tuple[int, int]:
+        """Add a node that loads a value of which `handle` is what stands for it; return its number and the value's
+        id."""
+        return self.add(worker, placed(_LOAD, (handle,), (spec,)))
+
+    def add(self, worker: int, node: Node) -> tuple[int, int]:
+        """Add a node; return its number and the id of its first output."""
+        self.nodes.append(node)
+        self.node_worker.append(worker)
+        first = self.values
+        self.values += len(node.outputs)
+        return len(self.nodes) - 1, first
+
+    def spill_seconds(self, spec: int) -> float:
+        """Return what it takes to spill a value."""
+        return self._seconds(_SPILL, spec)
+
+    def load_seconds(self, spec: int) -> float:
+        """Return what it takes to load a value."""
+        return self._seconds(_LOAD, spec)
+
+    def _seconds(self, node: Spill | Load, spec: int) -> float:
+        known = self._memory.get((type(node), spec))
+        if known is None:
+            value, handle = self.specs[spec], self.specs[self.handle]
+            read, made = ((value,), (handle,)) if isinstance(node, Spill) else ((handle,), (value,))
+            known = self._memory[type(node), spec] = self.costs.node_seconds(node, read, made)
+        return known
+
+    def repeats(self, index: int) -> bool:
+        """Tell whether a node may be run again."""
+        node = self.priced.graph.nodes[index]
+        return reruns(node) and not (isinstance(node, FunctionCall) and node.expected is None)
+
+    def spills(self, value: int) -> bool:
+        """Tell whether a value can be written to disk; one of a device goes there through host memory (`transfers`)."""
+        spec = self.priced.graph.specs[self.priced.spec[value]]
+        return isinstance(spec, ArraySpec) or (isinstance(spec, ContextSpec) and spec.stays != LIVE)
+
+    def relieved(self, sequences: list[list[int]]) -> Relieved:
+        """Return what was made."""
+        before = self.priced.graph
+        nodes, node_worker, keep, demands = self.nodes, self.node_worker, before.keep, before.demands
+        if before.open_ended and len(nodes) > len(before.nodes):
+            old, number, value = len(before.nodes) - 1, len(nodes) - 1, self.priced.first[-1]
+            nodes = [*nodes[:old], *nodes[old + 1 :], nodes[old]]
+            node_worker = [*node_worker[:old], *node_worker[old + 1 :], node_worker[old]]
+            values = _moved_last(value, self.values - 1)
+            nodes = [node._replace(inputs=tuple(map(values, node.inputs))) for node in nodes]
+            keep = tuple([(values(one), where) for one, where in keep])
+            demands = tuple([one._replace(node=number if one.node == old else one.node) for one in demands])
+            places = _moved_last(old, number)
+            sequences = [[places(index) for index in one] for one in sequences]
+        graph = Graph(tuple(self.specs), before.externals, tuple(nodes), keep, before.open_ended, demands)
+        return Relieved(price(graph, self.costs), tuple(node_worker), sequences)
+
+
+def _moved_last(number: int, last: int) -> Callable[[int], int]:
+    """Return what numbers are, when one of them has become the last."""
+    return lambda one: one if one < number else last if one == number else one - 1

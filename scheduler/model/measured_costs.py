@@ -1,0 +1,427 @@
+"""What runs have shown of costs: learned from their records, handed out as `Costs`, kept from one session to the next.
+
+Rules of this file: pure; times come in with the records. A node's time is learned as a factor on its prior, per kind
+(`Costs.kind_of`), so that sizes within a kind still tell. A record times long nodes one by one, the others together:
+their time is divided among their kinds in proportion to what was expected of each, and each further segment with
+another mixture puts that right. Nothing is learned of hosts whose clock is not the client's but the times of nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, Final, NamedTuple, cast
+
+from raygrad.errors import CostsError
+from raygrad.proto.graph import Graph
+from raygrad.proto.program import Record
+
+from .cost_classes import Kinds, kinds_of
+from .costs import Costs
+from .plan import Cluster, Plan, Segment
+
+VERSION: Final = 1
+"""Of what `as_data` returns."""
+
+NEWEST: Final = 0.25
+"""The weight of the newest of many measurements: those of ten runs ago count a twentieth."""
+
+RISING: Final = 0.1
+"""The same for what seems to have become slower: whatever else the machine does only adds."""
+
+PAUSED: Final = 2.0
+"""One measurement of a kind of node counts at most as this many times what was known: a node of 50 µs during which the
+machine did something else for 5 ms has not become a hundred times as heavy."""
+
+LEAST: Final = 1e-6
+"""The smallest factor: every node takes time."""
+
+FARTHEST: Final = 4.0
+"""One measurement of a link counts at most as this many times what was known: a pause of the machine is no link."""
+
+NEWS_AT_MOST: Final = 2.0
+"""Of a plan's predicted time, what its first run is believed to take besides."""
+
+EACH_OF: Final = 8
+"""So many runs of a plan are measured, and then one of so many."""
+
+PLANS_KNOWN: Final = 64
+"""Plans whose nodes' kinds are remembered, as many as the planner keeps."""
+
+
+@dataclass(slots=True)
+class Estimate:
+    """What is known of one kind of node."""
+
+    factor: float = 1.0
+    """Measured seconds over those of the prior."""
+    spread: float = 0.0
+    """By how much of `factor` measurements are off it in the mean, weighted as they are."""
+    seconds: float = 0.0
+    """Of one node."""
+    count: int = 0
+    """Runs that it was measured in."""
+
+    def take(self, factor: float, seconds: float) -> None:
+        """Enter a measurement. The first is replaced by the second: code that runs for the first time is slow."""
+        self.count += 1
+        if self.count <= 2:
+            self.spread = 1.0 if self.count == 1 else abs(factor - self.factor) / max(factor, self.factor)
+            self.factor, self.seconds = factor, seconds
+            return
+        weight = max(NEWEST if factor < self.factor else RISING, 1.0 / (self.count - 1))
+        if factor > PAUSED * self.factor:
+            factor, seconds = PAUSED * self.factor, PAUSED * self.seconds
+        off = min(abs(factor - self.factor) / self.factor, 1.0)
+        self.spread += weight * (off - self.spread)
+        self.factor += weight * (factor - self.factor)
+        self.seconds += weight * (seconds - self.seconds)
+
+
+@dataclass(slots=True)
+class Span:
+    """How long runs of one plan took, from the first call to the last record."""
+
+    seconds: float = 0.0
+    count: int = 0
+    """Runs that were measured."""
+    ended: int = 0
+    """Runs, of which not all are measured."""
+    measured: int = 0
+    """Runs whose parts were measured, whatever was in their way."""
+
+    def take(self, seconds: float) -> None:
+        """Enter a run. The first is replaced by the second, as in `Estimate`."""
+        self.count += 1
+        weight = 1.0 if self.count <= 2 else max(NEWEST, 1.0 / (self.count - 1))
+        self.seconds += weight * (seconds - self.seconds)
+
+
+class Called(NamedTuple):
+    """A segment's record, and when its call was sent and the record came, by the client's clock."""
+
+    record: Record
+    sent: float
+    came: float
+    awaited: bool = True
+    """The client was waiting when the record came; else it came earlier than `came`, when it was taken in."""
+    spent: float = 0.0
+    """Seconds that the client's thread worked on the call, to send it and to take in its record."""
+
+
+class Counted(NamedTuple):
+    """The nodes of a plan, counted by class (`Kinds`)."""
+
+    names: Sequence[str]
+    prior: Sequence[float]
+    segments: Sequence[Mapping[int, int]]
+    """Per segment, how many nodes it has of each class."""
+
+    def seconds(self, costs: Costs) -> list[float]:
+        """Return the seconds of one node of each class."""
+        factors = costs.factors
+        return [prior * factors.get(name, 1.0) for name, prior in zip(self.names, self.prior, strict=True)]
+
+    def work(self, costs: Costs) -> list[float]:
+        """Return the seconds of each segment's nodes."""
+        seconds = self.seconds(costs)
+        return [sum([number * seconds[one] for one, number in counts.items()]) for counts in self.segments]
+
+    def taken(self, costs: Costs) -> dict[str, float]:
+        """Return the seconds of all nodes of each kind."""
+        seconds = self.seconds(costs)
+        total: Counter[int] = Counter()
+        for counts in self.segments:
+            total.update(counts)
+        taken: dict[str, float] = {}
+        for one, number in total.items():
+            taken[self.names[one]] = taken.get(self.names[one], 0.0) + number * seconds[one]
+        return taken
+
+
+class _Known(NamedTuple):
+    """The nodes of a plan by kind."""
+
+    kinds: Kinds
+    segments: list[Counter[int]]
+    """Per segment, how many nodes it has of each class."""
+    span: Span
+    """What runs of it took that nothing else was in the way of."""
+
+
+class MeasuredCosts:
+    """See the head of this file. Not safe for use by several threads at once.
+
+    Args:
+        prior: what is believed before anything is measured.
+    """
+
+    def __init__(self, prior: Costs | None = None) -> None:
+        self.prior = Costs() if prior is None else prior
+        self.kinds: dict[str, Estimate] = {}
+        """By kind of node, what was measured."""
+        self.runs = 0
+        """Runs that were measured."""
+        self.pace = 1.0
+        """What runs take over what is predicted from their parts: what the machine does beside them, and what no part
+        accounts for."""
+        self._paced = 0
+        """How often that was entered."""
+        self.news_seconds = 0.0
+        """What the first run of a plan takes longer than is predicted from its parts, per segment: programs are sent
+        and read, and caches are cold."""
+        self._news = 0
+        """How often that was entered."""
+        self._costs = self.prior
+        self._changed = False
+        self._plans: OrderedDict[bytes, _Known] = OrderedDict()
+
+    def costs(self) -> Costs:
+        """Return what is known now; of the next epoch if something was learned since the last time."""
+        if self._changed:
+            self._changed = False
+            factors = {kind: one.factor for kind, one in self.kinds.items()}
+            self._costs = replace(self._costs, epoch=self._costs.epoch + 1, factors=factors)
+        return self._costs
+
+    def settled(self, names: Mapping[str, float]) -> bool:
+        """Tell whether measurements agree on most of the time that these kinds of node take in all."""
+        unsettled = 0.0
+        for name, seconds in names.items():
+            one = self.kinds.get(name)
+            if one is None or one.count < 2 or one.spread > 0.5:
+                unsettled += seconds
+        return unsettled <= 0.1 * sum(names.values())
+
+    def wants(self, plan: Plan) -> bool:
+        """Tell whether a run of this plan that has ended is to be learned from; counts it. Not each of many is: what
+        learning costs would be a part of what small runs cost."""
+        known = self._plans.get(plan.hash)
+        if known is None:
+            return True
+        known.span.ended += 1
+        return known.span.ended < EACH_OF or known.span.ended % EACH_OF == 0
+
+    def span_of(self, plan: Plan) -> Span:
+        """Return what runs of a plan took so far, as far as it is remembered."""
+        known = self._plans.get(plan.hash)
+        return Span() if known is None else known.span
+
+    def counted(self, plan: Plan) -> Counted | None:
+        """Return how many nodes of which kinds a plan has; None if no run of it was measured yet."""
+        known = self._plans.get(plan.hash)
+        return None if known is None else Counted(known.kinds.names, known.kinds.prior, known.segments)
+
+    def ran(self, seconds: float, predicted: float) -> None:
+        """Enter what runs of a plan take, and what is predicted from its parts."""
+        self._paced += 1
+        self.pace += max(NEWEST, 1.0 / self._paced) * (
+            min(max(seconds / max(predicted, 1e-9), 1.0 / FARTHEST), FARTHEST) - self.pace
+        )
+
+    def first_run(self, plan: Plan) -> float:
+        """Return what the first run of a plan takes, beside what is predicted from its parts."""
+        return plan.predicted_seconds + min(
+            self.news_seconds * len(plan.segments), NEWS_AT_MOST * plan.predicted_seconds
+        )
+
+    # ---- learning ---------------------------------------------------------------------------------------------------
+
+    def links_were(self, **figures: Any) -> None:
+        """Enter what the executor measured before the first run: fields of `Costs`."""
+        self._costs = replace(self._costs, **figures)
+        self._changed = True
+
+    def take(
+        self, graph: Graph, plan: Plan, calls: Sequence[Called], cluster: Cluster, here: str, *, alone: bool = True
+    ) -> None:
+        """Enter a run that has ended well: its calls, in any order. `here` is the client's host; `alone` that no other
+        run was under way before it had ended."""
+        known = self._plans.get(plan.hash)
+        new = known is None
+        if known is None:
+            kinds = kinds_of(graph, self.prior)
+            counts = [Counter([kinds.node[index] for index in segment.nodes]) for segment in plan.segments]
+            known = self._plans[plan.hash] = _Known(kinds, counts, Span())
+            if len(self._plans) > PLANS_KNOWN:
+                self._plans.popitem(last=False)
+        calls = sorted(calls, key=lambda call: call.record.segment)
+        measured: dict[str, tuple[float, float, int]] = {}
+        for call in calls:
+            self._segment(known, call.record, measured)
+        for name, (took, prior, many) in measured.items():
+            self.kinds.setdefault(name, Estimate()).take(max(took / prior, LEAST), took / many)
+        known.span.measured += 1
+        quiet = bool(calls) and alone
+        hosts = [worker.host for worker in cluster.workers]
+        here_all = len(calls) == len(plan.segments) and all(hosts[segment.worker] == here for segment in plan.segments)
+        if quiet and (here_all or all(call.awaited for call in calls)):
+            seconds = max(map(self._over, calls)) - min(call.sent for call in calls)
+            known.span.take(seconds)
+            if new:
+                self._news += 1
+                more = (seconds - plan.predicted_seconds) / len(plan.segments)
+                self.news_seconds = max(self.news_seconds + max(NEWEST, 1.0 / self._news) * more, 0.0)
+        if here_all:
+            self._links(plan, calls, here, quiet=quiet, new=new)
+        if not new:
+            self._client(calls)
+        self.runs += 1
+        self._changed = True
+
+    def _over(self, call: Called) -> float:
+        """Return when the client had a record, or would have had it if it had waited."""
+        if call.awaited:
+            return call.came
+        return min(call.came, call.record.timing.ended + self._costs.return_seconds)
+
+    def _segment(self, known: _Known, record: Record, measured: dict[str, tuple[float, float, int]]) -> None:
+        """Add the times of one segment's nodes: per kind, measured seconds, those of the prior, and nodes."""
+        kinds, counts = known.kinds, known.segments[record.segment]
+        long: dict[int, float] = {}
+        alone: Counter[int] = Counter()
+        for index, _, seconds in record.timing.nodes:
+            one = kinds.node[index]
+            long[one] = long.get(one, 0.0) + seconds
+            alone[one] += 1
+        rest = {one: number - alone[one] for one, number in counts.items() if number > alone[one]}
+        expected = {one: number * self._seconds(kinds, one) for one, number in rest.items()}
+        left = max(record.timing.steps - record.timing.waited - sum(long.values()), 0.0)
+        scale = left / max(sum(expected.values()), 1e-12)
+        for one, number in counts.items():
+            seconds = long.get(one, 0.0) + scale * expected.get(one, 0.0)
+            took, prior, many = measured.get(kinds.names[one], (0.0, 0.0, 0))
+            measured[kinds.names[one]] = took + seconds, prior + number * kinds.prior[one], many + number
+
+    def _seconds(self, kinds: Kinds, one: int) -> float:
+        estimate = self.kinds.get(kinds.names[one])
+        return kinds.prior[one] * (1.0 if estimate is None else estimate.factor)
+
+    def _links(self, plan: Plan, calls: Sequence[Called], here: str, *, quiet: bool, new: bool) -> None:
+        """Enter what passed between segments. Of what a segment may have waited for, what came last is what it did
+        wait for; of a run that others were in the way of, only the calls' own times tell something. In the first run
+        of a plan calls bring programs, too: how long a worker waits for another is seen, but for its first call."""
+        costs = self._costs
+        began = [call.record.timing.began for call in calls]
+        ended = [call.record.timing.ended for call in calls]
+        free: dict[int, float] = {}
+        for number, segment in enumerate(plan.segments):
+            timing = calls[number].record.timing
+            size = segment.bytes_in + segment.bytes_out
+            own = max(timing.inputs + timing.outputs - size / costs.bandwidth, 0.0)
+            cause, waited, known = self._cause(plan, segment, calls[number].sent, ended, free)
+            waited = max(began[number] - waited, 0.0)
+            if cause == "call_seconds":  # nothing but the worker was in the way: what is between two calls is all seen
+                if not new:
+                    self._move("call_seconds", own + waited, costs.call_seconds)
+            elif quiet and (not new or segment.worker in free):
+                self._move(cause, waited, known)
+                link = self._costs.links.get((here, here))
+                if link is not None:
+                    link = link._replace(hop_seconds=self._costs.hop_seconds)
+                    self._costs = replace(self._costs, links={**self._costs.links, (here, here): link})
+            free[segment.worker] = ended[number]
+            if number and quiet and not new:
+                between = calls[number].sent - calls[number - 1].sent
+                if 0.0 <= between < ONE_BURST:
+                    self._move("submit_seconds", between, self._costs.submit_seconds)
+        last = max(range(len(calls)), key=lambda number: calls[number].came, default=-1)
+        if quiet and last >= 0 and calls[last].awaited:
+            self._move("return_seconds", max(calls[last].came - ended[last], 0.0), self._costs.return_seconds)
+
+    def _client(self, calls: Sequence[Called]) -> None:
+        """Enter what the calls of a run cost the client."""
+        if calls:
+            spent, known = sum(call.spent for call in calls) / len(calls), self._costs.client_seconds
+            self._costs = replace(self._costs, client_seconds=known + (NEWEST if known else 1.0) * (spent - known))
+
+    def _cause(
+        self, plan: Plan, segment: Segment, sent: float, ended: Sequence[float], free: Mapping[int, float]
+    ) -> tuple[str, float, float]:
+        """Return what a segment waited for last, since when it could have started but for that, and its known time."""
+        costs = self._costs
+        found = [("send_seconds", sent, costs.send_seconds)]
+        if segment.worker in free:
+            found.append(("call_seconds", free[segment.worker], 0.0))
+        for source in segment.after:
+            found.append(("follow_seconds", ended[source], costs.follow_seconds))
+        for source, _ in segment.imports:
+            moved = ended[source] + plan.segments[source].bytes_out / costs.bandwidth
+            if plan.segments[source].worker == segment.worker:
+                found.append(("follow_seconds", moved, costs.follow_seconds))
+            else:
+                found.append(("hop_seconds", moved, costs.hop_seconds))
+        return max(found, key=lambda one: one[1] + one[2])
+
+    def _move(self, name: str, measured: float, known: float) -> None:
+        """Move one figure of the links towards what was measured."""
+        weight = NEWEST if measured < known else RISING
+        measured = min(measured, FARTHEST * max(known, LEAST_KNOWN))
+        self._costs = replace(self._costs, **{name: known + weight * (measured - known)})
+
+    # ---- keeping ----------------------------------------------------------------------------------------------------
+
+    def as_data(self) -> dict[str, Any]:
+        """Return all that was measured as plain data, for `from_data`."""
+        costs = self.costs()
+        return {
+            "raygrad costs": VERSION,
+            "links": {name: rate for name in LINK_FIGURES if isfinite(rate := getattr(costs, name))},
+            "nodes": {
+                kind: [one.factor, one.spread, one.seconds, one.count] for kind, one in sorted(self.kinds.items())
+            },
+        }
+
+    def use_data(self, data: Any) -> None:
+        """Take over what `as_data` returned in another session, links too: an executor that measures its own says so
+        later.
+
+        Raises:
+            CostsError: it is none of that, or of another version.
+        """
+        if not isinstance(data, dict) or "raygrad costs" not in data:
+            raise CostsError("these are no costs that `session.costs.save` has written")
+        body = cast("dict[str, Any]", data)
+        if body["raygrad costs"] != VERSION:
+            raise CostsError(f"the costs are of version {body['raygrad costs']!r}; this raygrad reads {VERSION}")
+        try:
+            figures = {name: _figure(rate) for name, rate in body["links"].items() if name in LINK_FIGURES}
+            if 0.0 in (figures.get("bandwidth"), figures.get("give_bandwidth")):
+                raise ValueError("a bandwidth is 0")
+            kinds = {
+                str(kind): Estimate(_figure(factor) or LEAST, _figure(spread), _figure(seconds), int(count))
+                for kind, (factor, spread, seconds, count) in body["nodes"].items()
+            }
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CostsError(f"the costs are damaged: {type(error).__name__}: {error}") from error
+        self.kinds.update(kinds)
+        self.links_were(**figures)
+
+
+LINK_FIGURES: Final = (
+    "call_seconds",
+    "hop_seconds",
+    "bandwidth",
+    "give_bandwidth",
+    "send_seconds",
+    "return_seconds",
+    "submit_seconds",
+    "client_seconds",
+    "follow_seconds",
+)
+"""The fields of `Costs` that measuring changes, beside the factors of nodes."""
+
+ONE_BURST: Final = 0.005
+"""Calls sent within this time of each other were sent one after the other, with nothing between."""
+
+LEAST_KNOWN: Final = 20e-6
+"""What is known of a link is taken to be at least this where a measurement is held against it."""
+
+
+def _figure(raw: Any) -> float:
+    number = float(raw)
+    if number < 0.0 or not isfinite(number):
+        raise ValueError(f"{raw!r} is no time, rate or factor")
+    return number

@@ -1,0 +1,96 @@
+"""The memories of a worker, of which each has a limit of its own: the host's, and that of each device.
+
+Rules of this file: which values take room in which memory, and how much each worker has of it. What is done with that
+(`order`, `relief`) works on one memory at a time: a graph in which all other values are priced at no bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec, is_sized
+
+from .plan import Cluster
+from .priced_graph import Priced
+
+HOST = "cpu"
+GUESS = 2.0
+"""What a Function makes and saves that was never run, and so nobody knows: this many times the bytes that it reads."""
+WHOLE: Final = (1, 0)
+NOTHING: Final = (0, 0)
+
+
+class Space(NamedTuple):
+    """One kind of memory."""
+
+    device: str
+    """What is in it: values of this device; on the host all that are of none, too."""
+    limits: list[int | None]
+    """Per worker, its bytes; None for no limit."""
+    guess: float = GUESS
+    """See there."""
+
+    def within(self, priced: Priced) -> Priced:
+        """Return a graph with the bytes of values in this memory alone. What the last node of an open-ended graph will
+        make counts as its context."""
+        graph = priced.graph
+        shares = [self._share(spec) for spec in graph.specs]
+        unknown = graph.open_ended and self.guess
+        unmade = _unmade(priced)
+        if not unknown and not unmade and all([share is WHOLE for share in shares]):
+            return priced
+        sizes = [size * shares[spec][0] + shares[spec][1] for size, spec in zip(priced.size, priced.spec, strict=True)]
+        for value in unmade:
+            sizes[value] = 0
+        if unknown:
+            read = {value for value in graph.nodes[-1].inputs if value >= 0}
+            sizes[priced.first[-1]] += int(self.guess * sum([sizes[value] for value in read]))
+        return replace(priced, size=sizes)
+
+    def _share(self, spec: Spec) -> tuple[int, int]:
+        """Return what of a value is here: how many times its bytes, and how many more."""
+        if isinstance(spec, ContextSpec) and (held := spec.per_device):
+            here = sum([size for device, size in held if self.device in (HOST, device)])
+            return (1, -here) if self.device == HOST else (0, here)
+        return WHOLE if ((spec.device or HOST) if isinstance(spec, ArraySpec) else HOST) == self.device else NOTHING
+
+    def named(self, size: int) -> str:
+        """Return an amount of it as it is given to a session: `memory=1000`."""
+        return f"{'memory' if self.device == HOST else 'gpu_memory'}={size}"
+
+
+def limited_spaces(specs: Sequence[Spec], cluster: Cluster) -> list[Space]:
+    """Return the memories in which these values are and which are limited on some worker: those of devices first, since
+    what is not there may have gone to the host."""
+    return list(_limited(specs, cluster))
+
+
+def _limited(specs: Sequence[Spec], cluster: Cluster) -> Iterator[Space]:
+    if any(worker.gpu_memory is not None for worker in cluster.workers):
+        for device in sorted(_devices(specs) - {HOST}):
+            limits = [worker.gpu_memory if worker.serves(device) else None for worker in cluster.workers]
+            if any(limit is not None for limit in limits):
+                yield Space(device, limits)
+    if any(worker.memory is not None for worker in cluster.workers):
+        yield Space(HOST, [worker.memory for worker in cluster.workers])
+
+
+def _unmade(priced: Priced) -> set[int]:
+    """Return the contexts that vjps would leave with all that was saved, if somebody asked for them."""
+    graph = priced.graph
+    sized = [is_sized(spec) for spec in graph.specs]
+    if not any(sized):
+        return set()
+    nodes = zip(priced.first, graph.nodes, strict=True)
+    found = {first for first, node in nodes if node.depth and node.outputs and sized[node.outputs[0]]}
+    if found:
+        found.difference_update([value for value, _ in graph.keep], *[node.inputs for node in graph.nodes])
+    return found
+
+
+def _devices(specs: Sequence[Spec]) -> set[str]:
+    found = {spec.device or HOST for spec in specs if isinstance(spec, ArraySpec)}
+    held = [spec.per_device for spec in specs if isinstance(spec, ContextSpec)]
+    return found.union([device for one in held for device, _ in one])

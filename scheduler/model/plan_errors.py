@@ -1,0 +1,22 @@
+"""What cannot be planned, said of nodes.
+
+Rules of this file: nodes are called by their index and by what the graph calls them; who knows what users call them and
+where they were recorded puts that in its place (`PlanError.call_nodes`).
+"""
+
+from __future__ import annotations
+
+from raygrad.errors import PlanError
+from raygrad.proto.ir.nodes import Node, transforms_of
+
+
+def describe(index: int, node: Node) -> str:
+    """Return how errors name a node, as long as nobody knows better."""
+    return f"node {index} ({'.'.join((*transforms_of(node), node.fn))})"
+
+
+def refused(*parts: str | tuple[int, Node], workers: tuple[int, ...] = ()) -> PlanError:
+    """Return the error whose message has these parts, names of nodes among them; `workers` have too little memory."""
+    named = [part if isinstance(part, str) else (part[0], describe(*part)) for part in parts]
+    message = "".join([part if isinstance(part, str) else part[1] for part in named])
+    return PlanError(message, tuple([part for part in named if not isinstance(part, str)]), workers)

@@ -1,0 +1,95 @@
+"""A graph with a price on every node and value: what placement, segmentation and the plan's figures are computed from.
+
+Rules of this file: flat lists by node index or value id, built once per plan in O(nodes + edges); nothing is decided
+here. The lists are shared and must not be changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from raygrad.proto.graph import Graph, first_outputs
+from raygrad.proto.ir.specs import Spec
+
+from .costs import Costs
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A graph's values and nodes, priced. See `price`."""
+
+    graph: Graph
+    first: list[int]
+    """Per node, the value id of its first output."""
+    maker: list[int]
+    """Per value, the node that makes it; -1 for an external."""
+    spec: list[int]
+    """Per value, its spec index."""
+    size: list[int]
+    """Per value, its predicted bytes."""
+    transfer: list[float]
+    """Per value, the predicted seconds to bring it to another worker."""
+    seconds: list[float]
+    """Per node, its predicted seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The edges between nodes, each once."""
+
+    before: list[tuple[int, ...]]
+    """Per node, the nodes that make what it reads."""
+    after: list[list[int]]
+    """Per node, the nodes that read what it makes, ascending."""
+
+
+def price(graph: Graph, costs: Costs) -> Priced:
+    """Return the graph with a price on every node and value. O(nodes + edges); equal nodes are priced once."""
+    maker = [-1] * len(graph.externals)
+    spec = list(graph.externals)
+    for node in graph.nodes:  # at once: a node may read what has a higher number (`relief`)
+        spec.extend(node.outputs)
+    seconds: list[float] = []
+    known: dict[tuple[object, ...], float] = {}
+    for index, node in enumerate(graph.nodes):
+        read = tuple([spec[value] for value in node.inputs if value >= 0])
+        key = (node.role, node.fn, node.depth, read, node.outputs)
+        cost = known.get(key)
+        if cost is None:
+            inputs: list[Spec] = [graph.specs[one] for one in read]
+            cost = known[key] = costs.node_seconds(node, inputs, [graph.specs[one] for one in node.outputs])
+        seconds.append(cost)
+        maker.extend([index] * len(node.outputs))
+    sizes = [costs.value_bytes(one) for one in graph.specs]
+    transfers = [costs.transfer_seconds(size) for size in sizes]
+    return Priced(
+        graph=graph,
+        first=first_outputs(graph),
+        maker=maker,
+        spec=spec,
+        size=[sizes[one] for one in spec],
+        transfer=[transfers[one] for one in spec],
+        seconds=seconds,
+    )
+
+
+def sizes_of(graph: Graph, costs: Costs) -> list[int]:
+    """Return the predicted bytes of each value alone, as in `Priced.size`."""
+    sizes = [costs.value_bytes(one) for one in graph.specs]
+    found = [sizes[one] for one in graph.externals]
+    found.extend([sizes[one] for node in graph.nodes for one in node.outputs])
+    return found
+
+
+def link(priced: Priced) -> Links:
+    """Return the edges between the nodes of a graph, each once however many values it carries."""
+    maker = priced.maker
+    before: list[tuple[int, ...]] = []
+    after: list[list[int]] = [[] for _ in priced.graph.nodes]
+    for index, node in enumerate(priced.graph.nodes):
+        makers = {maker[value] for value in node.inputs if value >= 0}
+        makers.discard(-1)
+        before.append(tuple(makers))
+        for one in makers:
+            after[one].append(index)
+    return Links(before=before, after=after)

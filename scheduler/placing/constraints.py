@@ -1,0 +1,137 @@
+"""What a large graph demands of its placement: `place.constrain` in arrays.
+
+Rules of this file: nothing is chosen here. What cannot be met is told by `place.constrain`, which names the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+import numpy as np
+
+from raygrad.errors import PlanError
+from raygrad.proto.ir.nodes import moves
+
+from ..model.arrays import Arrays, pairs
+from ..model.dag import Indices
+from ..model.plan import Cluster
+from .place import constrain, devices_of
+
+MOST_DEVICES = 62
+"""Of one graph: they are bits of a number."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Demanded:
+    """Where nodes may go."""
+
+    bound: Indices
+    """Per node, the first of those that share its worker: itself if no other."""
+    demand: Indices
+    """Per node, its number in `allowed`; equal for all that share a worker, but for an open-ended node, which has a
+    number of its own."""
+    kinds: Indices
+    """Per demand, the devices that it needs as bits, by `names`."""
+    names: tuple[str, ...]
+    forced: bool
+    """Some node is bound to one worker by its index."""
+    allowed: list[list[int] | None]
+    """Per demand, the workers that meet it; None if all do."""
+
+
+def demands_of(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> Demanded:
+    """Collect what the graph demands of its placement.
+
+    Raises PlanError, naming the node, if a demand cannot be met or two of them contradict each other.
+    """
+    nodes, count = arrays.graph.nodes, len(arrays)
+    pin = np.fromiter(map(attrgetter("pin"), nodes), np.int64, count)
+    near = np.fromiter(map(attrgetter("near"), nodes), np.int64, count)
+    maker = np.append(arrays.maker, -1)[near]
+    bound = np.where(maker >= 0, maker, np.arange(count))
+    if (bound > np.arange(count)).any() or pin.max(initial=-1) >= len(cluster.workers):
+        _refuse(arrays, residency, cluster)
+    while (further := bound[bound]).tobytes() != bound.tobytes():
+        bound = further
+    home = np.where(maker >= 0, -1, np.append(residency, -1).astype(np.int64)[np.minimum(near, len(residency))])
+    home[near < 0] = -1
+    forced = np.full(count, -1)
+    for wanted in (pin, home):
+        some = np.flatnonzero(wanted >= 0)
+        free = forced[bound[some]] < 0
+        forced[bound[some[free]]] = wanted[some[free]]
+        if (forced[bound[some]] != wanted[some]).any():
+            _refuse(arrays, residency, cluster)
+    names, needs = _kinds(arrays, cluster)
+    kinds = np.zeros(count, np.int64)
+    np.bitwise_or.at(kinds, bound, needs)
+    demand = pairs(forced[bound] + 1, kinds[bound], int(kinds.max(initial=0)) + 1)
+    if arrays.graph.open_ended:
+        demand = demand.copy()
+        demand[-1] = demand.max() + 1
+    example = np.zeros(int(demand.max(initial=-1)) + 1, np.int64)
+    example[demand] = np.arange(count)
+    example = bound[example]
+    allowed: list[list[int] | None] = []
+    for worker, need in zip(forced[example].tolist(), kinds[example].tolist(), strict=True):
+        able = able_workers(cluster, names, need)
+        if worker >= 0:
+            able = [worker] if able is None or worker in able else []
+        if able is not None and not able:
+            _refuse(arrays, residency, cluster)
+        allowed.append(able)
+    return Demanded(
+        bound=bound,
+        demand=demand,
+        kinds=kinds[example],
+        names=names,
+        forced=bool((forced >= 0).any()),
+        allowed=allowed,
+    )
+
+
+def demanded_of(before: Demanded, arrays: Arrays, cluster: Cluster) -> Demanded | None:
+    """Return the same for other workers, where no node is bound to one by its index; None if all has to be looked at
+    anew: kinds of device that matter now did not, or some demand is met by none."""
+    devices = {*devices_of(arrays.graph.specs)} - {""}
+    if not before.names and not all(worker.serves(device) for device in devices for worker in cluster.workers):
+        return None
+    allowed = [able_workers(cluster, before.names, need) for need in before.kinds.tolist()]
+    if any(some is not None and not some for some in allowed):
+        return None
+    return replace(before, allowed=allowed)
+
+
+def able_workers(cluster: Cluster, names: Sequence[str], kinds: int) -> list[int] | None:
+    """Return the workers that serve these devices, given as bits; None if all do."""
+    wanted = [name for bit, name in enumerate(names) if kinds >> bit & 1]
+    able = [index for index, worker in enumerate(cluster.workers) if all(map(worker.serves, wanted))]
+    return None if len(able) == len(cluster.workers) else able
+
+
+def _kinds(arrays: Arrays, cluster: Cluster) -> tuple[tuple[str, ...], Indices]:
+    """Return the devices that not every worker serves, and, per node, those that it needs as bits."""
+    devices = devices_of(arrays.graph.specs)
+    names = tuple(sorted({*devices} - {""}))
+    if all(worker.serves(name) for name in names for worker in cluster.workers):
+        return (), np.zeros(len(arrays), np.int64)
+    if len(names) > MOST_DEVICES:
+        raise PlanError(f"a graph of {len(names)} devices: at most {MOST_DEVICES} may be used in one submission")
+    bit = np.array([1 << names.index(device) if device else 0 for device in devices], np.int64)[arrays.spec]
+    needs = np.zeros(len(arrays), np.int64)
+    present = arrays.read >= 0
+    np.bitwise_or.at(needs, arrays.reader[present], bit[arrays.read[present]])
+    made = np.flatnonzero(arrays.maker >= 0)
+    for index in [index for index, node in enumerate(arrays.graph.nodes) if moves(node)]:
+        if {devices[spec] for spec in arrays.graph.nodes[index].outputs} != {"cpu"}:
+            needs[index] = 0  # what it reads comes through host memory
+    np.bitwise_or.at(needs, arrays.maker[made], bit[made])
+    host = 1 << names.index("cpu") if "cpu" in names else 0
+    return names, np.where(needs & ~host, needs & ~host, needs)  # a worker with a GPU has host memory too
+
+
+def _refuse(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> None:
+    constrain(arrays.priced(), residency, cluster)
+    raise PlanError("the graph cannot be placed: its demands contradict each other")

@@ -1,0 +1,360 @@
+"""Choose the worker of every node, forward and backward in one graph.
+
+Rules of this file: a placement is a pure function of (graph, residency, costs, cluster, seed); ties are broken by
+index. What must hold comes first (`Constraints`): the kinds of device that a node needs, `pin`, `near`. Among what is
+left, several placements are tried and the one whose segments are predicted to end first is taken:
+
+- everything on one worker: the one that holds most of what the graph reads;
+- nodes depth first, each where it finishes earliest, idle gaps included;
+- HEFT: the same greedy choice by upward rank (Topcuoglu et al., 2002), if that may win as much time as it takes. It
+  advances all branches together, so that moving the next node of any one of them never seems worth a hop; finishing one
+  branch before the next shows that the other worker is idle;
+- what a search over schedules finds from there (`placing.refining`), for as long as that pays: it may take a share of
+  the time by which a run would be shorter if all work were divided perfectly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from raygrad.errors import PlanError
+from raygrad.proto.graph import DEVICE, Graph
+from raygrad.proto.ir.nodes import Node, moves
+from raygrad.proto.ir.specs import ArraySpec, Spec
+
+from ..memory.memory_feasibility import fitting
+from ..model.costs import Costs
+from ..model.dag import Platform, dag_of
+from ..model.plan import Cluster
+from ..model.plan_errors import refused
+from ..model.priced_graph import Priced, link
+from ..segments.segmenter import Block, cut
+from .draws import Draws
+from .listing import PLAIN
+from .problem import Problem, depth_first, rank
+from .problem import problem_of as as_problem
+from .refining import Search
+
+EFFORT = 0.1
+"""Share of the time still to be saved in one run that the search may take."""
+VISIT_SECONDS = 4e-6
+"""What a pass of the search takes per node."""
+PASSES = 32
+"""The most passes of the search, however much there is to gain."""
+JUDGED = 2
+"""Schedules of the search whose segments are cut and timed: the best ones."""
+
+
+WORKERS_NAMED = 8
+"""Workers that an error tells the offers of."""
+
+
+class Placement(NamedTuple):
+    """The worker of every node, with the blocks and the predicted time that made it the choice."""
+
+    node_worker: tuple[int, ...]
+    blocks: list[Block]
+    seconds: float
+
+
+def place(
+    priced: Priced,
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+    seed: int = 0,
+    constraints: Constraints | None = None,
+) -> Placement:
+    """Place the graph on the cluster, by its own constraints unless there are more.
+
+    `residency` has one worker index per external: where the value is pinned, or -1 if it is at the client, in the
+    store or anywhere. `near` and `pin` are obeyed or refused; a `near` that names an external without residency is
+    free.
+
+    Raises PlanError if the cluster is empty, or no worker can run a node: it names the node and why.
+    """
+    count, workers = len(priced.seconds), len(cluster.workers)
+    if not workers:
+        raise PlanError("the cluster has no workers")
+    if constraints is None:
+        constraints = constrain(priced, residency, cluster)
+    if workers == 1 or not count:
+        only = (0,) * count
+        made = cut(priced, None, only, residency, costs)
+        return Placement(only, made.blocks, made.seconds)
+    best: Placement | None = None
+    work = sum(priced.seconds)
+    single = _single_worker(priced, constraints, residency, workers, seed)
+    if single >= 0:
+        node_worker = (single,) * count
+        made = cut(priced, None, node_worker, residency, costs)
+        best = Placement(node_worker, made.blocks, made.seconds)
+        if work * (workers - 1) / workers <= costs.hop_seconds:
+            return best  # even a perfect division would not earn the hop
+    links = link(priced)
+    for node_worker in _tried(priced, constraints, residency, workers, seed):
+        if best is not None and node_worker == best.node_worker:
+            continue
+        made = cut(priced, links, node_worker, residency, costs)
+        if best is None or made.seconds < best.seconds:
+            best = Placement(node_worker, made.blocks, made.seconds)
+    assert best is not None
+    return best
+
+
+def placed(priced: Priced, residency: Sequence[int], costs: Costs, node_worker: tuple[int, ...]) -> Placement:
+    """Return a placement that was chosen before, cut for where externals are now."""
+    made = cut(priced, link(priced), node_worker, residency, costs)
+    return Placement(node_worker, made.blocks, made.seconds)
+
+
+# ---- what must hold ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Where nodes may go. Nodes tied by `near` are one group, named by its first node; they go to one worker."""
+
+    group: list[int]
+    """Per node, the first node of its group."""
+    forced: dict[int, int]
+    """Per group with only one choice, its worker."""
+    allowed: dict[int, frozenset[int]]
+    """Per group that not every worker can run, those that can; never empty."""
+
+    def confined(self, workers: frozenset[int]) -> Constraints:
+        """Return the same, but that what can run on some of these workers runs on no other."""
+        allowed = dict(self.allowed)
+        for root in {*self.group} - self.forced.keys():
+            allowed[root] = (allowed.get(root, workers) & workers) or allowed[root]
+        return Constraints(group=self.group, forced=self.forced, allowed=allowed)
+
+    def all_forced(self) -> bool:
+        """Return whether nothing is left to choose."""
+        return bool(self.forced) and all(root in self.forced for root in self.group)
+
+
+def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Constraints:
+    """Collect what the graph demands of its placement.
+
+    Raises PlanError, naming the node, if a demand cannot be met or two of them contradict each other.
+    """
+    group: list[int] = []
+    forced: dict[int, _Forced] = {}
+    allowed: dict[int, frozenset[int]] = {}
+    reasons: dict[int, str] = {}
+    """Why not every worker can run a group."""
+    workers = cluster.workers
+    devices = devices_of(priced.graph.specs)
+    everywhere = all(worker.serves(device) for device in {*devices} - {""} for worker in workers)
+    able: dict[frozenset[str], frozenset[int]] = {}
+    for index, node in enumerate(priced.graph.nodes):
+        root, home = index, -1
+        if node.near >= 0:
+            maker = priced.maker[node.near]
+            if maker >= index:
+                raise refused((index, node), f" is to run near value {node.near}, which is made later")
+            if maker >= 0:
+                root = group[maker]
+            else:
+                home = residency[node.near]
+        group.append(root)
+        if not everywhere:
+            read = {devices[priced.spec[value]] for value in node.inputs if value >= 0}
+            need = needed(node, read, {devices[spec] for spec in node.outputs})
+            can = able.get(need)
+            if can is None:
+                can = able[need] = frozenset(w for w, worker in enumerate(workers) if all(map(worker.serves, need)))
+            if len(can) < len(workers):
+                missing = " and ".join(sorted(need))
+                _restrict(allowed, root, can, index, node, _unserved(missing, cluster))
+                reasons[root] = f"it needs {missing}"
+        if home >= 0:
+            _force(forced, root, _Forced(home, index, HOME), priced.graph)
+        if node.pin >= 0:
+            if node.pin >= len(workers):
+                there = "there are workers 0 to" if len(workers) > 1 else "there is worker"
+                raise refused((index, node), f" is pinned to worker {node.pin}, and {there} {len(workers) - 1}")
+            _force(forced, root, _Forced(node.pin, index, PINNED), priced.graph)
+    for index, name, needs in priced.graph.demands:
+        can = frozenset(w for w, worker in enumerate(cluster.workers) if worker.offers(needs))
+        if len(can) < len(workers):
+            _restrict(allowed, group[index], can, index, priced.graph.nodes[index], _lacking(name, needs, cluster))
+            reasons[group[index]] = f"{name or 'it'} asks for {_asked(needs)}"
+    for root, (worker, index, why) in forced.items():
+        if root in allowed and worker not in allowed[root]:
+            lacking = cluster.workers[worker]
+            others = ", ".join([cluster.workers[one].name for one in sorted(allowed[root])[:WORKERS_NAMED]])
+            raise refused(
+                (index, priced.graph.nodes[index]),
+                f" must run on {lacking.name}, {why}, which lacks what it asks for: {reasons[root]}, and there is "
+                f"{lacking.described()}; {others} could run it",
+            )
+    for index, can in fitting(priced, cluster).items():
+        both = allowed.get(group[index], can) & can
+        if both and group[index] not in forced:
+            allowed[group[index]] = both
+    return Constraints(group=group, forced={root: one.worker for root, one in forced.items()}, allowed=allowed)
+
+
+HOME: Final = "where what it belongs to is"
+PINNED: Final = "as `rg.place` asks"
+
+
+class _Forced(NamedTuple):
+    """The only worker that a group may have."""
+
+    worker: int
+    node: int
+    """The node that asks for it."""
+    why: str
+
+
+def _asked(needs: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(need if need.startswith(DEVICE) else f"{need} {amount:g}" for need, amount in needs)
+
+
+def devices_of(specs: Sequence[Spec]) -> list[str]:
+    """Return the device of each spec, "" for what is no array."""
+    return [spec.device if isinstance(spec, ArraySpec) else "" for spec in specs]
+
+
+def needed(node: Node, read: set[str], made: set[str]) -> frozenset[str]:
+    """Return the devices that the worker of a node has to serve, given those of what it reads and makes: the host only
+    if no other, since each worker has that. What moves a value works on the device to which it goes, or if that is the
+    host on the one from which it comes; from another it comes through host memory."""
+    if moves(node) and made - {"", "cpu"}:
+        read = set()
+    need = frozenset(read | made) - {""}
+    return need - {"cpu"} or need
+
+
+def _unserved(missing: str, cluster: Cluster) -> str:
+    """Say which devices no worker serves together, and what there is."""
+    return (
+        f"no worker serves {missing} ({_there(cluster)}): let workers serve it with Session(gpus=...), or move its "
+        "operands to a device that they have (tensor.to)"
+    )
+
+
+def _there(cluster: Cluster) -> str:
+    there = [worker.described() for worker in cluster.workers[:WORKERS_NAMED]]
+    more = len(cluster.workers) - len(there)
+    return f"{'; '.join(there)}{f'; and {more} more' if more else ''}"
+
+
+def _lacking(name: str, needs: Sequence[tuple[str, float]], cluster: Cluster) -> str:
+    """Say what a node asks for, and what there is."""
+    return (
+        f"{name or 'it'} asks for {_asked(needs)}, and no worker offers it ({_there(cluster)}): {_remedy(name, needs)}"
+    )
+
+
+def _remedy(name: str, needs: Sequence[tuple[str, float]]) -> str:
+    """Say what to do where nobody offers what a node asks for."""
+    if any(need.startswith(DEVICE) for need, _ in needs):
+        return f"let workers serve it with Session(gpus=...), or name a device that they have in {name}.devices"
+    return f"ask for less in {name}.resources, or let workers offer more with Session(worker_options=...)"
+
+
+def _force(forced: dict[int, _Forced], root: int, wanted: _Forced, graph: Graph) -> None:
+    before = forced.setdefault(root, wanted)
+    if before.worker == wanted.worker:
+        return
+    beside: list[str | tuple[int, Node]] = []
+    if before.node != wanted.node:
+        beside = ["beside ", (before.node, graph.nodes[before.node]), ", which is there "]
+    raise refused(
+        (wanted.node, graph.nodes[wanted.node]),
+        f" must run on worker {wanted.worker} and on worker {before.worker}: on the one {wanted.why}, on the other ",
+        *beside,
+        f"{before.why}. The backward of a Function and its hooks run on the worker of its forward: leave `rg.place` "
+        "out around them, or name the same worker",
+    )
+
+
+def _restrict(
+    allowed: dict[int, frozenset[int]], root: int, can: frozenset[int], index: int, node: Node, why: str
+) -> None:
+    both = allowed[root] & can if root in allowed else can
+    if not both:
+        raise refused((index, node), f" cannot run: {why}" + (", and what it is near to" if can else ""))
+    allowed[root] = both
+
+
+# ---- what is tried -------------------------------------------------------------------------------------------------
+
+
+def _single_worker(priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int, seed: int) -> int:
+    """Return the worker to run everything on: of those that can, the one that saves most transfers; -1 if none can."""
+    can = set(range(workers))
+    for worker in constraints.forced.values():
+        can &= {worker}
+    for some in constraints.allowed.values():
+        can &= some
+    saved = [0.0] * workers
+    for value, home in enumerate(residency):
+        if home >= 0:
+            saved[home] += priced.transfer[value]
+    return max(can, key=lambda worker: (saved[worker], -((worker - seed) % workers)), default=-1)
+
+
+def _tried(
+    priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int, seed: int
+) -> list[tuple[int, ...]]:
+    """Return placements that use several workers, by the search's own estimate the best first."""
+    if constraints.all_forced():
+        return [tuple(constraints.forced[root] for root in constraints.group)]
+    problem = problem_of(priced, constraints, residency, workers)
+    held = len(problem) - len(priced.seconds)
+    search = Search(problem, Draws(seed))
+    search.try_pass(False, depth_first(problem), PLAIN)
+    deep = search.best
+    bound = max(max(rank(problem, 0.0)), sum(priced.seconds) / workers)
+    visit = VISIT_SECONDS * len(problem)
+    if deep.listed.makespan - bound > visit:
+        search.start(2)
+    passes = int(min(PASSES, EFFORT * (search.best.listed.makespan - bound) / visit))
+    search.start(passes)
+    search.refine(passes)
+    found = search.pool[:JUDGED]
+    if deep not in found:
+        found.append(deep)
+    return [tuple(one.listed.worker[held:]) for one in found]
+
+
+def problem_of(priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int) -> Problem:
+    """Return the problem of placing a graph's nodes; before them come the externals that a worker holds, as nodes that
+    take no time there."""
+    held = np.flatnonzero(np.array(residency, np.int64) >= 0)
+    shift = len(held)
+    maker = np.array(priced.maker, np.int64)
+    makes = np.where(maker >= 0, maker + shift, -1)  # per value, the node that makes or holds it
+    makes[held] = np.arange(shift)
+    inputs = [node.inputs for node in priced.graph.nodes]
+    read = np.array(list(chain.from_iterable(inputs)), np.int64)
+    reader = np.repeat(np.arange(shift, shift + len(inputs)), [len(some) for some in inputs])
+    there = read >= 0
+    there[there] = makes[read[there]] >= 0
+    read, reader = read[there], reader[there]
+    source, cost = makes[read], np.array(priced.transfer)[read]
+    order = np.lexsort((cost, source, reader))  # of the values between two nodes, the one that takes longest
+    source, reader, cost = source[order], reader[order], cost[order]
+    last = np.ones(len(order), np.bool_)
+    last[:-1] = (source[1:] != source[:-1]) | (reader[1:] != reader[:-1])
+    dag = dag_of([0.0] * shift + priced.seconds, source[last], reader[last], cost[last])
+    fixed = [residency[value] for value in held.tolist()] + [-1] * len(inputs)
+    for root, worker in constraints.forced.items():
+        fixed[shift + root] = worker
+    return as_problem(
+        dag,
+        Platform.of(workers),
+        group=[*range(shift), *[shift + root for root in constraints.group]] if shift else constraints.group,
+        fixed=fixed,
+        allowed={shift + root: tuple(sorted(some)) for root, some in constraints.allowed.items()},
+    )

@@ -1,0 +1,92 @@
+"""Plans of a graph that is run round after round: what a round makes stays where the next one reads it.
+
+Rules of this file: pure. A loop says which externals of a graph are what the run before made of it: parameters, and the
+state of optimisers. A plan of one round knows nothing of the next: it makes a value wherever that does not end later,
+and the value then crosses in each round. Here the node that makes it goes with the first one that reads it in the next
+round, wherever that is. Whether such a plan is taken, `planner` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from raygrad.proto.graph import Graph
+
+from ..model.costs import Costs
+from ..model.disjoint_sets import first_of
+from ..model.plan import Cluster, Plan
+from ..model.priced_graph import Priced, price
+from ..placing.place import Constraints, constrain, place
+
+Loop: TypeAlias = "Sequence[tuple[int, int]]"
+"""Pairs of an external, and the value of the same graph that is this external in the next round."""
+
+
+def carried(graph: Graph, plan: Plan, residency: Sequence[int], loop: Loop) -> int:
+    """Return how many externals of the loop are read by a worker that they are not on."""
+    carries = {external for external, _ in loop if residency[external] >= 0}
+    read = {
+        value
+        for node, worker in zip(graph.nodes, plan.node_worker, strict=True)
+        for value in node.inputs
+        if value in carries and residency[value] != worker
+    }
+    return len(read)
+
+
+def left(graph: Graph, node_worker: Sequence[int], residency: Sequence[int], loop: Loop) -> tuple[int, ...]:
+    """Return the residency of the round that follows."""
+    worker = list(residency)
+    for node, one in zip(graph.nodes, node_worker, strict=True):
+        worker += [one] * len(node.outputs)
+    after = list(residency)
+    for external, value in loop:
+        after[external] = worker[value]
+    return tuple(after)
+
+
+def settled(
+    graph: Graph, residency: Sequence[int], loop: Loop, costs: Costs, cluster: Cluster, seed: int
+) -> tuple[int, ...]:
+    """Return the worker of every node as if what the loop carries were wherever it is read first.
+
+    Raises PlanError as `place` does.
+    """
+    priced = price(graph, costs)
+    carries = {external for external, _ in loop}
+    free = tuple([-1 if value in carries else home for value, home in enumerate(residency)])
+    bound = tied(constrain(priced, free, cluster), priced, loop)
+    return place(priced, free, costs, cluster, seed, bound).node_worker
+
+
+def tied(constraints: Constraints, priced: Priced, loop: Loop) -> Constraints:
+    """Return the constraints with the maker of each value of the loop beside its first reader of the next round, unless
+    they have to be on different workers."""
+    reader: dict[int, int] = {}
+    for index, node in enumerate(priced.graph.nodes):
+        for value in node.inputs:
+            reader.setdefault(value, index)
+    parent = {root: root for root in constraints.group}
+    forced, allowed = dict(constraints.forced), dict(constraints.allowed)
+
+    for external, value in loop:
+        maker, first = priced.maker[value], reader.get(external, -1)
+        if maker < 0 or first < 0:
+            continue
+        one, other = sorted((first_of(parent, constraints.group[maker]), first_of(parent, constraints.group[first])))
+        if one == other:
+            continue
+        homes = {forced[root] for root in (one, other) if root in forced}
+        able = [allowed[root] for root in (one, other) if root in allowed]
+        both = (able[0] & able[-1]) if able else None
+        if len(homes) > 1 or (both is not None and not (both & homes if homes else both)):
+            continue
+        parent[other] = one
+        for known in (forced, allowed):
+            known.pop(other, None)
+        if homes:
+            forced[one] = homes.pop()
+        if both is not None:
+            allowed[one] = both
+    return Constraints([first_of(parent, root) for root in constraints.group], forced, allowed)

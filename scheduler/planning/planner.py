@@ -1,0 +1,296 @@
+"""From a graph to a plan and its programs, and the cache of what was planned before.
+
+Rules of this file: a plan is a pure function of (graph, residency, costs, cluster, seed); so the cache is keyed by
+what stands for those: (structural hash, residency, cluster epoch, cost epoch) (H14), the seed being fixed. A training
+loop plans its step once. What runs show of costs is no new epoch of that key: it would make every plan anew at every
+step. New graphs are planned by it; plans that exist are looked at again now and then (`refine`): by `reconsider`, which
+whoever submits calls once the workers have what they need, so that nobody waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import NamedTuple
+
+from raygrad.errors import PlanError
+from raygrad.proto.graph import Graph
+from raygrad.proto.program import Program
+
+from ..memory.execution_order import Arranged, arrange, hold
+from ..memory.headroom import rooms_beside
+from ..memory.memory_feasibility import roomier
+from ..model.costs import Costs
+from ..model.measured_costs import MeasuredCosts
+from ..model.plan import Cluster, Plan
+from ..model.priced_graph import Priced, price
+from ..placing.place import Constraints, constrain, place, placed
+from ..segments.lowering import Programs, lower
+from ..segments.timetable import loads_of, predict
+from ..segments.transfers import cross
+from .clustered_planner import LARGE, Large, LargePlanner, make_large
+from .loop_residency import Loop, carried, left, settled
+from .plan_refinement import GAIN, look_again, predicted_anew, refine
+
+PLANS_KEPT = 64
+"""Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
+each time must not fill the memory. At 20,000 nodes a plan takes about 10 MB."""
+
+
+class Planned(NamedTuple):
+    """A plan with the program of each of its segments."""
+
+    plan: Plan
+    programs: Sequence[Program]
+    """Those of large plans are made when they are asked for: the first segments run before the last is lowered."""
+    graph: Graph
+    """Whose nodes the plan runs: those of the graph that was asked for, and what was added for workers with too little
+    memory (`relief`)."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A plan in the cache."""
+
+    planned: Planned
+    compared: Costs
+    """By which it was made, or compared with others since."""
+    uses: int = 1
+    """Submissions of it."""
+    changes: int = 0
+    """How often it was given up for another (`refine`)."""
+
+
+class _Due(NamedTuple):
+    """A plan that is to be looked at again, and what it was asked for."""
+
+    kept: _Kept
+    graph: Graph
+    residency: tuple[int, ...]
+    key: bytes
+
+
+class Planner:
+    """Plans graphs for one cluster, and remembers the plans. Not safe for use by several threads at once."""
+
+    def __init__(
+        self, cluster: Cluster, costs: Costs | None = None, seed: int = 0, measured: MeasuredCosts | None = None
+    ) -> None:
+        """With `measured`, which others feed, plans go by what it has learned, and `costs` is not asked."""
+        self._cluster = cluster
+        self._cluster_epoch = 0
+        self._costs = Costs() if costs is None else costs
+        self._seed = seed
+        self._measured = measured
+        self._plans: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
+        self._large = LargePlanner()
+        self._due: _Due | None = None
+        self.hits = 0
+        """Calls of `plan` answered from the cache."""
+        self.misses = 0
+        """Calls of `plan` that planned."""
+        self.changes = 0
+        """Calls of `reconsider` that gave up a plan for a better one."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The workers that plans are made for."""
+        return self._cluster
+
+    @property
+    def costs(self) -> Costs:
+        """The cost model that plans are made with."""
+        return self._costs if self._measured is None else self._measured.costs()
+
+    def use_cluster(self, cluster: Cluster) -> None:
+        """Plan for other workers from now on: a new cluster epoch. Plans handed out before stay as they are."""
+        if cluster != self._cluster:
+            self._cluster = cluster
+            self._cluster_epoch += 1
+            self._due = None
+
+    def use_costs(self, costs: Costs) -> None:
+        """Plan with another cost model from now on, whatever is measured; it must have an epoch of its own."""
+        self._costs = costs
+        self._measured = None
+        self._due = None
+
+    def plan(self, graph: Graph, residency: tuple[int, ...], key: bytes) -> Planned:
+        """Return the plan of a graph and its programs, from the cache if it was planned before.
+
+        `residency` has one worker index per external of the graph: where the value is pinned, or -1 (at the client,
+        in the store). `key` is the graph's structural hash: graphs with equal keys are taken to be equal.
+
+        Raises PlanError if a node can run nowhere, or a residency is not that of this graph and cluster.
+        """
+        full_key = (key, residency, self._cluster_epoch, self._costs.epoch)
+        kept = self._plans.get(full_key)
+        if kept is not None:
+            self.hits += 1
+            self._plans.move_to_end(full_key)
+            kept.uses += 1
+            relieved = kept.planned.graph is not graph and len(kept.planned.graph.nodes) > len(graph.nodes)
+            if self._measured is not None and not relieved and look_again(kept.uses):
+                now = predicted_anew(graph, kept.planned.plan, residency, self._measured, self._cluster)
+                kept.planned = kept.planned._replace(plan=now)
+                self._due = _Due(kept, graph, residency, key)
+            return kept.planned
+        self.misses += 1
+        costs = self.costs
+        if _is_large(graph) and not self._cluster.has_limits:
+            _check_residency(graph, residency, self._cluster)
+            plan = self._large.plan(graph, residency, costs, self._cluster, self._seed, key)
+            planned = Planned(plan, Programs(graph, plan), graph)
+        else:
+            planned = make_plan(graph, residency, costs, self._cluster, self._seed, key)
+        if self._measured is not None:
+            first = self._measured.first_run(planned.plan)
+            planned = planned._replace(plan=replace(planned.plan, predicted_seconds=first))
+        self._plans[full_key] = _Kept(planned, costs)
+        if len(self._plans) > PLANS_KEPT:
+            self._plans.popitem(last=False)
+        return planned
+
+    def reconsider(self, loop: Callable[[], Loop] = tuple) -> None:
+        """Look again at the plan that was asked for last, if it is time: the next call of `plan` may return another.
+
+        Call it when there is time: when what was planned is on its way to the workers. `loop` tells which externals are
+        what the run before made by the same graph.
+        """
+        due, self._due = self._due, None
+        if due is None or self._measured is None:
+            return
+        kept, graph, residency, key = due
+        made: list[tuple[Planned, Large | None]] = []
+
+        def make(costs: Costs) -> Plan:
+            made.append(self._afresh(graph, residency, costs, key))
+            return made[-1][0].plan
+
+        refined = refine(
+            graph, kept.planned.plan, residency, self._measured, self._cluster, kept.changes, kept.compared, make
+        )
+        if refined.compared is not None:
+            kept.compared = refined.compared
+        if refined.plan is not None:
+            other, large = made[-1]
+            kept.planned = other._replace(plan=refined.plan)
+            kept.changes += 1
+            self.changes += 1
+            if large is not None:
+                self._large.keep(key, large)
+        else:
+            self._settle(due, self._measured, loop())
+
+    def _settle(self, due: _Due, measured: MeasuredCosts, loop: Loop) -> None:
+        """Have what each round makes stay where the next one reads it, if that takes no longer: what crosses in each
+        round costs workers and client more than a prediction knows."""
+        kept, graph, residency, key = due
+        plan = kept.planned.plan
+        if not loop or self._cluster.has_limits or _is_large(graph) or not carried(graph, plan, residency, loop):
+            return
+        costs, cluster, seed = self.costs, self._cluster, self._seed
+        node_worker = settled(graph, residency, loop, costs, cluster, seed)
+        homes = left(graph, node_worker, residency, loop)
+        then = make_plan(graph, homes, costs, cluster, seed, key, node_worker)
+        then = then._replace(plan=predicted_anew(graph, then.plan, homes, measured, cluster))
+        if then.plan.predicted_seconds > plan.predicted_seconds * (1.0 - GAIN) ** kept.changes:
+            return
+        if carried(graph, then.plan, homes, loop) >= carried(graph, plan, residency, loop):
+            return
+        kept.planned = make_plan(graph, residency, costs, cluster, seed, key, node_worker)
+        kept.changes += 1
+        self.changes += 1
+        self._plans[(key, homes, self._cluster_epoch, self._costs.epoch)] = _Kept(then, costs, changes=kept.changes)
+        if len(self._plans) > PLANS_KEPT:
+            self._plans.popitem(last=False)
+
+    def _afresh(
+        self, graph: Graph, residency: tuple[int, ...], costs: Costs, key: bytes
+    ) -> tuple[Planned, Large | None]:
+        """Plan a graph, whatever is known of it; of a large one return too what it takes to make it again."""
+        if _is_large(graph) and not self._cluster.has_limits:
+            large = make_large(graph, residency, costs, self._cluster, self._seed, key)
+            return Planned(large.plan, Programs(graph, large.plan), graph), large
+        return make_plan(graph, residency, costs, self._cluster, self._seed, key), None
+
+
+def _is_large(graph: Graph) -> bool:
+    """Tell whether a graph is planned as one of clusters, which know no demands."""
+    return len(graph.nodes) >= LARGE and not graph.demands
+
+
+def make_plan(
+    graph: Graph,
+    residency: tuple[int, ...],
+    costs: Costs,
+    cluster: Cluster,
+    seed: int,
+    key: bytes,
+    node_worker: tuple[int, ...] | None = None,
+) -> Planned:
+    """Plan a graph: price it, place it (unless `node_worker` says where), order and cut it, decide what crosses, lower
+    it. Pure. See `Planner.plan`.
+
+    Raises PlanError.
+    """
+    _check_residency(graph, residency, cluster)
+    if _is_large(graph) and not cluster.has_limits:
+        plan = make_large(graph, residency, costs, cluster, seed, key).plan
+        return Planned(plan, Programs(graph, plan), graph)
+    priced = price(graph, costs)
+    made_for: tuple[object, ...] = (key, residency, cluster, costs, seed)
+    if node_worker is None:
+        arranged = _arranged(priced, residency, costs, cluster, seed)
+    else:
+        made_for = (*made_for, node_worker)
+        blocks = placed(priced, residency, costs, node_worker).blocks
+        arranged = arrange(priced, blocks, node_worker, residency, costs, cluster)
+    blocks, priced, node_worker, peaks, spaces = arranged
+    limited = frozenset([index for index, worker in enumerate(cluster.workers) if worker.memory is not None])
+    crossing = cross(priced, blocks, residency, saved_stays=cluster.saved_stays, limited=limited)
+    segments = hold(crossing.segments, cluster)
+    plan = Plan(
+        hash=blake2b(repr(made_for).encode(), digest_size=16).digest(),
+        workers=tuple(worker.name for worker in cluster.workers),
+        segments=segments,
+        node_worker=node_worker,
+        kept=crossing.kept,
+        open_ended=graph.open_ended,
+        crossing_bytes=crossing.crossing_bytes,
+        predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
+        peaks=peaks,
+        beside=rooms_beside(segments, priced, node_worker, residency, spaces, peaks) if peaks else (),
+        limits=tuple([(space.device, tuple([-1 if n is None else n for n in space.limits])) for space in spaces]),
+    )
+    return Planned(plan, lower(priced.graph, plan), priced.graph)
+
+
+def _arranged(priced: Priced, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int) -> Arranged:
+    """Place and order a graph. What does not fit where it was placed is placed where there is more memory, if there is.
+
+    Raises PlanError, of the first placement if no other does.
+    """
+    constraints: Constraints | None = None
+    small: frozenset[int] = frozenset()
+    first: PlanError | None = None
+    while True:
+        placement = place(priced, residency, costs, cluster, seed, constraints)
+        try:
+            return arrange(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
+        except PlanError as refusal:
+            first = refusal if first is None else first
+            before, small = small, small.union(refusal.workers)
+        others = roomier(cluster, small) if small > before else frozenset[int]()
+        if not others:
+            raise first
+        constraints = constrain(priced, residency, cluster).confined(others)
+
+
+def _check_residency(graph: Graph, residency: tuple[int, ...], cluster: Cluster) -> None:
+    if len(residency) != len(graph.externals):
+        raise PlanError(f"{len(residency)} residencies for {len(graph.externals)} externals")
+    if residency and not -1 <= min(residency) <= max(residency) < len(cluster.workers):
+        raise PlanError(f"a residency is none of the {len(cluster.workers)} workers")

@@ -1,0 +1,187 @@
+"""When the segments of a large plan run: `predict.timetable` from arrays.
+
+Rules of this file: says the same as `predict` of what `Crosser` found to pass between segments; what
+can be known of all objects at once is computed at once, so that the walk over the segments only adds and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from raygrad.proto.program import INLINE_RESULT_BYTES
+
+from ..model.costs import Costs
+from ..model.dag import Floats, Indices
+from ..model.plan import Cluster, Segment
+from .array_transfers import Crosser, Flow
+
+FEW = 100
+"""So many objects are walked through one by one rather than as arrays."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Times:
+    """When each segment runs."""
+
+    ready: Floats
+    """What it reads has come, and what it follows has ended; its worker may be busy still."""
+    start: Floats
+    end: Floats
+    seconds: float
+    """Until the client knows that the last has ended."""
+
+
+def times_of(
+    segments: Sequence[Segment],
+    crosser: Crosser,
+    flow: Flow,
+    residency: Sequence[int],
+    costs: Costs,
+    cluster: Cluster,
+) -> Times:
+    """Return when each segment runs."""
+    worker = crosser.blocks.worker
+    home = np.append(np.array(residency, np.int64), -1)
+    given = _given(crosser, home, costs)
+    pulled: list[float] = _pulled(crosser, home, costs, cluster).tolist()
+    submit, send, call, follow = costs.submit_seconds, costs.send_seconds, costs.call_seconds, costs.follow_seconds
+    free = [0.0] * len(cluster.workers)
+    imports = _Imports(flow, arrivals(flow.source, flow.reader, flow.size, worker, costs, cluster), len(segments))
+    came: list[float] = []
+    began: list[float] = []
+    ended: list[float] = []
+    work: list[float] = np.bincount(
+        crosser.blocks.home[crosser.blocks.order],
+        crosser.arrays.seconds[crosser.blocks.order],
+        len(segments),
+    ).tolist()
+    sent = 0.0
+    end_of_known, known = 0, imports.came
+    homes: list[int] = worker.tolist()
+    for index, one in enumerate(homes):
+        sent += submit
+        for seconds in given.get(index, ()):
+            sent += seconds
+        ready = sent + send
+        if index >= end_of_known:
+            end_of_known = imports.follow(index, ended)
+        if known[index] > ready:
+            ready = known[index]
+        for before in segments[index].after:
+            if ended[before] + follow > ready:
+                ready = ended[before] + follow
+        if pulled[index] > ready:
+            ready = pulled[index]
+        start = ready if ready > free[one] else free[one]
+        end = free[one] = start + call + work[index]
+        came.append(ready)
+        began.append(start)
+        ended.append(end)
+    seconds = max(ended, default=-costs.return_seconds) + costs.return_seconds
+    return Times(ready=np.array(came), start=np.array(began), end=np.array(ended), seconds=seconds)
+
+
+class _Imports:
+    """When what segments import has come: computed for as many at once as do not read of each other."""
+
+    def __init__(self, flow: Flow, moved: Floats, count: int) -> None:
+        self._source, self._moved = flow.source, moved
+        self._ends = np.searchsorted(flow.reader, np.arange(count + 1))
+        self._reads = np.diff(self._ends) > 0
+        newest = np.full(count, -1)
+        if len(moved):
+            newest[self._reads] = np.maximum.reduceat(flow.source, self._ends[:-1][self._reads])
+        self._newest: list[int] = newest.tolist()
+        """Per segment, the last of those that it imports from."""
+        self._ended = np.zeros(count)
+        self._known = 0
+        """Segments whose end is in `_ended`."""
+        self.came = [0.0] * count
+        """Per segment, as far as it is known."""
+
+    def follow(self, first: int, ended: list[float]) -> int:
+        """Enter when what the segments from `first` on import has come; return the first for which it is not known.
+
+        `ended` has the ends of all segments before `first`.
+        """
+        last, newest = first, self._newest
+        while last < len(newest) and newest[last] < first:
+            last += 1
+        begin, end = int(self._ends[first]), int(self._ends[last])
+        if begin == end:
+            return last
+        if end - begin <= FEW:
+            moved: list[float] = self._moved[begin:end].tolist()
+            source: list[int] = self._source[begin:end].tolist()
+            at = 0
+            lengths = np.diff(self._ends[first : last + 1]).tolist()
+            for index, length in enumerate(lengths, first):
+                for place in range(at, at + length):
+                    arrival = ended[source[place]] + moved[place]
+                    if arrival > self.came[index]:
+                        self.came[index] = arrival
+                at += length
+            return last
+        self._ended[self._known : first] = ended[self._known : first]
+        self._known = first
+        arrival = self._ended[self._source[begin:end]] + self._moved[begin:end]
+        some = np.flatnonzero(self._reads[first:last])
+        latest = np.maximum.reduceat(arrival, self._ends[first:last][some] - begin)
+        for index, one in zip(some.tolist(), latest.tolist(), strict=True):
+            self.came[first + index] = one
+        return last
+
+
+def arrivals(
+    source: Indices, reader: Indices, size: Indices, worker: Indices, costs: Costs, cluster: Cluster
+) -> Floats:
+    """Return the seconds from the end of each source to when its object has come to the reader."""
+    one, other = worker[source], worker[reader]
+    moved = linked(one, other, size, costs, cluster)
+    same = one == other
+    if costs.follow_seconds:  # where a worker hands things to itself through the store
+        return np.where(same, costs.follow_seconds + size / costs.bandwidth, moved)
+    moved[same] = 0.0
+    return moved
+
+
+def linked(one: Indices, other: Indices, size: Indices, costs: Costs, cluster: Cluster) -> Floats:
+    """Return `Costs.link_seconds` between workers."""
+    moved = costs.hop_seconds + size / costs.bandwidth
+    if costs.links:
+        names = sorted({worker.host for worker in cluster.workers})
+        host = np.array([names.index(worker.host) for worker in cluster.workers], np.int64)
+        pair = host[one] * len(names) + host[other]
+        for (first, second), link in costs.links.items():
+            if first in names and second in names:
+                some = pair == names.index(first) * len(names) + names.index(second)
+                moved[some] = link.hop_seconds + size[some] / link.bandwidth
+    return moved
+
+
+def _given(crosser: Crosser, home: Indices, costs: Costs) -> dict[int, list[float]]:
+    """Return, per segment that is sent large values of the client's, the seconds of each."""
+    segment, external = crosser.external
+    large = (home[external] < 0) & (crosser.arrays.size[external] > INLINE_RESULT_BYTES)
+    value, first = np.unique(external[large], return_index=True)  # external is sorted by segment
+    sort = np.lexsort((value, segment[large][first]))
+    given: dict[int, list[float]] = {}
+    seconds = crosser.arrays.size[value[sort]] / costs.give_bandwidth
+    for one, took in zip(segment[large][first][sort].tolist(), seconds.tolist(), strict=True):
+        given.setdefault(one, []).append(took)
+    return given
+
+
+def _pulled(crosser: Crosser, home: Indices, costs: Costs, cluster: Cluster) -> Floats:
+    """Return, per segment, when what it reads of other workers' externals has come."""
+    segment, external = crosser.external
+    worker = crosser.blocks.worker
+    away = (home[external] >= 0) & (home[external] != worker[segment])
+    segment, external = segment[away], external[away]
+    came = linked(home[external], worker[segment], crosser.arrays.size[external], costs, cluster)
+    found = np.zeros(crosser.count)
+    np.maximum.at(found, segment, came)
+    return found

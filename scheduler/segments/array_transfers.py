@@ -1,0 +1,333 @@
+"""Decide how every value gets from the segment that makes it to those that read it, for large graphs.
+
+Rules of this file: says the same as `crossing`, whose rules hold here, from arrays: sorting in the place of a walk from
+value to value. Objects of Python are made once for each segment and each object that is exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from raygrad.proto.graph import KEEP_IN_STORE
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM
+from raygrad.proto.ir.specs import ContextSpec, is_stored
+
+from ..model.arrays import Arrays, Flags, offsets, rows, tuples
+from ..model.dag import Indices
+from ..model.plan import Export, InStore, OnWorker, Place, Segment
+from .segmenter import Block
+from .transfers import Crossing, cotangents
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Blocks:
+    """The nodes of a graph in the order of a plan, in blocks."""
+
+    order: Indices
+    """All nodes: those of the first block in the order in which they run, then those of the next."""
+    ends: Indices
+    """(blocks + 1,) `order[ends[i]:ends[i + 1]]` are the nodes of block i."""
+    home: Indices
+    """Per node, its block."""
+    worker: Indices
+    """Per block."""
+
+    def as_lists(self) -> list[Block]:
+        """Return the same as lists."""
+        return list(map(Block, self.worker.tolist(), map(list, tuples(self.order.tolist(), self.ends.tolist()))))
+
+
+def blocks_of(blocks: Sequence[Block], nodes: int) -> Blocks:
+    """Return the blocks of a graph of so many nodes as arrays."""
+    sizes = np.array([len(block.nodes) for block in blocks], np.int64)
+    order = np.array([node for block in blocks for node in block.nodes], np.int64)
+    home = np.empty(nodes, np.int64)
+    home[order] = np.repeat(np.arange(len(sizes)), sizes)
+    worker = np.array([block.worker for block in blocks], np.int64)
+    return Blocks(order=order, ends=offsets(sizes), home=home, worker=worker)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Flow:
+    """What segments import, as arrays: sorted by segment, in the order of `Segment.imports`."""
+
+    reader: Indices
+    """The segment that imports."""
+    source: Indices
+    """The segment that made it."""
+    size: Indices
+    """Bytes of the object."""
+
+
+class Crossed(NamedTuple):
+    """Segments, and what passes between them."""
+
+    crossing: Crossing
+    between: int
+    """Of its `crossing_bytes`, those of values that segments make."""
+    flow: Flow
+
+
+class Parts(NamedTuple):
+    """What follows from the values that some blocks make, by segment."""
+
+    exports: list[tuple[Export, ...]]
+    imports: list[tuple[tuple[int, int], ...]]
+    pins: list[tuple[int, ...]]
+    unpins: list[tuple[tuple[int, bool], ...]]
+    after: list[tuple[int, ...]]
+    bytes_in: list[int]
+    bytes_out: list[int]
+    kept: dict[int, Place]
+    flow: Flow
+
+
+class Crosser:
+    """What blocks read of each other, whoever runs them; `run` says how it gets there."""
+
+    def __init__(self, arrays: Arrays, blocks: Blocks, *, saved_stays: bool = False) -> None:
+        self.arrays = arrays
+        self.saved_stays = saved_stays
+        self.blocks = blocks
+        self.count = len(blocks.worker)
+        present = np.flatnonzero(arrays.read >= 0)
+        value, segment = arrays.read[present], blocks.home[arrays.reader[present]]
+        maker = arrays.maker[value]
+        outside = maker < 0
+        self.external = distinct(segment[outside], value[outside], len(arrays.spec))  # (segment, value), sorted
+        away = ~outside
+        away[away] = blocks.home[maker[away]] != segment[away]
+        self.crossing = distinct(value[away], segment[away], self.count)  # (value, reader), sorted
+        self.residual = self.residuals(present[away])
+
+    def residuals(self, places: Indices) -> Flags:
+        """Return, per value, whether it crosses to a vjp as a residual; `places` are those of `read` that cross."""
+        arrays = self.arrays
+        found = np.zeros(len(arrays.spec), np.bool_)
+        if self.saved_stays:
+            return found
+        vjp = np.array([depth > 0 for _, depth in arrays.roles], np.bool_)
+        places = places[vjp[arrays.role[arrays.reader[places]]]]
+        readers = arrays.reader[places]
+        nodes, which = np.unique(readers, return_inverse=True)
+        vjps: list[int] = nodes.tolist()
+        bounds = np.array([cotangents(arrays.graph.nodes[node]) for node in vjps], np.int64).reshape(-1, 2)
+        place = places - arrays.reads[readers]
+        found[arrays.read[places[(place < bounds[which, 0]) | (place >= bounds[which, 1])]]] = True
+        return found
+
+    def changed(
+        self, blocks: Blocks, external: tuple[Indices, Indices], crossing: tuple[Indices, Indices], residual: Flags
+    ) -> Crosser:
+        """Return the same for as many other blocks, of which it is known what they read of each other."""
+        other = copy(self)
+        other.blocks, other.external, other.crossing, other.residual = blocks, external, crossing, residual
+        return other
+
+    def run(self, residency: Sequence[int]) -> Crossed:
+        """Return the segments."""
+        parts = _Run(self, None).parts()
+        columns = self.columns()
+        segments = map(
+            Segment,
+            self.blocks.worker.tolist(),
+            tuples(self.blocks.order.tolist(), self.blocks.ends.tolist()),
+            self.externals(),
+            parts.imports,
+            parts.exports,
+            parts.pins,
+            parts.unpins,
+            parts.after,
+            *columns[:4],
+            parts.bytes_in,
+            parts.bytes_out,
+            columns[4],
+        )
+        between = self.bytes_of(*self.crossing)
+        size = between + self.external_bytes(residency)
+        return Crossed(Crossing(tuple(segments), parts.kept, size), between, parts.flow)
+
+    def parts(self, homes: Flags) -> Parts:
+        """Return what follows from the values that these blocks make."""
+        return _Run(self, homes).parts()
+
+    def externals(self) -> list[tuple[int, ...]]:
+        """Return, per block, the externals that it reads."""
+        segment, external = self.external
+        return tuples(external.tolist(), np.searchsorted(segment, np.arange(self.count + 1)).tolist())
+
+    def columns(self) -> tuple[list[int], list[int], list[int], list[int], list[float]]:
+        """Return, per block, how many nodes it has: forward, vjps, hooks, sums; and their seconds."""
+        arrays, blocks, count = self.arrays, self.blocks, self.count
+        counts = np.bincount(blocks.home * len(arrays.roles) + arrays.role, minlength=count * len(arrays.roles))
+        counts = counts.reshape(count, len(arrays.roles))
+
+        def nodes_of(wanted: frozenset[str], *, vjp: bool = False) -> list[int]:
+            columns = [(depth > 0) == vjp and (vjp or role in wanted) for role, depth in arrays.roles]
+            return counts[:, columns].sum(axis=1).tolist()
+
+        return (
+            nodes_of(frozenset({ROLE_OP, ROLE_FUNCTION})),
+            nodes_of(frozenset(), vjp=True),
+            nodes_of(frozenset({ROLE_HOOK})),
+            nodes_of(frozenset({ROLE_SUM})),
+            np.bincount(blocks.home[blocks.order], arrays.seconds[blocks.order], count).tolist(),
+        )
+
+    def bytes_of(self, value: Indices, reader: Indices) -> int:
+        """Sum the bytes of values that one worker makes and another reads, once per reading worker."""
+        worker = self.blocks.worker
+        moved = worker[reader] != worker[self.blocks.home[self.arrays.maker[value]]]
+        value, _ = distinct(value[moved], worker[reader[moved]], int(worker.max(initial=0)) + 1)
+        return int(self.arrays.size[value].sum())
+
+    def external_bytes(self, residency: Sequence[int]) -> int:
+        """Sum the same of what workers hold from the beginning."""
+        worker = self.blocks.worker
+        segment, external = self.external
+        held = np.append(np.array(residency, np.int64), -1)[external]
+        pulled = (held >= 0) & (held != worker[segment])
+        value, _ = distinct(external[pulled], worker[segment[pulled]], int(worker.max(initial=0)) + 1)
+        return int(self.arrays.size[value].sum())
+
+
+class _Run:
+    """One use of `Crosser.run` or `Crosser.parts`."""
+
+    def __init__(self, crosser: Crosser, homes: Flags | None) -> None:
+        self.arrays, self.blocks, self.count = crosser.arrays, crosser.blocks, crosser.count
+        self.residual = crosser.residual
+        self.worker = crosser.blocks.worker
+        self.homes = homes
+        self.reads = crosser.crossing
+        if homes is not None:
+            value, reader = self.reads
+            some = homes[self.blocks.home[self.arrays.maker[value]]]
+            self.reads = value[some], reader[some]
+        self.bytes_in = np.zeros(self.count, np.int64)
+        self.bytes_out = np.zeros(self.count, np.int64)
+        self.kept: dict[int, Place] = {}
+
+    def parts(self) -> Parts:
+        arrays, blocks = self.arrays, self.blocks
+        values = len(arrays.spec)
+        in_store, on_worker = np.zeros(values, np.bool_), np.zeros(values, np.bool_)
+        for value, where in arrays.graph.keep:
+            maker = arrays.maker[value]
+            if maker >= 0 and (self.homes is None or self.homes[blocks.home[maker]]):
+                (in_store if where == KEEP_IN_STORE else on_worker)[value] = True
+        crossing, reader = self.reads
+        decide = in_store.copy()
+        decide[crossing] = True
+        value = np.flatnonzero(decide)
+        ends = np.searchsorted(crossing, np.append(value, values))
+        home = blocks.home[arrays.maker[value]]
+        elsewhere = self.worker[reader] != self.worker[blocks.home[arrays.maker[crossing]]]
+        remote = np.diff(offsets(elsewhere.astype(np.int64))[ends]) > 0
+        specs, spec = arrays.graph.specs, arrays.spec[value]
+        context = np.array([isinstance(spec, ContextSpec) for spec in specs], np.bool_)[spec]
+        travels = np.array([is_stored(spec) for spec in specs], np.bool_)[spec]
+        saved = in_store[value] | np.where(context, travels, self.residual[value])
+        out = saved | remote
+        exports, imports, flow = self._exports(value[out], home[out], saved[out], in_store[value[out]], ends[:-1][out])
+        pins, unpins, after = self._pins(value[~out], on_worker)
+        pinned = np.flatnonzero(on_worker & ~in_store)
+        homes = blocks.home[arrays.maker[pinned]]
+        for one, segment, worker in zip(pinned.tolist(), homes.tolist(), self.worker[homes].tolist(), strict=True):
+            self.kept[one] = OnWorker(worker, segment)
+        segment, held = np.append(pins[0], homes), np.append(pins[1], pinned)
+        sort = np.lexsort((held, segment))
+        first = np.searchsorted(segment[sort], np.arange(self.count + 1)).tolist()
+        return Parts(
+            exports,
+            imports,
+            tuples(held[sort].tolist(), first),
+            unpins,
+            after,
+            self.bytes_in.tolist(),
+            self.bytes_out.tolist(),
+            self.kept,
+            flow,
+        )
+
+    def _exports(
+        self, value: Indices, home: Indices, saved: Flags, kept: Flags, begin: Indices
+    ) -> tuple[list[tuple[Export, ...]], list[tuple[tuple[int, int], ...]], Flow]:
+        """Return the objects of each segment, and those that it imports; these as arrays, too.
+
+        Values are ascending; `begin` is where the readers of each begin among those of all.
+        """
+        crossing, reader = self.reads
+        length = np.searchsorted(crossing, value, side="right") - begin
+        group = rows(home * 4 + saved * 2 + kept, length, lambda some, place: reader[begin[some] + place], self.count)
+        objects = int(group.max(initial=-1)) + 1
+        leader = np.full(objects, len(value))
+        leader[group[::-1]] = np.arange(len(value))[::-1]  # the last one written is the first value of the object
+        sort = np.lexsort((leader, home[leader]))  # in a segment, objects by their first value
+        place = np.empty(objects, np.int64)
+        place[sort] = np.arange(objects)
+        group, leader = place[group], leader[sort]
+        source = home[leader]
+        ends = np.searchsorted(source, np.arange(self.count + 1))
+        number = np.arange(objects) - ends[source]
+        members = np.argsort(group, kind="stable")
+        held = tuples(value[members].tolist(), offsets(np.bincount(group, minlength=objects)).tolist())
+        entry, of = spread_out(begin[leader], length[leader])
+        readers = tuples(reader[entry].tolist(), offsets(length[leader]).tolist())
+        made = list(map(Export, held, readers, saved[leader].tolist(), kept[leader].tolist()))
+        for one in np.flatnonzero(kept[leader]).tolist():
+            for position, each in enumerate(held[one]):
+                self.kept[each] = InStore(int(source[one]), int(number[one]), position)
+        size = np.zeros(objects, np.int64)
+        np.add.at(size, group, self.arrays.size[value])
+        np.add.at(self.bytes_out, source, size)
+        np.add.at(self.bytes_in, reader[entry], size[of])
+        sort = np.lexsort((of, reader[entry]))
+        of = of[sort]
+        flow = Flow(reader=reader[entry][sort], source=source[of], size=size[of])
+        found = list(zip(flow.source.tolist(), number[of].tolist(), strict=True))
+        reads = np.searchsorted(flow.reader, np.arange(self.count + 1))
+        return tuples(made, ends.tolist()), tuples(found, reads.tolist()), flow
+
+    def _pins(
+        self, value: Indices, on_worker: Flags
+    ) -> tuple[tuple[Indices, Indices], list[tuple[tuple[int, bool], ...]], list[tuple[int, ...]]]:
+        """Return what segments leave on their workers for later ones as (segment, value), and, per segment, what it
+        finds so and which segments it has to wait for."""
+        crossing, reader = self.reads
+        some = np.zeros(len(self.arrays.spec), np.bool_)
+        some[value] = True
+        some = some[crossing]
+        crossing, reader = crossing[some], reader[some]
+        free = ~on_worker[value]
+        ends = np.searchsorted(crossing, value, side="right")
+        last = np.zeros(len(crossing), np.bool_)
+        last[ends[free] - 1] = True
+        home = self.blocks.home[self.arrays.maker[crossing]]
+        earlier = ~on_worker[crossing] & ~last  # readers that the last one, which drops the pin, has to wait for
+        dropper = reader[ends - 1][np.searchsorted(value, crossing[earlier])]
+        waits, waited = distinct(np.append(reader, dropper), np.append(home, reader[earlier]), self.count)
+        sort = np.lexsort((crossing, reader))
+        reads = np.searchsorted(reader[sort], np.arange(self.count + 1)).tolist()
+        unpins = tuples(list(zip(crossing[sort].tolist(), last[sort].tolist(), strict=True)), reads)
+        after = tuples(waited.tolist(), np.searchsorted(waits, np.arange(self.count + 1)).tolist())
+        maker = self.blocks.home[self.arrays.maker[value]]
+        return (maker[free], value[free]), unpins, after
+
+
+def distinct(one: Indices, other: Indices, others: int) -> tuple[Indices, Indices]:
+    """Return each pair once, sorted; `other` is below `others`."""
+    key = np.sort(one * others + other)
+    key = key[np.flatnonzero(np.diff(key, prepend=-1))]
+    return key // max(others, 1), key % max(others, 1)
+
+
+def spread_out(begin: Indices, length: Indices) -> tuple[Indices, Indices]:
+    """Return the places `begin[i]`, `begin[i] + 1`, ... of every run, and the run that each belongs to."""
+    run = np.repeat(np.arange(len(length)), length)
+    return begin[run] + np.arange(len(run)) - offsets(length)[run], run

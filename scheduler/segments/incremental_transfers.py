@@ -1,0 +1,191 @@
+"""How values get from segment to segment, once few nodes have gone to other blocks or few blocks to other workers.
+
+Rules of this file: the result is what `Crosser.run` would say of the new blocks; what no move can have changed is taken
+over. A move changes how the values get around that the moved node makes or reads (the *touched* ones), and so what
+their makers hand on and what their readers find. If it changes the number of an object among those of its segment, all
+readers of that are told, too. The number of blocks stays: so do the numbers by which segments name each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import numpy as np
+
+from ..model.arrays import Flags
+from ..model.dag import Indices
+from ..model.plan import Export, OnWorker, Place, Segment
+from .array_transfers import Blocks, Crossed, Crosser, Flow, Parts, distinct, spread_out
+from .transfers import Crossing
+
+
+def recross(
+    crosser: Crosser, crossed: Crossed, blocks: Blocks, moved: Indices, residency: Sequence[int]
+) -> tuple[Crosser, Crossed]:
+    """Return the same for blocks of which these nodes were moved: to other blocks, or with theirs to other workers.
+
+    Workers may have other numbers than they had, wherever their nodes are.
+    """
+    change = _Change(crosser, blocks, moved)
+    return change.crosser, change.crossed(crossed, residency)
+
+
+class _Change:
+    """One use of `recross`."""
+
+    def __init__(self, crosser: Crosser, blocks: Blocks, moved: Indices) -> None:
+        arrays, before = crosser.arrays, crosser.blocks
+        self.arrays, self.before, self.blocks, self.count = arrays, before, blocks, crosser.count
+        shifted = np.zeros(len(arrays), np.bool_)
+        shifted[moved] = True
+        inside = arrays.maker >= 0
+        touched = np.zeros(len(arrays.spec) + 1, np.bool_)  # the last entry is what an undefined input counts as
+        touched[:-1][inside] = shifted[arrays.maker[inside]]
+        entry, _ = spread_out(arrays.reads[moved], arrays.reads[moved + 1] - arrays.reads[moved])
+        read = arrays.read[entry]
+        read = read[read >= 0]
+        touched[read[inside[read]]] = True
+        self.touched = touched[:-1]
+
+        places = np.flatnonzero(touched[arrays.read])
+        value, reader = arrays.read[places], blocks.home[arrays.reader[places]]
+        away = blocks.home[arrays.maker[value]] != reader
+        fresh = distinct(value[away], reader[away], self.count)
+        old = self.touched[crosser.crossing[0]]
+        crossing = _joined(crosser.crossing, ~old, fresh, self.count)
+        residual = crosser.residual & ~self.touched
+        residual |= crosser.residuals(places[away])
+
+        self.changed = np.zeros(self.count, np.bool_)
+        """Blocks whose nodes or worker changed."""
+        self.changed[before.home[moved]] = self.changed[blocks.home[moved]] = True
+        outside = np.flatnonzero((arrays.read >= 0) & (arrays.read < len(arrays.graph.externals)))
+        outside = outside[self.changed[blocks.home[arrays.reader[outside]]]]
+        fresh_external = distinct(blocks.home[arrays.reader[outside]], arrays.read[outside], len(arrays.spec))
+        external = _joined(crosser.external, ~self.changed[crosser.external[0]], fresh_external, len(arrays.spec))
+
+        some = np.flatnonzero(self.touched)
+        self.homes = self.changed.copy()
+        """Blocks that make touched values, or did."""
+        self.homes[before.home[arrays.maker[some]]] = self.homes[blocks.home[arrays.maker[some]]] = True
+        self.readers = self.homes.copy()
+        """Blocks that read otherwise than they did."""
+        self.readers[crosser.crossing[1][old]] = self.readers[fresh[1]] = True
+        self.gone = crosser.crossing[0][old], crosser.crossing[1][old]
+        self.come = fresh
+        self.old = crosser
+        self.crosser = crosser.changed(blocks, external, crossing, residual)
+
+    def crossed(self, crossed: Crossed, residency: Sequence[int]) -> Crossed:
+        before = crossed.crossing
+        parts = self.crosser.parts(self.homes)
+        homes: list[int] = np.flatnonzero(self.homes).tolist()
+        for home in homes:
+            self._renumbered(before.segments[home].exports, parts.exports[home])
+        segments = list(before.segments)
+        if (self.before.worker != self.blocks.worker).any():
+            workers: list[int] = self.blocks.worker.tolist()
+            segments = [
+                one if one.worker == worker else Segment(worker, *one[1:])
+                for one, worker in zip(segments, workers, strict=True)
+            ]
+        for home in homes:
+            segments[home] = segments[home]._replace(
+                exports=parts.exports[home], pins=parts.pins[home], bytes_out=parts.bytes_out[home]
+            )
+        self._reads(crossed, segments, parts)
+        self._nodes(segments)
+        flow = _flowing(crossed.flow, self.homes, parts.flow, self.count)
+        between = crossed.between + self.crosser.bytes_of(*self.come) - self.old.bytes_of(*self.gone)
+        size = between + self.crosser.external_bytes(residency)
+        return Crossed(Crossing(tuple(segments), self._kept(before.kept, parts), size), between, flow)
+
+    def _renumbered(self, before: Sequence[Export], now: Sequence[Export]) -> None:
+        """Note the readers of a block's objects of which one holds other values under its number."""
+        for one, other in zip_longest(before, now):
+            if one is None or other is None or one.values != other.values:
+                for some in (one, other):
+                    if some is not None:
+                        self.readers[list(some.readers)] = True
+
+    def _reads(self, crossed: Crossed, segments: list[Segment], parts: Parts) -> None:
+        """Enter what blocks find that read otherwise."""
+        flow, before = crossed.flow, crossed.crossing.segments
+        gone = self.homes[flow.source]
+        lost = np.zeros(self.count, np.int64)
+        np.add.at(lost, flow.reader[gone], flow.size[gone])
+        home_before = self.before.home[self.arrays.maker]
+        homes: list[bool] = self.homes.tolist()
+        stays: dict[int, list[tuple[int, bool]]] = {}
+        for reader in np.flatnonzero(self.readers).tolist():
+            one = before[reader]
+            imports = [pair for pair in one.imports if not homes[pair[0]]]
+            stays[reader] = [pair for pair in one.unpins if not homes[home_before[pair[0]]]]
+            segments[reader] = segments[reader]._replace(
+                imports=tuple(sorted([*imports, *parts.imports[reader]])),
+                unpins=tuple(sorted([*parts.unpins[reader], *stays[reader]])),
+                bytes_in=one.bytes_in - int(lost[reader]) + parts.bytes_in[reader],
+            )
+        value, reader = self.crosser.crossing
+        dropped = np.array([one for pairs in stays.values() for one, last in pairs if last], np.int64)
+        first: list[int] = np.searchsorted(value, dropped).tolist()
+        ends: list[int] = np.searchsorted(value, dropped, side="right").tolist()
+        place = 0
+        for one, pairs in stays.items():
+            waits = set(parts.after[one])
+            for kept, last in pairs:
+                waits.add(int(home_before[kept]))
+                if last:
+                    waits.update(reader[first[place] : ends[place]].tolist())
+                    place += 1
+            waits.discard(one)
+            segments[one] = segments[one]._replace(after=tuple(sorted(waits)))
+
+    def _nodes(self, segments: list[Segment]) -> None:
+        """Enter the nodes of blocks that have others, or are elsewhere."""
+        forward, vjps, hooks, sums, seconds = self.crosser.columns()
+        segment, external = self.crosser.external
+        bounds: list[int] = np.searchsorted(segment, np.arange(self.count + 1)).tolist()
+        ends: list[int] = self.blocks.ends.tolist()
+        for one in np.flatnonzero(self.changed).tolist():
+            segments[one] = segments[one]._replace(
+                nodes=tuple(self.blocks.order[ends[one] : ends[one + 1]].tolist()),
+                externals=tuple(external[bounds[one] : bounds[one + 1]].tolist()),
+                forward_nodes=forward[one],
+                vjp_nodes=vjps[one],
+                hook_nodes=hooks[one],
+                sum_nodes=sums[one],
+                predicted_seconds=seconds[one],
+            )
+
+    def _kept(self, before: dict[int, Place], parts: Parts) -> dict[int, Place]:
+        kept = {
+            value: OnWorker(int(self.blocks.worker[place.segment]), place.segment)
+            if isinstance(place, OnWorker)
+            else place
+            for value, place in before.items()
+        }
+        kept.update(parts.kept)
+        return kept
+
+
+def _joined(
+    before: tuple[Indices, Indices], keep: Flags, fresh: tuple[Indices, Indices], others: int
+) -> tuple[Indices, Indices]:
+    """Return sorted pairs, some left out and others added; the second of each is below `others`."""
+    one, other = before[0][keep], before[1][keep]
+    place = np.searchsorted(one * others + other, fresh[0] * others + fresh[1])
+    return np.insert(one, place, fresh[0]), np.insert(other, place, fresh[1])
+
+
+def _flowing(before: Flow, homes: Flags, fresh: Flow, count: int) -> Flow:
+    """Return what segments import, that of the `homes` anew."""
+    keep = ~homes[before.source]
+    reader, source = before.reader[keep], before.source[keep]
+    place = np.searchsorted(reader * count + source, fresh.reader * count + fresh.source)
+    return Flow(
+        reader=np.insert(reader, place, fresh.reader),
+        source=np.insert(source, place, fresh.source),
+        size=np.insert(before.size[keep], place, fresh.size),
+    )

@@ -1,0 +1,128 @@
+"""Turn each segment of a plan into the program that its worker runs.
+
+Rules of this file: no decision is left here. Value ids become slots, numbered per segment in the order external,
+imported, unpinned, made; a slot is freed by the step that reads it last, unless the end of the program needs it.
+Hints that placement has used up (`pin`, `near`) are blanked, so that equal work has equal programs on any worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from raygrad.proto.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.nodes import UNDEFINED, placed
+from raygrad.proto.program import Program, Step
+
+from ..model.plan import Plan, Segment
+
+
+def lower(graph: Graph, plan: Plan) -> tuple[Program, ...]:
+    """Return one program per segment of the plan, in plan order. O(nodes + edges). Equal input gives equal output."""
+    return tuple(Programs(graph, plan))
+
+
+class Programs(Sequence[Program]):
+    """The programs of a plan's segments, each made when it is first asked for: for plans of which the first segments
+    are to run before the last program is made."""
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self._plan = plan
+        self._lowering: _Lowering | None = None
+        self._graph: Graph | None = graph
+        self._made: list[Program | None] = [None] * len(plan.segments)
+        self._missing = len(plan.segments)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Program: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Program, ...]: ...
+    def __getitem__(self, index: int | slice) -> Program | tuple[Program, ...]:
+        if isinstance(index, slice):
+            return tuple([self[one] for one in range(*index.indices(len(self)))])
+        made = self._made[index]
+        return self._make(range(len(self))[index]) if made is None else made
+
+    def _make(self, index: int) -> Program:
+        if self._lowering is None:
+            assert self._graph is not None
+            self._lowering = _Lowering(self._graph)
+        open_ended = self._plan.open_ended and index == len(self) - 1
+        made = self._made[index] = self._lowering.program(self._plan, self._plan.segments[index], open_ended=open_ended)
+        self._missing -= 1
+        if not self._missing:
+            self._lowering = self._graph = None
+        return made
+
+
+class _Lowering:
+    """Tables by value id that all segments share, so that none has to be built per segment."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.first: list[int] = []
+        following = len(graph.externals)
+        for node in graph.nodes:
+            self.first.append(following)
+            following += len(node.outputs)
+        self.results = frozenset(value for value, where in graph.keep if where == KEEP_ON_WORKER)
+        self.slot = [UNDEFINED] * (following + 1)  # entry -1 is that of an undefined input
+        self.last_read = [-1] * following  # position of the last reader, counted through all segments
+        self.position = 0  # of the first node of the segment at hand
+
+    def program(self, plan: Plan, segment: Segment, *, open_ended: bool) -> Program:
+        """Return the program of one segment; once for each, in any order."""
+        nodes, slot, last_read, begin = self.graph.nodes, self.slot, self.last_read, self.position
+        for position, index in enumerate(segment.nodes, begin):
+            for value in nodes[index].inputs:
+                if value >= 0:
+                    last_read[value] = position
+        imported = [plan.segments[source].exports[export].values for source, export in segment.imports]
+        made = [
+            value
+            for index in segment.nodes
+            for value in range(self.first[index], self.first[index] + len(nodes[index].outputs))
+        ]
+        results = [value for value in made if value in self.results] if self.results else []
+        to_the_end = {*segment.pins, *results}
+        for one in segment.exports:
+            to_the_end.update(one.values)
+        held: list[int] = [*segment.externals]  # value ids by slot
+        for values in imported:
+            held.extend(values)
+        held.extend(value for value, _ in segment.unpins)
+        held.extend(value for value in made if last_read[value] >= begin or value in to_the_end)
+        for number, value in enumerate(held):
+            slot[value] = number
+        frees: list[list[int]] = [[] for _ in segment.nodes]
+        for number, value in enumerate(held):
+            if value not in to_the_end and last_read[value] >= begin:
+                frees[last_read[value] - begin].append(number)
+        program = Program(
+            slots=len(held),
+            specs=self.graph.specs,
+            externals=tuple((value, slot[value]) for value in segment.externals),
+            imports=tuple(tuple(slot[value] for value in values) for values in imported),
+            unpins=tuple((value, slot[value], last) for value, last in segment.unpins),
+            steps=tuple(
+                self._step(index, freed) for index, freed in zip(segment.nodes, map(tuple, frees), strict=True)
+            ),
+            exports=tuple(tuple(slot[value] for value in export.values) for export in segment.exports),
+            pins=tuple((slot[value], value) for value in segment.pins),
+            results=tuple((slot[value], value) for value in results),
+            open_base=self.first[segment.nodes[-1]] + 1 if open_ended else -1,
+        )
+        for value in held:
+            slot[value] = UNDEFINED
+        self.position += len(segment.nodes)
+        return program
+
+    def _step(self, index: int, frees: tuple[int, ...]) -> Step:
+        slot, first = self.slot, self.first[index]
+        node = self.graph.nodes[index]
+        outputs = node.outputs
+        lowered = placed(node, tuple([slot[value] for value in node.inputs]), outputs)
+        return Step(index, lowered, tuple(slot[first : first + len(outputs)]), frees)

@@ -1,0 +1,126 @@
+"""Cut a schedule into blocks that can be submitted in order (H6), at any size.
+
+Rules of this file: as in `segment`, with the schedule's order in the place of a search for one. Nodes come by their
+start; each joins the open block of its worker. A block is closed when a node on another worker reads of it: up to what
+is read, if what follows would delay the reader by more than a call costs. It is also closed before a node that must
+wait for longer than that. An open block is read by nobody else, so what a closed one reads was closed before: the order
+in which blocks are closed is one in which they can be submitted, and no two can wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..model.dag import Dag, Platform, Schedule
+
+
+class Packed(NamedTuple):
+    """All blocks in plan order, and the predicted time until the last of them has ended."""
+
+    blocks: list[list[int]]
+    """Per block, its nodes in the order in which they run."""
+    worker: list[int]
+    """Per block."""
+    seconds: float
+
+
+def pack(
+    dag: Dag,
+    schedule: Schedule,
+    platform: Platform,
+    call_seconds: float,
+    held: Mapping[int, Sequence[tuple[int, float]]] | None = None,
+    last: int = -1,
+) -> Packed:
+    """Return the blocks of a schedule.
+
+    `held` has, per node that reads what is on a worker from the beginning, (worker, seconds to bring it to another).
+    Node `last`, if there is one, ends the last block; nothing may read it.
+    """
+    return _Packing(dag, schedule, platform, call_seconds).run(held or {}, last)
+
+
+class _Packing:
+    """One use of `pack`."""
+
+    def __init__(self, dag: Dag, schedule: Schedule, platform: Platform, call_seconds: float) -> None:
+        self.dag = dag
+        self.call = call_seconds
+        self.slowness = platform.slowness
+        self.schedule = schedule
+        self.worker: list[int] = schedule.worker.tolist()
+        self.seconds: list[float] = (dag.seconds / platform.speed[schedule.worker]).tolist()
+        workers = len(platform)
+        self.open: list[list[int]] = [[] for _ in range(workers)]
+        self.work = [0.0] * workers  # of the open block
+        self.ready = [0.0] * workers  # when all that the open block reads has come
+        self.free = [0.0] * workers  # when the last closed block has ended
+        self.arrival = [0.0] * len(dag)
+        self.ended = [-1.0] * len(dag)  # when the block of a node has ended; -1 while it is open
+        self.blocks: list[list[int]] = []
+        self.block_worker: list[int] = []
+
+    def run(self, held: Mapping[int, Sequence[tuple[int, float]]], last: int) -> Packed:
+        dag, worker, ended, call = self.dag, self.worker, self.ended, self.call
+        source: list[int] = dag.source.tolist()
+        before: list[int] = dag.before.tolist()
+        transfer: list[float] = (dag.transfer * self.slowness).tolist()
+        order: list[int] = np.lexsort((np.arange(len(dag)), self.schedule.start)).tolist()
+        if last >= 0:
+            order.remove(last)
+            order.append(last)
+        for node in order:
+            home, arrival = worker[node], 0.0
+            for edge in range(before[node], before[node + 1]):
+                one = source[edge]
+                if worker[one] != home:
+                    if ended[one] < 0:
+                        self._close_after(worker[one], one)
+                    if ended[one] + transfer[edge] > arrival:
+                        arrival = ended[one] + transfer[edge]
+            for where, moved in held.get(node, ()):
+                if where != home:
+                    arrival = max(arrival, moved * self.slowness)
+            if self.open[home]:
+                start = max(self.free[home], self.ready[home])
+                if min(arrival - start, self.work[home]) > call:
+                    self._close(home, len(self.open[home]))
+            self.open[home].append(node)
+            self.arrival[node] = arrival
+            self.work[home] += self.seconds[node]
+            if arrival > self.ready[home]:
+                self.ready[home] = arrival
+        ends_last = worker[last] if last >= 0 else -1
+        for one, nodes in enumerate(self.open):
+            if nodes and one != ends_last:
+                self._close(one, len(nodes))
+        if ends_last >= 0:
+            self._close(ends_last, len(self.open[ends_last]))
+        return Packed(self.blocks, self.block_worker, max(self.free, default=0.0))
+
+    def _close_after(self, worker: int, node: int) -> None:
+        """Close the open block of a worker after one of its nodes, or wholly if not much follows."""
+        nodes = self.open[worker]
+        follow, place = 0.0, len(nodes)
+        while nodes[place - 1] != node:
+            follow += self.seconds[nodes[place - 1]]
+            place -= 1
+        self._close(worker, place if follow > self.call else len(nodes))
+
+    def _close(self, worker: int, count: int) -> None:
+        """Close the first `count` nodes of the open block of a worker."""
+        nodes = self.open[worker]
+        taken, left = nodes[:count], nodes[count:]
+        work = sum([self.seconds[node] for node in taken])
+        start = max(self.free[worker], max([self.arrival[node] for node in taken]))
+        end = self.free[worker] = start + self.call + work
+        for node in taken:
+            self.ended[node] = end
+        self.blocks.append(taken)
+        self.block_worker.append(worker)
+        self.open[worker] = left
+        self.work[worker] = sum([self.seconds[node] for node in left])
+        self.ready[worker] = max([self.arrival[node] for node in left], default=0.0)

@@ -1,0 +1,102 @@
+"""How long a plan takes, as it is carried out: its timetable, and when the client knows that it is over, which is
+`Plan.predicted_seconds`.
+
+Rules of this file: one walk over the segments in plan order, each worker running its own in that order. The client
+sends one call after the other, large values that it gives with the first that reads them; a call starts when it has
+come, its worker is free, and what it reads is there. An object travels whole: its readers on other workers wait for
+all values in it. All that calls cost the client, it does one after the other. What workers take from each other by
+running at once (cores, memory) is in the measured times of nodes, and in the prior not at all. A simulation without
+chance and failures ends at this time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from raygrad.proto.program import INLINE_RESULT_BYTES
+
+from ..model.costs import Costs
+from ..model.plan import Cluster, Segment
+from ..model.priced_graph import Priced
+
+
+class Slot(NamedTuple):
+    """When a segment runs."""
+
+    start: float
+    end: float
+    held_by: int
+    """The segment whose end it waits for: the last to come of those that it reads or must follow, or the one before it
+    on its worker; -1 for none."""
+
+
+class Loads(NamedTuple):
+    """What segments take, as it is believed now, whatever they say of it."""
+
+    work: Sequence[float]
+    """Per segment, the seconds of its nodes."""
+    size: Sequence[int]
+    """Per value of the graph, its bytes."""
+
+
+def loads_of(segments: Sequence[Segment], priced: Priced) -> Loads:
+    """Return what segments take at the prices of their nodes."""
+    seconds = priced.seconds
+    return Loads([sum([seconds[node] for node in segment.nodes]) for segment in segments], priced.size)
+
+
+def timetable(
+    segments: Sequence[Segment], loads: Loads, residency: Sequence[int], costs: Costs, cluster: Cluster
+) -> list[Slot]:
+    """Return when each segment runs. O(segments, and values between them)."""
+    hosts = [worker.host for worker in cluster.workers]
+    work, size = loads
+    free: dict[int, tuple[float, int]] = {}
+    slots: list[Slot] = []
+    sizes = [[sum([size[value] for value in export.values]) for export in segment.exports] for segment in segments]
+    sent = 0.0
+    given: set[int] = set()
+    for index, segment in enumerate(segments):
+        worker = segment.worker
+        sent += costs.submit_seconds
+        for value in segment.externals:
+            if residency[value] < 0 and size[value] > INLINE_RESULT_BYTES and value not in given:
+                given.add(value)
+                sent += size[value] / costs.give_bandwidth
+        start, held_by = free.get(worker, (0.0, -1))
+        if sent + costs.send_seconds > start:
+            start, held_by = sent + costs.send_seconds, -1
+        for source, export in segment.imports:
+            home = segments[source].worker
+            came = slots[source].end
+            if home == worker:
+                if costs.follow_seconds:  # where a worker hands things to itself through the store
+                    came += costs.follow_seconds + sizes[source][export] / costs.bandwidth
+            else:
+                came += costs.link_seconds(hosts[home], hosts[worker], sizes[source][export])
+            if came > start:
+                start, held_by = came, source
+        for source in segment.after:
+            came = slots[source].end + costs.follow_seconds
+            if came > start:
+                start, held_by = came, source
+        for value in segment.externals:
+            home = residency[value]
+            if home not in (-1, worker):
+                came = costs.link_seconds(hosts[home], hosts[worker], size[value])
+                if came > start:
+                    start, held_by = came, -1
+        end = start + costs.call_seconds + work[index]
+        slots.append(Slot(start, end, held_by))
+        free[worker] = (end, index)
+    return slots
+
+
+def predict(
+    segments: Sequence[Segment], loads: Loads, residency: Sequence[int], costs: Costs, cluster: Cluster
+) -> float:
+    """Return the predicted time from submission until the client knows that the last segment has ended."""
+    slots = timetable(segments, loads, residency, costs, cluster)
+    over = max([slot.end for slot in slots], default=-costs.return_seconds) + costs.return_seconds
+    return max(over, len(slots) * costs.client_seconds)

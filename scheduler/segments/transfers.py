@@ -1,0 +1,234 @@
+"""Decide how every value gets from the segment that makes it to those that read it.
+
+Rules of this file: it turns blocks of nodes into `Segment`s and moves no node. For each value made in a segment:
+
+- one that the client keeps in the store, one that another worker reads, and a saved one (a context, or a residual of
+  a vjp) that a later segment reads, is *exported*: returned to the object store, where it outlives its process. All
+  its readers import it. On a cluster where what is saved stays on its worker, and of contexts that must, being saved is
+  no reason; on a worker with a limited memory, which has it on disk instead, to be kept in the store is none either.
+  What such a worker keeps, its own later segments read where it is kept, though others import it.
+  Values with equal readers and an equal purpose share one object, so that there are few and none holds what one of its
+  readers does not need;
+- one that only later segments of the same worker read stays there, *pinned*, and is dropped by its last reader;
+- one that the client keeps on the worker is pinned besides, until the client drops it.
+
+No value is exported twice, and an external needs nothing: it is where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from raygrad.proto.graph import KEEP_IN_STORE
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, FunctionVjp, OpVjp
+from raygrad.proto.ir.specs import ContextSpec, is_stored
+
+from ..model.plan import Export, InStore, OnWorker, Place, Segment
+from ..model.priced_graph import Priced
+from .segmenter import Block
+
+_Purpose = tuple[tuple[int, ...], bool, bool]
+"""What decides which object a value goes into: (readers, saved, kept), as in `Export`."""
+
+
+class Crossing(NamedTuple):
+    """The segments of a plan, where its kept values will be, and how many bytes change worker."""
+
+    segments: tuple[Segment, ...]
+    kept: dict[int, Place]
+    crossing_bytes: int
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A segment while it is put together."""
+
+    worker: int
+    nodes: list[int]
+    externals: set[int] = field(default_factory=set[int])
+    imports: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    exports: list[Export] = field(default_factory=list[Export])
+    pins: list[int] = field(default_factory=list[int])
+    unpins: list[tuple[int, bool]] = field(default_factory=list[tuple[int, bool]])
+    after: set[int] = field(default_factory=set[int])
+    bytes_in: int = 0
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    seconds: float = 0.0
+
+
+def cross(
+    priced: Priced,
+    blocks: Sequence[Block],
+    residency: Sequence[int],
+    *,
+    saved_stays: bool = False,
+    limited: frozenset[int] = frozenset(),
+) -> Crossing:
+    """Return the blocks as segments, with all that they import, export and pin; see `Cluster.saved_stays`.
+
+    `limited` are the workers whose host memory is.
+    """
+    return _Crosser(priced, blocks, saved_stays, limited).run(residency)
+
+
+class _Crosser:
+    """One use of `cross`: reads first, then one decision per value, in order of value ids."""
+
+    def __init__(self, priced: Priced, blocks: Sequence[Block], saved_stays: bool, limited: frozenset[int]) -> None:
+        self.priced = priced
+        self.limited = limited
+        self.saved_stays = saved_stays
+        self.drafts = [_Draft(block.worker, block.nodes) for block in blocks]
+        self.home = [0] * len(priced.seconds)  # per node, its segment
+        for segment, block in enumerate(blocks):
+            for index in block.nodes:
+                self.home[index] = segment
+        self.readers: dict[int, set[int]] = {}  # per value that crosses, the segments that read it
+        self.residuals: set[int] = set()  # values that cross to a vjp as a residual
+        self.kept: dict[int, Place] = {}
+
+    def run(self, residency: Sequence[int]) -> Crossing:
+        for segment, draft in enumerate(self.drafts):
+            self._read(segment, draft)
+        in_store: set[int] = set()
+        on_worker: set[int] = set()
+        for value, where in self.priced.graph.keep:
+            if self.priced.maker[value] >= 0:
+                stays = where != KEEP_IN_STORE or self._maker(value) in self.limited
+                (on_worker if stays else in_store).add(value)
+        objects: list[dict[_Purpose, list[int]]] = [{} for _ in self.drafts]
+        for value in sorted(self.readers.keys() | in_store):
+            self._decide(value, value in in_store, value in on_worker, objects)
+        for segment, groups in enumerate(objects):
+            for (readers, saved, kept), values in groups.items():
+                self._export(segment, Export(tuple(values), readers, saved, kept))
+        for value in sorted(on_worker - in_store):
+            segment = self.home[self.priced.maker[value]]
+            self.drafts[segment].pins.append(value)
+            self.kept[value] = OnWorker(self.drafts[segment].worker, segment)
+        return Crossing(tuple(map(self._segment, self.drafts)), self.kept, self._crossing_bytes(residency))
+
+    def _maker(self, value: int) -> int:
+        """Return the worker that makes a value."""
+        return self.drafts[self.home[self.priced.maker[value]]].worker
+
+    def _read(self, segment: int, draft: _Draft) -> None:
+        """Find what a segment reads and did not make, and count its nodes."""
+        nodes, maker, home, seconds = self.priced.graph.nodes, self.priced.maker, self.home, self.priced.seconds
+        counts = draft.counts
+        for index in draft.nodes:
+            node = nodes[index]
+            kind = VJP if node.depth else node.role
+            counts[kind] = counts.get(kind, 0) + 1
+            draft.seconds += seconds[index]
+            crossing = False
+            for value in node.inputs:
+                if value < 0:
+                    continue
+                source = maker[value]
+                if source < 0:
+                    draft.externals.add(value)
+                elif home[source] != segment:
+                    crossing = True
+                    self.readers.setdefault(value, set()).add(segment)
+            if crossing and node.depth and not self.saved_stays and isinstance(node, OpVjp | FunctionVjp):
+                first, last = cotangents(node)
+                for value in (*node.inputs[:first], *node.inputs[last:]):
+                    if value >= 0 and maker[value] >= 0 and home[maker[value]] != segment:
+                        self.residuals.add(value)
+
+    def _decide(
+        self,
+        value: int,
+        in_store: bool,
+        on_worker: bool,
+        objects: list[dict[tuple[tuple[int, ...], bool, bool], list[int]]],
+    ) -> None:
+        """Decide how one value reaches its readers: in an object, or pinned."""
+        source = self.home[self.priced.maker[value]]
+        worker = self.drafts[source].worker
+        readers = tuple(sorted(self.readers.get(value, ())))
+        spec = self.priced.graph.specs[self.priced.spec[value]]
+        saved = in_store or (is_stored(spec) if isinstance(spec, ContextSpec) else value in self.residuals)
+        saved = saved and worker not in self.limited
+        if saved or any(self.drafts[reader].worker != worker for reader in readers):
+            if on_worker and worker in self.limited:  # where it may be spilled, it has to be one and the same
+                for reader in readers:
+                    if self.drafts[reader].worker == worker:
+                        self.drafts[reader].after.add(source)
+                        self.drafts[reader].unpins.append((value, False))
+                readers = tuple([reader for reader in readers if self.drafts[reader].worker != worker])
+            objects[source].setdefault((readers, saved, in_store), []).append(value)
+            return
+        if not on_worker:
+            self.drafts[source].pins.append(value)
+        for reader in readers:
+            self.drafts[reader].after.add(source)
+            self.drafts[reader].unpins.append((value, not on_worker and reader == readers[-1]))
+        if not on_worker:
+            self.drafts[readers[-1]].after.update(readers[:-1])
+
+    def _export(self, segment: int, export: Export) -> None:
+        """Add one object to a segment, and to all that read it."""
+        number = len(self.drafts[segment].exports)
+        self.drafts[segment].exports.append(export)
+        size = sum(self.priced.size[value] for value in export.values)
+        for reader in export.readers:
+            self.drafts[reader].imports.append((segment, number))
+            self.drafts[reader].bytes_in += size
+        if export.kept:
+            for position, value in enumerate(export.values):
+                self.kept[value] = InStore(segment, number, position)
+
+    def _crossing_bytes(self, residency: Sequence[int]) -> int:
+        """Sum the bytes that one worker makes or holds and another reads, once per reading worker."""
+        total = 0
+        for value, readers in self.readers.items():
+            worker = self.drafts[self.home[self.priced.maker[value]]].worker
+            others = {self.drafts[reader].worker for reader in readers} - {worker}
+            total += self.priced.size[value] * len(others)
+        pulled = {
+            (value, draft.worker)
+            for draft in self.drafts
+            for value in draft.externals
+            if residency[value] not in (-1, draft.worker)
+        }
+        return total + sum(self.priced.size[value] for value, _ in pulled)
+
+    def _segment(self, draft: _Draft) -> Segment:
+        counts = draft.counts
+        return Segment(
+            worker=draft.worker,
+            nodes=tuple(draft.nodes),
+            externals=tuple(sorted(draft.externals)),
+            imports=tuple(sorted(draft.imports)),
+            exports=tuple(draft.exports),
+            pins=tuple(sorted(draft.pins)),
+            unpins=tuple(draft.unpins),
+            after=tuple(sorted(draft.after)),
+            forward_nodes=counts.get(ROLE_OP, 0) + counts.get(ROLE_FUNCTION, 0),
+            vjp_nodes=counts.get(VJP, 0),
+            hook_nodes=counts.get(ROLE_HOOK, 0),
+            sum_nodes=counts.get(ROLE_SUM, 0),
+            bytes_in=draft.bytes_in,
+            bytes_out=sum(self.priced.size[value] for export in draft.exports for value in export.values),
+            predicted_seconds=draft.seconds,
+        )
+
+
+def cotangents(node: OpVjp | FunctionVjp) -> tuple[int, int]:
+    """Return the bounds of a vjp node's own cotangents within its inputs; all other inputs are residuals.
+
+    Of a vjp of a vjp these are the cotangents of the outer one: those of the inner are among what it was given, and
+    are saved like any other input. See `OpVjp` and `FunctionVjp` for the order of the inputs.
+    """
+    if isinstance(node, OpVjp):
+        return len(node.inputs) - len(node.result_specs), len(node.inputs)
+    arguments, outputs = node.arguments, node.results
+    wanted, inputs = outputs, outputs + arguments + outputs  # outputs of what is differentiated; inputs of its vjp
+    made = arguments
+    for _ in range(node.depth - 1):
+        wanted, inputs, made = made, made + inputs, inputs
+    return 1, 1 + wanted

@@ -1,0 +1,184 @@
+"""What a simulation is given and what it shows.
+
+Rules of this file: frozen data only; how it comes about is in `simulator`. Times are virtual seconds from the start of
+the simulation; workers and segments are indices, as in plans; bytes are predicted ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from raygrad.proto.graph import Graph
+
+from ..machine.commands import FailRun
+from ..model.costs import Costs
+from ..planning.planner import Planned
+
+
+class Link(NamedTuple):
+    """How one worker's objects come to another: each takes `latency` + bytes / `bandwidth` seconds."""
+
+    latency: float
+    bandwidth: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A planned graph handed in at a time. Build it with `submission` if externals are on workers."""
+
+    planned: Planned
+    at: float = 0.0
+    sources: tuple[tuple[int, int] | None, ...] = ()
+    """Per external, the (number of an earlier submission, value) that it is; None if it comes from elsewhere. Empty
+    if all do."""
+    residency: tuple[int, ...] = ()
+    """Per external, the worker that holds it from the start, or -1 if it is with every call. Empty if all are."""
+    external_bytes: tuple[int, ...] = ()
+    """Per external, its bytes; needed where `residency` names a worker."""
+
+
+def submission(
+    graph: Graph,
+    planned: Planned,
+    costs: Costs,
+    *,
+    at: float = 0.0,
+    residency: tuple[int, ...] = (),
+    sources: tuple[tuple[int, int] | None, ...] = (),
+) -> Submission:
+    """Return the submission of a planned graph, with the predicted bytes of its externals."""
+    sizes = tuple(costs.value_bytes(graph.specs[spec]) for spec in graph.externals)
+    return Submission(planned=planned, at=at, sources=sources, residency=residency, external_bytes=sizes)
+
+
+class Loss(NamedTuple):
+    """A worker dies."""
+
+    worker: int
+    at: float | None = None
+    """When; None for a time drawn evenly from the predicted time of all submissions."""
+
+
+class Raise(NamedTuple):
+    """The code of a segment raises at its end."""
+
+    run: int
+    segment: int
+
+
+Failure = Loss | Raise
+
+
+class SegmentTrace(NamedTuple):
+    """One attempt at a segment."""
+
+    run: int
+    segment: int
+    attempt: int
+    worker: int
+    commanded: float
+    ready: float
+    """When all that it reads had come; its worker may have been busy still. -1 if that never was."""
+    start: float
+    """-1 if it never started."""
+    finish: float
+    """When it ended, or its worker was lost."""
+    status: str
+    """"done", "failed", "skipped" (as in `SegmentFinished`) or "lost"."""
+
+
+class Transfer(NamedTuple):
+    """An object on its way between two workers."""
+
+    start: float
+    finish: float
+    source: int
+    target: int
+    size: int
+    run: int
+    """The run that made it; -1 for an external that was there before."""
+    name: str
+    """"segment 3, export 0", "value 17" or "external 2"."""
+
+
+class Failed(NamedTuple):
+    """One failure, and what failed with it."""
+
+    at: float
+    failure: Failure
+    segments: tuple[tuple[int, int], ...]
+    """(run, segment) of each segment that was lost or raised."""
+    runs: tuple[FailRun, ...]
+    """The runs that failed, causes before effects."""
+
+
+class Wait(NamedTuple):
+    """Time that a worker stood idle before a segment because what that reads had not come."""
+
+    worker: int
+    start: float
+    finish: float
+    run: int
+    segment: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """How the runs went. Everything is in order of time."""
+
+    makespan: float
+    """When the last segment ended."""
+    busy: tuple[float, ...]
+    """Per worker, seconds at work, calls included."""
+    segments: tuple[SegmentTrace, ...]
+    """In order of their ends."""
+    transfers: tuple[Transfer, ...]
+    waits: tuple[Wait, ...]
+    saved: tuple[tuple[tuple[float, int], ...], ...]
+    """Per worker, (time, bytes from then on) of contexts and residuals that its segments made and somebody will read
+    in another segment."""
+    stored: tuple[tuple[tuple[float, int], ...], ...]
+    """Per worker, the same of everything that its segments left: objects and pinned values."""
+    failures: tuple[Failed, ...]
+    finished: tuple[tuple[int, float], ...]
+    """(run, when it had finished) of each that did."""
+    commands: int = field(default=0)
+    """Commands that the machine gave."""
+    events: int = field(default=0)
+    """Events that it was told."""
+
+    @property
+    def peak_saved(self) -> tuple[int, ...]:
+        """Per worker, the most bytes saved at once."""
+        return tuple(max((size for _, size in series), default=0) for series in self.saved)
+
+    @property
+    def peak_stored(self) -> tuple[int, ...]:
+        """Per worker, the most bytes stored at once."""
+        return tuple(max((size for _, size in series), default=0) for series in self.stored)
+
+    @property
+    def utilisation(self) -> float:
+        """The share of all workers' time until the end that was work."""
+        return sum(self.busy) / (self.makespan * len(self.busy)) if self.makespan and self.busy else 0.0
+
+    @property
+    def transferred_bytes(self) -> int:
+        """Bytes that went from worker to worker."""
+        return sum(one.size for one in self.transfers)
+
+
+class WhatIf(NamedTuple):
+    """A plan for other machines, and how it would run there."""
+
+    planned: Planned
+    simulated: Simulated
+
+
+def as_submissions(what: Planned | Submission | Sequence[Submission]) -> tuple[Submission, ...]:
+    """Return one or several submissions as several."""
+    if isinstance(what, Planned):
+        return (Submission(planned=what),)
+    return (what,) if isinstance(what, Submission) else tuple(what)

@@ -1,0 +1,450 @@
+"""A driver, links and a client that exist in virtual time only: what a simulation drives the state machine with.
+
+Rules of this file: it carries commands out as a driver and its executor would, decides nothing, and believes nothing:
+whatever the machine must not do (command twice, drop twice, leave something behind, stand still) raises. Time is the
+head of a heap; what happens at one instant happens in the order in which it was foreseen. See `simulator` for the
+model; what there is on a worker is in `virtual_workers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from raygrad.errors import InvariantViolation
+
+from ..machine.commands import (
+    Command,
+    DropExport,
+    DropValue,
+    ExportValue,
+    FailRun,
+    FinishRun,
+    LoseValue,
+    RunSegment,
+    Unpin,
+)
+from ..machine.events import Event, SegmentFinished, Status, ValueDropped, ValueExported, WorkerLost, run_submitted
+from ..machine.machine import Machine
+from ..model.costs import Costs
+from ..model.output_sizes import export_bytes, pin_bytes
+from ..model.plan import InStore
+from .scenario import Failed, Failure, Link, Loss, Raise, SegmentTrace, Simulated, Submission, Transfer, Wait
+from .virtual_workers import Key, Task, Thing, VirtualWorker, name_of
+
+
+@dataclass(slots=True)
+class World:
+    """One simulation: `expect` failures, then `run` once."""
+
+    machine: Machine
+    submissions: Sequence[Submission]
+    costs: Costs
+    speed: Sequence[float]
+    factors: Sequence[Sequence[float]]
+    """Per submission and segment, what its time is multiplied by."""
+    links: dict[tuple[int, int], Link]
+    dispatch_seconds: float
+    in_order: bool
+    watch: Callable[[Machine], None] | None
+    now: float = 0.0
+    workers: list[VirtualWorker] = field(default_factory=list[VirtualWorker])
+    things: dict[Key, Thing] = field(default_factory=dict[Key, Thing])
+    raising: dict[tuple[int, int], Raise] = field(default_factory=dict[tuple[int, int], Raise])
+    _heap: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = field(
+        default_factory=list[tuple[float, int, Callable[..., None], "tuple[object, ...]"]]
+    )
+    _ticket: count[int] = field(default_factory=count)
+    _orders: count[int] = field(default_factory=count)
+    _driver_free: float = 0.0
+    _commanded: set[tuple[int, int, int]] = field(default_factory=set[tuple[int, int, int]])
+    _unsettled: int = 0
+    """Submissions neither finished nor failed, and calls not over."""
+    _traces: list[SegmentTrace] = field(default_factory=list[SegmentTrace])
+    _transfers: list[Transfer] = field(default_factory=list[Transfer])
+    _waits: list[Wait] = field(default_factory=list[Wait])
+    _failures: list[Failed] = field(default_factory=list[Failed])
+    _failing: list[FailRun] = field(default_factory=list[FailRun])
+    _finished: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    _failed: set[int] = field(default_factory=set[int])
+    _commands: int = 0
+    _events: int = 0
+
+    # ---- from outside ----------------------------------------------------------------------------------------------
+
+    def expect(self, failures: Iterable[Failure], generator: np.random.Generator) -> None:
+        """Enter the failures that will come, losses before anything else of the same instant."""
+        horizon = max((one.at + one.planned.plan.predicted_seconds for one in self.submissions), default=0.0)
+        for failure in failures:
+            if isinstance(failure, Raise):
+                self.raising[failure.run, failure.segment] = failure
+            else:
+                at = float(generator.uniform(0.0, horizon)) if failure.at is None else failure.at
+                self._at(at, self._lose, failure)
+
+    def run(self) -> Simulated:
+        """Run everything that was submitted to its end."""
+        self.workers = [VirtualWorker(saved=[(0.0, 0)], stored=[(0.0, 0)]) for _ in self.speed]
+        self._unsettled = len(self.submissions)
+        for number, one in enumerate(self.submissions):
+            self._at(one.at, self._submit, number)
+        while self._heap and self._unsettled:
+            self.now, _, happen, what = heappop(self._heap)
+            happen(*what)
+        if self._unsettled:
+            raise InvariantViolation(
+                f"the simulation stands still at {self.now}: {self._unsettled} things are not over"
+            )
+        makespan = max((one.finish for one in self._traces), default=0.0)
+        self._let_go()
+        return Simulated(
+            makespan=makespan,
+            busy=tuple(worker.busy for worker in self.workers),
+            segments=tuple(self._traces),
+            transfers=tuple(self._transfers),
+            waits=tuple(self._waits),
+            saved=tuple(tuple(worker.saved) for worker in self.workers),
+            stored=tuple(tuple(worker.stored) for worker in self.workers),
+            failures=tuple(self._failures),
+            finished=tuple(self._finished),
+            commands=self._commands,
+            events=self._events,
+        )
+
+    def _at(self, time: float, happen: Callable[..., None], *what: object) -> None:
+        heappush(self._heap, (time, next(self._ticket), happen, what))
+
+    def _submit(self, number: int) -> None:
+        one = self.submissions[number]
+        plan = one.planned.plan
+        for external, home in enumerate(one.residency):
+            if home >= 0:
+                self.things[-1, number, external] = Thing(home, one.external_bytes[external], made=True)
+        externals = max((external for segment in plan.segments for external in segment.externals), default=-1) + 1
+        self._tell(run_submitted(plan, at=self.now, run=number, sources=one.sources or (None,) * externals))
+
+    def _let_go(self) -> None:
+        """Drop all that the client holds; the machine must then remember nothing, nor anything be left."""
+        for run, one in enumerate(self.submissions):
+            for value in sorted(one.planned.plan.kept):
+                self._tell(ValueDropped(at=self.now, run=run, value=value))
+        state = self.machine.state
+        pinned = [key for worker in self.workers if worker.alive for key in worker.pinned]
+        objects = [key for key in self.things if key[0] >= 0 and (key[1] < 0 or key[2] >= 0)]
+        if state.runs or pinned or objects or state.exported_bytes or state.saved_bytes:
+            raise InvariantViolation(
+                f"when all is over and let go, {len(state.runs)} runs are remembered, {pinned} pinned, {objects} stored"
+            )
+
+    # ---- the driver ------------------------------------------------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        """Tell the machine what has happened, and carry out what it commands."""
+        self._events += 1
+        commands = self.machine.handle(event)
+        if self.watch is not None:
+            self.watch(self.machine)
+        for command in commands:
+            self._commands += 1
+            self._carry_out(command)
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case RunSegment():
+                self._command_segment(command)
+            case ExportValue():
+                self._command_export(command)
+            case DropExport():
+                thing = self._drop((command.run, command.segment, command.export))
+                saved = self.submissions[command.run].planned.plan.segments[command.segment].exports[command.export][2]
+                if thing.made:
+                    self.workers[thing.worker].store(self.now, -thing.size, saved=saved)
+            case DropValue():
+                thing = self._drop((command.run, -1, command.value))
+                if thing.made:
+                    self.workers[thing.worker].store(self.now, -thing.size, saved=False)
+            case Unpin():
+                for pinned in command.values:
+                    self.workers[command.worker].unpin(self.now, pinned.run, pinned.value)
+            case FinishRun():
+                self._finished.append((command.run, self.now))
+                self._unsettled -= 1
+            case FailRun():
+                if command.run in self._failed:
+                    raise InvariantViolation(f"run {command.run} failed twice")
+                self._failed.add(command.run)
+                self._failing.append(command)
+                self._unsettled -= 1
+            case LoseValue():
+                pass
+
+    def _command_segment(self, command: RunSegment) -> None:
+        run, index, worker = command.run, command.segment, command.worker
+        key = (run, index, command.attempt)
+        if key in self._commanded:
+            raise InvariantViolation(f"attempt {command.attempt} at segment {index} of run {run} was commanded twice")
+        self._commanded.add(key)
+        planned = self.submissions[run].planned
+        segment = planned.plan.segments[index]
+        sizes = export_bytes(planned.programs[index], self.costs) if segment.exports else ()
+        for export, size in enumerate(sizes):
+            self.things[run, index, export] = Thing(worker, size)
+        self.things[run, index, -1] = Thing(worker)
+        seconds = segment.predicted_seconds * self.factors[run][index] / self.speed[worker]
+        self._call(Task(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds))
+
+    def _command_export(self, command: ExportValue) -> None:
+        key = (command.run, -1, command.value)
+        if key in self.things:
+            raise InvariantViolation(f"value {command.value} of run {command.run} is to be exported twice")
+        self.things[key] = Thing(command.worker)
+        self._call(Task(next(self._orders), command.worker, command.run, -1, 0, command.value, self.now, 0.0))
+
+    def _call(self, task: Task) -> None:
+        """Send a call to its worker: the driver sends one after the other."""
+        if not self.workers[task.worker].alive:
+            raise InvariantViolation(f"a call to worker {task.worker}, which is lost")
+        self._unsettled += 1
+        self.workers[task.worker].open[task.order] = task
+        if self.dispatch_seconds:
+            self._driver_free = max(self._driver_free, self.now) + self.dispatch_seconds
+            self._at(self._driver_free, self._receive, task)
+        else:
+            self._receive(task)
+
+    def _drop(self, key: Key) -> Thing:
+        thing = self.things.pop(key, None)
+        if thing is None:
+            raise InvariantViolation(f"{name_of(key)} of run {key[0]} is dropped and was not there")
+        if any(not task.over for tasks in thing.waiting.values() for task in tasks):
+            raise InvariantViolation(f"{name_of(key)} of run {key[0]} is dropped and still waited for")
+        return thing
+
+    # ---- the workers -----------------------------------------------------------------------------------------------
+
+    def _receive(self, task: Task) -> None:
+        """A call has come to its worker: ask for what it reads."""
+        if task.over:
+            return
+        for key in self._reads(task):
+            self._want(task, key)
+        if self.in_order:
+            self.workers[task.worker].queue.append(task)
+        if not task.missing:
+            self._ready(task)
+        self._next(task.worker)
+
+    def _reads(self, task: Task) -> Iterable[Key]:
+        """Return what a call reads or waits for."""
+        run, one = task.run, self.submissions[task.run]
+        if task.segment < 0:
+            return ((run, one.planned.plan.kept[task.value].segment, -1),)
+        segment = one.planned.plan.segments[task.segment]
+        keys: list[Key] = [(run, source, export) for source, export in segment.imports]
+        keys += [(run, source, -1) for source in segment.after]
+        for external in segment.externals:
+            source = one.sources[external] if one.sources else None
+            if source is None:
+                if one.residency and one.residency[external] >= 0:
+                    keys.append((-1, run, external))
+                continue
+            place = self.submissions[source[0]].planned.plan.kept[source[1]]
+            if isinstance(place, InStore):
+                keys.append((source[0], place.segment, place.export))
+            elif place.worker == task.worker:
+                keys.append((source[0], place.segment, -1))
+            else:
+                keys.append((source[0], -1, source[1]))
+        return keys
+
+    def _want(self, task: Task, key: Key) -> None:
+        """Have a call wait for something, unless it is there."""
+        thing = self.things.get(key)
+        if thing is None:
+            raise InvariantViolation(
+                f"segment {task.segment} of run {task.run} reads {name_of(key)}, which is not there"
+            )
+        target = task.worker
+        if thing.poisoned:
+            task.poisoned = True
+        elif not thing.made or target in thing.waiting:
+            thing.waiting.setdefault(target, []).append(task)
+            task.missing += 1
+        elif target != thing.worker and target not in thing.here:
+            thing.waiting[target] = [task]
+            task.missing += 1
+            self._send(key, thing, target)
+
+    def _send(self, key: Key, thing: Thing, target: int) -> None:
+        """Set something on its way to another worker. That a segment has ended is told in no time."""
+        latency, bandwidth = self.links.get((thing.worker, target)) or (self.costs.hop_seconds, self.costs.bandwidth)
+        finish = self.now + latency + thing.size / bandwidth
+        run = key[0]
+        self._transfers.append(Transfer(self.now, finish, thing.worker, target, thing.size, run, name_of(key)))
+        self._at(finish, self._arrive, thing, target)
+
+    def _arrive(self, thing: Thing, target: int) -> None:
+        thing.here.add(target)
+        for task in thing.waiting.pop(target):
+            self._came(task)
+
+    def _made(self, key: Key, *, ok: bool) -> None:
+        """Something exists now, or never will."""
+        thing = self.things.get(key)
+        if thing is None:
+            return
+        thing.made, thing.poisoned = ok, not ok
+        for target in list(thing.waiting):
+            if ok and target != thing.worker:
+                self._send(key, thing, target)
+                continue
+            for task in thing.waiting.pop(target):
+                task.poisoned |= not ok
+                self._came(task)
+
+    def _came(self, task: Task) -> None:
+        """One of the things that a call waits for is there, or will never be."""
+        task.missing -= 1
+        if not task.missing and not task.over:
+            self._ready(task)
+            self._next(task.worker)
+
+    def _ready(self, task: Task) -> None:
+        task.ready = self.now
+        if not self.in_order:
+            heappush(self.workers[task.worker].ready, (task.order, task))
+
+    def _next(self, number: int) -> None:
+        """Start the next call on a worker, if it is idle and there is one that can start."""
+        worker = self.workers[number]
+        if worker.running is not None or not worker.alive:
+            return
+        if self.in_order:
+            if not worker.queue or worker.queue[0].missing:
+                return
+            task = worker.queue.popleft()
+        else:
+            if not worker.ready:
+                return
+            task = heappop(worker.ready)[1]
+        begin = max(worker.idle_since, task.commanded)
+        if self.now > begin:
+            self._waits.append(Wait(number, begin, self.now, task.run, task.segment))
+        task.start = self.now
+        worker.running = task
+        self._at(self.now + self.costs.call_seconds + (0.0 if task.poisoned else task.seconds), self._end, task)
+
+    def _end(self, task: Task) -> None:
+        """A call has ended."""
+        if task.over:
+            return
+        worker = self.workers[task.worker]
+        worker.running, worker.idle_since = None, self.now
+        worker.busy += self.now - task.start
+        self._over(task)
+        if task.segment < 0:
+            self._end_export(task)
+        else:
+            self._end_segment(task)
+        self._next(task.worker)
+
+    def _end_export(self, task: Task) -> None:
+        key = (task.run, -1, task.value)
+        thing = self.things[key]
+        worker = self.workers[task.worker]
+        size = worker.pinned.get((task.run, task.value), -1)
+        ok = size >= 0 and not task.poisoned
+        if ok:
+            thing.size = size
+            worker.store(self.now, size, saved=False)
+        self._made(key, ok=ok)
+        self._tell(ValueExported(at=self.now, run=task.run, value=task.value, ok=ok, size=max(size, 0)))
+        if not ok:
+            self.things.pop(key, None)
+
+    def _end_segment(self, task: Task) -> None:
+        run, index = task.run, task.segment
+        raised = None if task.poisoned else self.raising.get((run, index))
+        status: Status = "skipped" if task.poisoned else "failed" if raised is not None else "done"
+        self._trace(task, status)
+        planned = self.submissions[run].planned
+        segment, worker = planned.plan.segments[index], self.workers[task.worker]
+        sizes: list[int] = []
+        if status == "done":
+            for export, how in enumerate(segment.exports):
+                sizes.append(self.things[run, index, export].size)
+                worker.store(self.now, sizes[-1], saved=how.saved)
+            for value, size in pin_bytes(planned.programs[index], self.costs):
+                worker.pinned[run, value] = size
+                worker.store(self.now, size, saved=False)
+            for value, last in segment.unpins:
+                if last:
+                    worker.unpin(self.now, run, value)
+        for export in range(len(segment.exports)):
+            self._made((run, index, export), ok=status == "done")
+        self._made((run, index, -1), ok=status == "done")
+        self._failing = []
+        self._tell(
+            SegmentFinished(
+                at=self.now,
+                run=run,
+                segment=index,
+                attempt=task.attempt,
+                status=status,
+                export_bytes=tuple(sizes),
+            )
+        )
+        if raised is not None:
+            self._failures.append(Failed(self.now, raised, ((run, index),), tuple(self._failing)))
+
+    def _lose(self, loss: Loss) -> None:
+        """A worker dies: what it has not returned will never be."""
+        worker = self.workers[loss.worker]
+        if not worker.alive:
+            return
+        worker.alive = False
+        lost = list(worker.open.values())
+        if worker.running is not None:
+            worker.busy += self.now - worker.running.start
+        for task in lost:
+            self._over(task)
+            if task.segment >= 0:
+                self._trace(task, "lost")
+        for run, value in list(worker.pinned):
+            worker.unpin(self.now, run, value)
+        self._failing = []
+        self._tell(WorkerLost(at=self.now, worker=loss.worker))
+        segments = tuple((task.run, task.segment) for task in lost if task.segment >= 0)
+        self._failures.append(Failed(self.now, loss, segments, tuple(self._failing)))
+        for task in lost:
+            if task.segment < 0:
+                self._made((task.run, -1, task.value), ok=False)
+                self.things.pop((task.run, -1, task.value), None)
+                continue
+            exports = self.submissions[task.run].planned.plan.segments[task.segment].exports
+            for export in range(-1, len(exports)):
+                self._made((task.run, task.segment, export), ok=False)
+
+    def _over(self, task: Task) -> None:
+        task.over = True
+        self._unsettled -= 1
+        del self.workers[task.worker].open[task.order]
+
+    def _trace(self, task: Task, status: str) -> None:
+        self._traces.append(
+            SegmentTrace(
+                run=task.run,
+                segment=task.segment,
+                attempt=task.attempt,
+                worker=task.worker,
+                commanded=task.commanded,
+                ready=task.ready,
+                start=task.start,
+                finish=self.now,
+                status=status,
+            )
+        )

@@ -1,0 +1,271 @@
+"""Compiled functions: `session.compile(fn)` records a call once, and replays it with other arguments (H9).
+
+Rules of this file: when a recording serves and when a call records anew. What is seen while it records is in `tracing`,
+what is replayed in `replaying`, what the function reaches in `reached`.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
+
+from raygrad.autograd import dtypes
+from raygrad.autograd.autocast import moment
+from raygrad.autograd.devices.serving import is_elsewhere
+from raygrad.autograd.modes import state
+from raygrad.autograd.recording import Pending
+from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.trees import flatten
+from raygrad.errors import SessionError
+
+from ..recording.garbage_collection import collector_paused
+from .closure_guard import Reached, drawn_in_hiding
+from .replay import Replay, without_history
+from .tracing import Trace
+
+if TYPE_CHECKING:
+    from ..session.session import Session
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ALIKE_KEPT: Final = 4
+"""Recordings that are kept for arguments of equal specs: they differ in what the function reaches."""
+
+KINDS_KEPT: Final = 32
+"""Kinds of arguments for which recordings are kept; then the one that was used longest ago is forgotten."""
+
+WARN_AFTER: Final = 16
+"""Calls in a row that were recorded anew, before the user is told that nothing is won."""
+
+
+class _Recording:
+    """A call that can be replayed, and what has to hold for that."""
+
+    def __init__(self, replay: Replay, reached: Reached, trace: Trace, lessons: int) -> None:
+        self.replay = replay
+        self.reached = reached
+        self.code = list(trace.code.values())
+        self.lessons = lessons
+
+
+class CompiledFunction(Generic[P, R]):
+    """A function that a session records once and then replays.
+
+    The first call with arguments of some shapes, dtypes and layouts, in some structure, runs `fn` and records all that
+    it does as one submission: forward, `backward()`, steps of optimisers. Later calls send the same graph with other
+    leaves: the arguments, parameters and state as they then are, new random numbers. Whatever else `fn` reads (options,
+    variables, attributes, its code and that of Functions and hooks) has to be what it was; else the call records anew.
+
+    Python code in `fn` runs while it records and at no other time. What it returns are tensors, None, and lists, tuples
+    and dicts of them, without a history: gradients are taken inside.
+
+    Attributes:
+        recorded: how many calls were recorded.
+        replayed: how many were replayed.
+        reason: why the last call that was recorded was.
+
+    Raises (when it is called):
+        SessionError: `fn` reads a value, or what it does cannot be replayed; names the line and the remedy.
+        TypeError: an argument that cannot be told from others of its type, or a result that is no tensor.
+    """
+
+    def __init__(self, session: Session, fn: Callable[P, R]) -> None:
+        if not callable(fn):
+            raise TypeError(f"compile takes a function, got {type(fn).__name__}")
+        self.recorded = 0
+        self.replayed = 0
+        self.reason = ""
+        self._session = session
+        self._fn = fn
+        self._kinds: dict[Any, list[_Recording]] = {}
+        self._in_a_row = 0
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        recorder = self._session._recorder
+        if recorder.trace is not None and state.recorder is recorder:
+            return self._fn(*args, **kwargs)  # a part of what is being recorded
+        if recorder.closed:
+            raise SessionError("the session of this compiled function is closed; compile it in an open one")
+        here = state.here
+        if here.batches or here.forward or here.transforms or here.task is not None:
+            raise SessionError(
+                "a compiled function is called inside a transform, forward mode or a backward pass: transform the "
+                "function, and compile the result"
+            )
+        if recorder.deferred:
+            return self._recorded_only(args, kwargs)
+        with recorder.lock:
+            if recorder.records and not recorder.can_wait():
+                self._session.submit()
+            leaves, structure = flatten((args, kwargs))
+            tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+            known = {id(tensor): recorder.leaf(tensor) for tensor in tensors}
+            key = (structure, recorder.pin, _modes(), tuple(_identities(leaves, known)))
+            found = self._kinds.pop(key, None)
+            if found is None:
+                found = []
+                if len(self._kinds) >= KINDS_KEPT:
+                    del self._kinds[next(iter(self._kinds))]
+                self.reason = "no call with arguments of this kind was recorded before"
+            self._kinds[key] = found
+            for number, recording in enumerate(found):
+                bound = self._fits(recording, tensors, known)
+                if bound is not None:
+                    if number:
+                        found.insert(0, found.pop(number))
+                    return self._replay(recording.replay, tensors, bound)
+            if recorder.records:
+                self._session.submit()
+            return self._record(found, leaves, tensors, args, kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Return the method of an object, where a class has a compiled function among its attributes."""
+        return self if instance is None else MethodType(self, instance)
+
+    def _fits(self, recording: _Recording, tensors: Sequence[Tensor], known: dict[int, Pending]) -> Any:
+        """Return the leaves of a replay in this call, or None if it must not be replayed; notes why."""
+        recorder = self._session._recorder
+        if recording.lessons != recorder.lessons:
+            self.reason = "something was learned of the backward of a Function"
+            return None
+        if not recording.reached.holds():
+            self.reason = "something that the function reaches has changed: an option, a variable, an attribute"
+            return None
+        for shipped in recording.code:
+            if not shipped.watch.holds():
+                self.reason = f"what '{shipped.shipment.name}' is or reads has changed"
+                return None
+        bound = recording.replay.leaves(recorder, tensors, known)
+        if bound is None:
+            self.reason = (
+                "a tensor that the function reads has another shape, dtype or layout, or got or lost its .grad"
+            )
+        return bound
+
+    def _replay(self, replay: Replay, tensors: Sequence[Tensor], bound: Any) -> Any:
+        session, recorder = self._session, self._session._recorder
+        if recorder.records and replay.reads_recorded(bound):
+            session.submit()
+        number = session.settle()
+        submission, draws = replay.submission(number, bound)
+        makers, result = replay.bind(recorder, number, bound, tensors, draws)
+        for made in makers:
+            session.hold(made)
+        session.send(submission, replay.sites, replay.learns, replay.stories)
+        self.replayed += 1
+        self._in_a_row = 0
+        if session.sync:
+            session.wait_for_everything()
+        return result
+
+    def _recorded_only(self, args: Any, kwargs: Any) -> R:
+        """Call the function where nothing is submitted by itself: what it does is recorded with what else is, so that
+        it can be explained."""
+        fn: Callable[..., Any] = self._fn
+        leaves, _ = flatten((args, kwargs))
+        reached = Reached([fn, *leaves]).tensors
+        roots = {id(tensor) for one in reached for tensor in (one, one._grad)}
+        before, state.recorder = state.recorder, self._session._recorder
+        try:
+            result = without_history(roots, fn(*args, **kwargs))
+        finally:
+            state.recorder = before
+        self.recorded += 1
+        self.reason = "it was called inside session.deferred()"
+        return result
+
+    # ---- recording --------------------------------------------------------------------------------------------------
+
+    def _record(self, found: list[_Recording], leaves: list[Any], tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+        session, recorder = self._session, self._session._recorder
+        fn: Callable[..., Any] = self._fn
+        session.settle()
+        reached = Reached([self._fn, *[leaf for leaf in leaves if not isinstance(leaf, Tensor)]])
+        for tensor in reached.tensors:
+            if is_elsewhere(tensor._data):
+                recorder.leaf(tensor)
+        if recorder.records:  # what moves them to the workers is no part of the function
+            session.submit()
+        lessons = recorder.lessons
+        earlier = recorder.cells.pending()
+        trace = recorder.trace = Trace(recorder, tensors, reached.tensors)
+        drawn = drawn_in_hiding()
+        before, state.recorder = state.recorder, recorder
+        replay = None
+        try:
+            with collector_paused():
+                result = fn(*args, **kwargs)
+                recorder.trace = None
+                if drawn_in_hiding() != drawn:
+                    trace.interrupt(
+                        "it draws from Python's or NumPy's own generator, and a replay would have the same numbers "
+                        "again: draw with raygrad (rg.rand), or pass what is drawn as a tensor"
+                    )
+                plain = without_history(trace.roots, result)
+                if not trace.interrupted:
+                    known = set(map(id, earlier))
+                    writes = [write for write in recorder.cells.pending() if id(write) not in known]
+                    replay = Replay(recorder, trace, result, writes)
+        finally:
+            state.recorder = before
+            recorder.trace = None
+            trace.restore()
+        self.recorded += 1
+        self._in_a_row += 1
+        if replay is None or trace.interrupted:
+            self.reason = trace.interrupted
+            trace.forget()
+        else:
+            found.insert(0, _Recording(replay, reached, trace, lessons))
+            del found[ALIKE_KEPT:]
+            replay.forget()
+        del result, replay
+        with collector_paused():
+            session.submit()
+        if self._in_a_row == WARN_AFTER:
+            warnings.warn(
+                f"the last {WARN_AFTER} calls of the compiled function '{getattr(self._fn, '__name__', 'fn')}' were "
+                f"all recorded anew; the last because {self.reason}",
+                UserWarning,
+                stacklevel=3,
+            )
+        return plain
+
+
+def _modes() -> Any:
+    """Return what of this thread's state decides what is recorded."""
+    here = state.here
+    return (here.grad, here.inference, here.saving, here.anomaly is not None, moment(), dtypes.get_default_dtype())
+
+
+def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:
+    """Return what tells arguments from others for which something else would be recorded.
+
+    Raises:
+        TypeError: an argument cannot be told from others of its type.
+    """
+    first: dict[int, int] = {}
+    found: list[Any] = []
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor):
+            hooks: list[Any] = []
+            for one in (leaf._hooks, leaf._after_accumulation):
+                hooks.extend(() if one is None else one.values())
+            alias = first.setdefault(id(leaf), position)
+            found.append((known[id(leaf)].spec, leaf._requires_grad, leaf._grad is None, alias, tuple(hooks)))
+            continue
+        kind = cast("type[Any]", type(leaf))
+        try:
+            hash(leaf)
+        except TypeError as error:
+            raise TypeError(
+                f"argument {position} of a compiled function is of type {kind.__name__}, which cannot be told from "
+                "others of its type: pass data as tensors (rg.from_numpy), options as numbers and strings"
+            ) from error
+        found.append((kind, repr(leaf) if kind in (float, complex) else leaf))
+    return found

@@ -1,0 +1,391 @@
+"""Replaying: one recorded call as a graph whose leaves, cells and outputs are bound anew at each call.
+
+Rules of this file: what is made here once names its inputs by where the next call finds them; binding them looks at
+nothing else. What may be replayed when is `compiled`'s affair.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from raygrad.autograd.recording import Pending
+from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.trees import flatten, mapped, unflatten
+from raygrad.autograd.versions import bump
+from raygrad.autograd.views import Stale, owner_of
+from raygrad.workers.executors.calls import External, Given, Kept, Submission
+
+from ..recording.records import Constant, LeafRecord, NodeRecord
+from ..recording.variables import Write
+from ..submission.submission import build, needed_records
+from .tracing import Root, Trace, shares_memory, value_of
+
+if TYPE_CHECKING:
+    from ..session.recorder import SessionRecorder
+
+_NOTHING: Any = object()
+
+RIDES_BYTES: Final = 1024
+"""What a call leaves in cells (parameters, gradients, state) comes with the record up to this size: what is larger
+would be sent home in each round of a loop, and hardly ever read."""
+
+_stamps = itertools.count(-2, -1)
+"""Marks records that a replay needs; submissions count upwards."""
+
+
+class _Output(NamedTuple):
+    """A value that the graph makes."""
+
+    maker: int
+    """Of `Replay._makers`."""
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    defined: bool | None
+    assumed: bool
+
+
+class _Draw(NamedTuple):
+    """The random numbers of draw `number`."""
+
+    number: int
+
+
+class _Fresh(NamedTuple):
+    """A new tensor around a value."""
+
+    number: int
+    """Equal numbers are one tensor."""
+    value: Any
+
+
+class _Cell(NamedTuple):
+    """A cell that is rebound."""
+
+    owner: Any
+    """A root, or what has the attribute."""
+    attribute: str
+    first: Any
+    """What it is set to before (`_NOTHING`: it is not): what a failure falls back to."""
+    value: Any
+
+
+def without_history(roots: Container[int], result: Any) -> Any:
+    """Return what a call returned as replays return it: tensors that it made, whose ids are not among `roots`, have no
+    history.
+
+    Raises:
+        TypeError: it is not made of tensors.
+    """
+    fresh: dict[int, Tensor] = {}
+
+    def plain(leaf: Any) -> Any:
+        if leaf is None or id(leaf) in roots:
+            return leaf
+        if not isinstance(leaf, Tensor):
+            raise TypeError(
+                f"a compiled function returns tensors, None, and lists, tuples and dicts of them, not "
+                f"{type(leaf).__name__}: a replay does not run its Python code, and would return the same one again"
+            )
+        if not leaf._requires_grad:
+            return leaf
+        return fresh.setdefault(id(leaf), Tensor.made(value_of(leaf)))
+
+    return mapped(plain, result)
+
+
+class Replay:
+    """What a call left to be done again."""
+
+    def __init__(self, recorder: SessionRecorder, trace: Trace, result: Any, writes: Sequence[Write]) -> None:
+        """Make it from what has been recorded and not yet submitted. Where a replay could not do what the call did, the
+        trace says why, and the call that is made is of no use.
+        """
+        self._trace = trace
+        self._numbers: dict[int, int] = {}
+        """By id of a tensor that the call made, its number."""
+        self._records = list(recorder.records)
+        self._makers: list[NodeRecord] = []
+        self._maker_of: dict[int, int] = {}
+        self._tensors: list[Tensor] = []
+        self._written: list[Root] = []
+        """The roots that are changed in place."""
+        leaves, self._structure = flatten(result)
+        self._check_apart(leaves)
+        self._results = [self._result(leaf) for leaf in leaves]
+        self._cells = [cell for write in writes if (cell := self._cell(write)) is not None]
+        self._bumps = [
+            (root, moved)
+            for root in trace.roots.values()
+            if root.initial is not None and (moved := root.initial.counter()[0] - root.version)
+        ]
+        self._build()
+        self.used = [root for root in trace.roots.values() if root.spec is not None]
+        """The roots that are read."""
+
+    # ---- made once --------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        records, live = self._records, [record.live for record in self._records]
+        returned = self._wanted(self._results)
+        wanted = self._wanted([one for cell in self._cells for one in (cell.value, cell.first)])
+        unread: dict[int, int] = {}
+        for maker in self._makers:
+            for index, entry in enumerate(maker.outputs):
+                if entry.bytes > RIDES_BYTES and not returned.get(id(maker), 0) >> index & 1:
+                    unread[id(maker)] = unread.get(id(maker), 0) | 1 << index
+            wanted[id(maker)] = wanted.get(id(maker), 0) | returned.get(id(maker), 0)
+        try:
+            for record in records:
+                record.live = wanted.get(id(record), 0)
+            needed = needed_records(records, next(_stamps))
+            built = build(-1, needed, needed[0].recorder.demands if needed else {}, unread=unread)
+        finally:
+            for record, before in zip(records, live, strict=True):
+                record.live = before
+        self._graph, self._encoded, self._key = built.submission.graph, built.submission.encoded, built.submission.key
+        self.nodes = len(needed)
+        self.sites = [record.site for record in needed]
+        self.stories = {index: record.story for index, record in enumerate(needed) if record.story}
+        self.learns = {index: record for index, record in enumerate(needed) if record.learn is not None}
+        self._sources = [self._source(source) for source in built.sources]
+        self._bases = [maker.base for maker in self._makers]
+        self._records = []
+
+    def _wanted(self, named: Sequence[Any]) -> dict[int, int]:
+        """Return, by id of a record, a bit per output that is among the values named."""
+        wanted: dict[int, int] = {}
+        for what in named:
+            output = what.value if type(what) is _Fresh else what
+            if type(output) is _Output:
+                maker = self._makers[output.maker]
+                wanted[id(maker)] = wanted.get(id(maker), 0) | 1 << output.index
+        return wanted
+
+    def _source(self, source: Any) -> Any:
+        """Return where an external comes from: a root, a draw, an array of user code, or `Given`."""
+        trace = self._trace
+        if isinstance(source, Constant):
+            draw = trace.drawn_constants.get(id(source))
+            if draw is not None:
+                return _Draw(draw)
+            array = trace.arrays.get(id(source))
+            if array is not None:
+                return array
+            root = trace.values.get(id(source))
+            if root is None:
+                return Given(source.value)
+            root.spec = source.spec
+            return root
+        record, index = source
+        root = trace.values.get((id(record), index))
+        if root is None:
+            trace.interrupt(
+                f"it reads a value that was recorded before it (shape {record.outputs[index].shape}), by a way "
+                "that cannot be followed: pass the tensor as an argument, or let the function name it as a variable or "
+                "an attribute"
+            )
+            return Given(None)
+        root.spec = record.outputs[index]
+        return root
+
+    def _check_apart(self, leaves: Sequence[Tensor | None]) -> None:
+        """Interrupt where a change of a result in place would reach another tensor: what is replayed has memory of its
+        own."""
+        trace = self._trace
+        made = {id(leaf): leaf for leaf in leaves if leaf is not None and id(leaf) not in trace.roots}
+        taken = {id(owner_of(root.initial)) for root in trace.roots.values() if root.initial is not None}
+        for leaf in made.values():
+            if leaf._requires_grad:
+                continue  # a new tensor is returned in its place
+            owner = id(owner_of(leaf))
+            if owner in taken:
+                trace.interrupt("a result shares memory with another one, or with a tensor that was there before")
+            taken.add(owner)
+
+    def _result(self, leaf: Any) -> Any:
+        return None if leaf is None else self._named(leaf)
+
+    def _named(self, tensor: Tensor) -> Any:
+        """Return how a tensor is named: a root, or a new one around what the graph makes."""
+        root = self._trace.roots.get(id(tensor))
+        if root is not None:
+            return root
+        self._tensors.append(tensor)  # so that its id stays its own
+        return _Fresh(self._numbers.setdefault(id(tensor), len(self._numbers)), self._value(value_of(tensor)))
+
+    def _value(self, data: Any) -> Any:
+        """Return how a value is named."""
+        if type(data) is not Pending:
+            return data
+        record = data.record
+        if type(record) is LeafRecord:
+            constant = record.constant
+            draw = self._trace.drawn_constants.get(id(constant))
+            if draw is not None:
+                return _Draw(draw)
+            root = self._trace.values.get(id(constant))
+            return constant.value if root is None else root
+        record = cast(NodeRecord, record)
+        if record.run >= 0:
+            root = self._trace.values.get((id(record), data.index))
+            if root is None:
+                self._trace.interrupt(
+                    "it returns or keeps a value that was made before the call, and that it does not reach by its "
+                    "arguments, variables or attributes"
+                )
+            return root
+        maker = self._maker_of.get(id(record))
+        if maker is None:
+            maker = self._maker_of[id(record)] = len(self._makers)
+            self._makers.append(record)
+        return _Output(maker, data.index, data.defined, data.assumed)
+
+    def _cell(self, write: Write) -> _Cell | None:
+        cell, attribute, old, new = write
+        root = self._trace.roots.get(id(cell))
+        if isinstance(cell, Tensor) and root is None:
+            return None  # a tensor of the function's own
+        if root is not None and attribute == "_data":
+            self._written.append(root)
+        if type(new) is Stale or (root is not None and root.shares and attribute == "_data"):
+            self._trace.interrupt("a tensor is changed in place of which others are views or aliases")
+        if isinstance(new, Tensor) and new.grad_fn is not None:
+            self._trace.interrupt("a gradient with a history (create_graph=True) is left in .grad")
+        owner: Any = cell if root is None else root
+        first = _NOTHING
+        if root is not None and attribute == "_grad" and old is not root.grad:
+            first = None if old is None else self._named(old)
+        value = self._named(new) if isinstance(new, Tensor) else self._value(new)
+        return _Cell(owner, attribute, first, value)
+
+    # ---- done again -------------------------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """Let go of what only the call itself needed."""
+        self._trace.forget()
+        self._tensors.clear()
+        self._makers = [NodeRecord(m.recorder, m.work, (), m.outputs, m.site) for m in self._makers]
+
+    def leaves(self, recorder: SessionRecorder, args: Sequence[Tensor], known: dict[int, Pending]) -> Leaves | None:
+        """Return what each root is in this call; None if roots are not as they were."""
+        found: dict[Root, Pending] = {}
+        for root in self._trace.roots.values():
+            if not root.required and root.spec is None and root.same_as is None:
+                continue
+            tensor = root.now(args)
+            if not root.is_alike(tensor):
+                return None
+            if root.spec is not None:
+                assert tensor is not None
+                pending = known.get(id(tensor))
+                if pending is None:
+                    pending = recorder.leaf(tensor)
+                if pending.spec is not root.spec:
+                    return None
+                found[root] = pending
+            if root.same_as in found and not _is_same(found[root.same_as], root.now(args), recorder, known):
+                return None
+        for root in self._written:
+            tensor = root.now(args)
+            if tensor is None or shares_memory(tensor):
+                return None
+        for tensor, array, version in self._trace.others:
+            if tensor._data is not array or tensor.counter()[0] != version:
+                return None
+        return found
+
+    def reads_recorded(self, leaves: Leaves) -> bool:
+        """Tell whether a call reads what is recorded and not yet submitted."""
+        return any(type(value.record) is NodeRecord and value.record.run < 0 for value in leaves.values())
+
+    def submission(self, number: int, leaves: Leaves) -> tuple[Submission, list[Any]]:
+        """Return the submission as run `number`, and what was drawn for it."""
+        draws = [again() for again in self._trace.draws]
+        externals: list[External] = []
+        for source in self._sources:
+            if type(source) is Given:
+                externals.append(source)
+            elif type(source) is Root:
+                externals.append(_external(leaves[source]))
+            elif type(source) is _Draw:
+                externals.append(Given(_fixed(draws[source.number])))
+            else:
+                externals.append(Given(_fixed(source.copy(order="K"))))
+        return Submission(number, self._graph, self._encoded, self._key, tuple(externals)), draws
+
+    def bind(
+        self, recorder: SessionRecorder, number: int, leaves: Leaves, args: Sequence[Tensor], draws: list[Any]
+    ) -> tuple[list[NodeRecord], Any]:
+        """Rebind the cells to what run `number` makes; return the records of that, and what the function returns."""
+        makers: list[NodeRecord] = []
+        for like, base in zip(self._makers, self._bases, strict=True):
+            made = NodeRecord(recorder, like.work, (), like.outputs, like.site)
+            made.run, made.base = number, base
+            makers.append(made)
+        outputs: dict[tuple[int, int], Pending] = {}
+        fresh: dict[int, Tensor] = {}
+
+        def data(value: Any) -> Any:
+            if type(value) is _Output:
+                place = (value.maker, value.index)
+                if place not in outputs:
+                    outputs[place] = makers[value.maker].output(value.index, value.defined, value.assumed)
+                return outputs[place]
+            if type(value) is Root:
+                return leaves[value]
+            return np.asarray(draws[value.number]) if type(value) is _Draw else value
+
+        def tensor(value: Any) -> Any:
+            if type(value) is Root:
+                return value.now(args)
+            if type(value) is not _Fresh:
+                return data(value)
+            if value.number not in fresh:
+                fresh[value.number] = Tensor.made(data(value.value))
+            return fresh[value.number]
+
+        results = [tensor(value) for value in self._results]
+        owners = [cell.owner.now(args) if type(cell.owner) is Root else cell.owner for cell in self._cells]
+        moved = [(root.now(args), by) for root, by in self._bumps]
+        for cell, owner in zip(self._cells, owners, strict=True):
+            if cell.first is not _NOTHING:
+                recorder.write(owner, cell.attribute, tensor(cell.first))
+            recorder.write(owner, cell.attribute, tensor(cell.value))
+        for changed, by in moved:
+            for _ in range(by if changed is not None else 0):
+                bump(cast(Tensor, changed).counter())
+        return makers, unflatten(self._structure, results)
+
+
+Leaves: TypeAlias = "dict[Root, Pending]"
+
+
+def _is_same(value: Pending, tensor: Tensor | None, recorder: SessionRecorder, known: dict[int, Pending]) -> bool:
+    """Tell whether a tensor still has the value of another one."""
+    if tensor is None:
+        return False
+    other = known.get(id(tensor))
+    if other is None:
+        other = recorder.leaf(tensor)
+    one, two = value.record, other.record
+    if type(one) is LeafRecord and type(two) is LeafRecord:
+        return one.constant is two.constant
+    return one is two and value.index == other.index
+
+
+def _external(value: Pending) -> External:
+    record = value.record
+    if type(record) is LeafRecord:
+        return Given(record.constant.value)
+    made = cast(NodeRecord, record)
+    return Kept(made.run, made.base + value.index)
+
+
+def _fixed(array: Any) -> Any:
+    """Return an array that nobody will write to."""
+    array = np.asarray(array)
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,113 @@
+"""Arguments of one memory: how a Function that may change one of them is given the others (DR-03).
+
+Rules of this file: what a record reads where values are immutable and forward is to see its own changes: the owner of
+the memory, of which each such argument is a view. What forward gets is the affair of `workers.interpreter.arguments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from raygrad.autograd.plan import may_mark
+from raygrad.autograd.recording import Pending
+from raygrad.autograd.replay import is_sure
+from raygrad.autograd.strides import place_in_owner
+from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.views import owner_of, parent_of
+from raygrad.errors import AutogradError
+from raygrad.workers.interpreter.functions import DIRTY
+
+if TYPE_CHECKING:
+    from raygrad.autograd.function import Function
+
+    from ..session.recorder import SessionRecorder
+    from .observed_signature import Known
+    from .recorded_function_node import RecordedFunction
+
+
+class Shared:
+    """Which arguments of an application are of one memory."""
+
+    __slots__ = ("owners", "where")
+
+    def __init__(self, owners: dict[int, Tensor], where: tuple[Any, ...]) -> None:
+        self.owners = owners
+        """By the position of an argument, the owner of its memory, which other arguments look at, too."""
+        self.where = where
+        """See `workers.interpreter.arguments.Where`."""
+
+    def read(self, recorder: SessionRecorder, inputs: Sequence[Pending | None]) -> list[Pending | None]:
+        """Return, per argument, what is read where only `inputs` would be."""
+        read = list(inputs)
+        for position, owner in self.owners.items():
+            read[position] = recorder.leaf(owner)
+        return read
+
+    def save(self, recorder: SessionRecorder, node: RecordedFunction, args: Sequence[Any]) -> None:
+        """Let the node of the application keep of these what they have become: eagerly what is saved is their memory,
+        after forward."""
+        counters: list[tuple[int, bool, list[int], int]] = []
+        for position, is_output, counter, version in node._versions:
+            here = not is_output and position in self.owners
+            counters.append((position, is_output, counter, counter[0] if here else version))
+        node.__dict__["_versions"] = counters
+        for position in self.owners:
+            if position in node._saved_inputs:
+                value = node._saved_inputs[position] = recorder.leaf(args[position])
+                value.record.claimed(value.index)
+
+
+def may_change(cls: type[Function], known: Known | None) -> bool:
+    """Tell whether a Function may change an argument in place, by what its runs showed, else by its code."""
+    if known is None or known.expected is None:
+        return may_mark(cls)
+    return any(origin[:1] == (DIRTY,) for origin in known.origins)
+
+
+def check_shared(cls: type[Function], args: Sequence[Any]) -> None:
+    """Check that the arguments of a Function that ran, and showed that it changes one, were not of one memory: that it
+    would its code did not say.
+
+    Raises:
+        AutogradError: they were.
+    """
+    if shared_among(args) is not None:
+        raise AutogradError(
+            f"{cls.__name__} was given arguments of one memory, of which it changes one: in a session it sees its "
+            "changes by the other name only if forward or setup_context itself names ctx.mark_dirty, which here is "
+            "called by something else. Call it there, or clone one of the arguments"
+        )
+
+
+def shared_among(args: Sequence[Any]) -> Shared | None:
+    """Return which arguments are of one memory, None if no two tensors are; waits where only a value tells."""
+    groups: dict[int, list[int]] = {}
+    for position, arg in enumerate(args):
+        if isinstance(arg, Tensor):
+            groups.setdefault(id(owner_of(arg)), []).append(position)
+    owners: dict[int, Tensor] = {}
+    where: list[Any] = [()] * len(args)
+    for positions in groups.values():
+        first: dict[int, int] = {}
+        for position in positions:
+            first.setdefault(id(args[position]), position)
+        if len(first) < 2:
+            continue
+        for position in positions:
+            arg = args[position]
+            place = place_in_owner(arg) if _shares(arg) else None
+            if place is not None:
+                owners[position] = owner_of(arg)
+                where[position] = (tuple(place), arg.shape, first[id(arg)])
+    return Shared(owners, tuple(where)) if len(owners) > 1 else None
+
+
+def _shares(tensor: Tensor | None) -> bool:
+    """Tell whether a tensor shares the memory of its owner for certain, through all views in between."""
+    while tensor is not None and tensor._recipe is not None:
+        parent = parent_of(tensor)
+        if parent is not None and not is_sure(tensor):
+            return False
+        tensor = parent
+    return True

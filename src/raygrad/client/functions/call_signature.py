@@ -1,0 +1,115 @@
+"""What is known of the applications of a Function over arguments of equal specs.
+
+Rules of this file: found out once per key, from what runs have shown; nothing here changes with an application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from raygrad.autograd.devices.serving import CPU
+from raygrad.proto.ir.nodes import FunctionCall
+from raygrad.proto.ir.specs import LIVE, STAYS, UNSEEN, ContextSpec
+
+from ..recording.records import SpecEntry
+from .saved_policy import RECOMPUTE, WORKER, is_pinned
+
+if TYPE_CHECKING:
+    from raygrad.autograd.function import Function
+    from raygrad.autograd.recording import Pending
+
+    from .observed_signature import Known
+    from .vjps import VjpShape
+
+
+class Application:
+    """What applications of a Function share over arguments of equal specs, once it is known: looked up once, as a
+    `Template` of a built-in op is."""
+
+    __slots__ = (
+        "bound",
+        "call",
+        "effects",
+        "key",
+        "known",
+        "members",
+        "name",
+        "outputs",
+        "pinned",
+        "placed",
+        "plain",
+        "plan",
+        "pure",
+        "repeats",
+        "saved",
+        "shapes",
+    )
+
+    def __init__(
+        self,
+        cls: type[Function],
+        known: Known,
+        call: FunctionCall,
+        key: Any,
+        policy: str,
+        inputs: Sequence[Pending | None],
+    ) -> None:
+        self.plan = cls._plan
+        """That of the class as it was: setting an attribute of the class makes another."""
+        self.known = known
+        self.key = key
+        self.name = cls.__name__
+        self.call = call._replace(expected=known.expected)
+        """Forward, as nodes run it."""
+        self.placed = any(entry.device is not CPU for entry in known.outputs) or are_placed(inputs)
+        """It reads or makes tensors of a device: then its context stays on its worker, as they do."""
+        unseen = self.placed and known.expected is None
+        self.bound = LIVE if unseen or is_pinned(cls) else known.bound or STAYS * (policy == WORKER)
+        """Whether its context stays on its worker, and whether it can be taken apart there: 0, STAYS or LIVE."""
+        self.pinned = bool(self.bound)
+        self.outputs = (context_of(known, self.bound), *known.outputs)
+        self.pure = call.pure or self.placed
+        """Whether a second run of forward is not compared with the first; of a device it never is: that would move
+        what it returned."""
+        self.repeats = policy == RECOMPUTE and known.holds > 0
+        """Forward runs again before backward: its context holds more than references, and is not kept."""
+        self.effects = bool(getattr(cls, "effects", False))
+        self.shapes: dict[Any, VjpShape] = {}
+        """How their backwards were recorded."""
+        self.members: dict[str, Any] = {}
+        """What their nodes have in common."""
+        flags = call.requires_grad
+        tensors = [i for i, flag in enumerate(flags) if flag >= 0]
+        self.saved = tensors if known.saved_inputs is None else [i for i in known.saved_inputs if flags[i] >= 0]
+        """The arguments that may have been saved."""
+        self.plain = not any(known.origins) and not known.fixed and max(known.twins, default=-1) < 0
+        self.plain = self.plain and all(entry.dtype is not None for entry in known.outputs)
+        """Every output is a new tensor."""
+
+    def serves(self, cls: type[Function], known: Known | None) -> bool:
+        """Tell whether it still holds."""
+        return self.plan is cls._plan and self.known is known
+
+
+def context_of(known: Known, stays: int) -> SpecEntry:
+    """Return what is known of the contexts of a Function."""
+    size = UNSEEN if known.expected is None else known.holds
+    on = () if size < 0 else known.on
+    entry = _contexts.get((size, stays, on))
+    if entry is None:
+        entry = _contexts[size, stays, on] = SpecEntry(ContextSpec(size, stays, on))
+        if len(_contexts) > CONTEXTS_KEPT:
+            del _contexts[next(iter(_contexts))]
+    return entry
+
+
+CONTEXTS_KEPT: Final = 1024
+"""Sizes of contexts that are remembered: a bound on memory for Functions that save other bytes each time."""
+
+_contexts: dict[tuple[int, int, tuple[tuple[str, int], ...]], SpecEntry] = {}
+
+
+def are_placed(inputs: Sequence[Pending | None]) -> bool:
+    """Tell whether arguments are on a device."""
+    return any(value is not None and value.device is not CPU for value in inputs)

@@ -1,0 +1,106 @@
+"""Leaves that user code meets on a worker, and may add gradients to by passes of its own (H16).
+
+Rules of this file: which leaves a node meets, what is recorded of that, and how their gradients come home: in program
+order, since each node reads the gradient that the one before it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from raygrad.autograd.accumulator import AccumulateGrad
+from raygrad.autograd.captured import LEAF, come_home, kind_of
+from raygrad.autograd.node import Edge
+from raygrad.autograd.recording import Pending
+from raygrad.autograd.tensor import Tensor
+from raygrad.proto.ir.nodes import LeafGrads
+from raygrad.workers.code.code_analysis import ADDS, REPLACES
+from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, DISCARDED, HELD, HOME, REFUSED
+
+if TYPE_CHECKING:
+    from raygrad.workers.interpreter.leaf_gradients import Entry
+
+    from ..recording.records import NodeRecord, SpecEntry
+    from ..session.recorder import SessionRecorder
+
+
+class LeavesMet(NamedTuple):
+    """What a node records of the leaves that it meets."""
+
+    leaves: Sequence[Tensor]
+    entries: Sequence[Entry]
+    grads: Sequence[Pending | None]
+    """The gradients that they have."""
+    fate: int
+    replaces: bool
+    """Whether the code may assign `.grad`, rather than add to what is there."""
+
+    @property
+    def in_node(self) -> LeafGrads:
+        """What the node says of them."""
+        return LeafGrads(tuple(self.entries), self.fate)
+
+    def join(self, recorder: SessionRecorder, sources: list[Any], outputs: Sequence[SpecEntry]) -> Sequence[SpecEntry]:
+        """Enter the leaves into what a node is recorded of; add to its sources, return its outputs."""
+        sources.extend([None if grad is None else recorder.source(grad) for grad in self.grads])
+        if self.fate == HOME:
+            outputs = (*outputs, *[recorder.plain_on((leaf.shape, leaf.dtype), leaf.device) for leaf in self.leaves])
+        return outputs
+
+    def come_home(self, recorder: SessionRecorder, made: NodeRecord) -> None:
+        """Give the leaves the gradients that the recorded node leaves them."""
+        if self.fate == HOME:
+            first = len(made.outputs) - len(self.leaves)
+            for number, leaf in enumerate(self.leaves):
+                come_home(leaf, made.output(first + number, None), recorder, anew=self.replaces)
+
+    def again(self) -> LeavesMet:
+        """Return the same for a derivative of the node, whose run is not to be noticed."""
+        return self._replace(fate=DISCARDED)
+
+
+def leaf_arguments(edges: Sequence[Edge | None], saved: Container[int]) -> list[tuple[int, Tensor]]:
+    """Return the arguments of a Function, of those that it saved, that are leaves, each with its position."""
+    return [
+        (i, edge[0].variable)
+        for i, edge in enumerate(edges)
+        if i in saved and edge is not None and isinstance(edge[0], AccumulateGrad)
+    ]
+
+
+def leaves_met(
+    recorder: SessionRecorder,
+    conduct: int,
+    captured: Sequence[Any],
+    arguments: Iterable[tuple[int, Tensor]] = (),
+    held: Mapping[int, Any] | None = None,
+    *,
+    forward: bool = False,
+) -> LeavesMet | None:
+    """Return the leaves that a node meets, None if it meets none with whose gradient its code could do anything.
+
+    Args:
+        recorder: of the session.
+        conduct: what the code might do, see `of_gradients`.
+        captured: what the code captures.
+        arguments: positions of arguments of the Function that are leaves, and these.
+        held: by number, what objects among the arguments of forward hold.
+        forward: the node is a forward: a gradient that it adds has no way home.
+    """
+    if not conduct:
+        return None
+    found: dict[int, tuple[Tensor, list[tuple[int, int]]]] = {}
+    adds = bool(conduct & ADDS)
+    for where, values in ((HELD, (held or {}).items()), (ARGUMENT, arguments), (CAPTURED, enumerate(captured))):
+        for number, one in values:
+            if not isinstance(one, Tensor) or kind_of(one) != LEAF or not (adds or one._grad is not None):
+                continue
+            if not (one._hooks or one._after_accumulation):  # which only the client can run
+                found.setdefault(id(one), (one, []))[1].append((where, number))
+    if not found:
+        return None
+    leaves = [leaf for leaf, _ in found.values()]
+    grads = [None if leaf._grad is None else recorder.leaf(leaf._grad) for leaf in leaves]
+    fate = HOME if adds and not forward else REFUSED
+    return LeavesMet(leaves, [tuple(places) for _, places in found.values()], grads, fate, bool(conduct & REPLACES))

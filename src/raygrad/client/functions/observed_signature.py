@@ -1,0 +1,181 @@
+"""What is known of user Functions: learned from records of runs, or said by their `infer` (H3, H5).
+
+Rules of this file: plain facts and how they are read off a record; who waits for them is `functions` and `vjps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from raygrad.autograd.devices.serving import CPU
+from raygrad.autograd.dtypes import is_differentiable
+from raygrad.autograd.recording import Fixed
+from raygrad.autograd.tensor import Tensor
+from raygrad.proto.ir.specs import ArraySpec, ObjectSpec
+from raygrad.proto.program import Learned
+from raygrad.workers.code.shipping import unpickle_value
+from raygrad.workers.interpreter.mismatch_message import spec_told
+from raygrad.workers.values.contexts import WRITABLE
+
+from ..recording.records import SpecEntry, spec_of_array
+from ..recording.source_locations import user_site
+
+if TYPE_CHECKING:
+    from ..session.recorder import SessionRecorder
+
+
+class Known(NamedTuple):
+    """What the first run of a Function showed for a key, or what its `infer` says."""
+
+    expected: Any
+    """The description that later runs must match, or None if only `infer` is known."""
+    outputs: tuple[SpecEntry, ...]
+    differentiable: tuple[bool, ...]
+    twins: tuple[int, ...]
+    """Per output, an earlier output that is the same tensor, or -1 (OU-08)."""
+    saved_inputs: tuple[int, ...] | None
+    """None: not known; every input may have been saved."""
+    saved_outputs: tuple[int, ...] | None
+    as_tuple: bool
+    saves: bool
+    """Whether it saves tensors at all: else there is nothing to free, and another backward may run (CX-11)."""
+    attributes: int = WRITABLE
+    """What attributes forward sets on its ctx, for somebody to ask for later (CX-02): 0 none, 1 constants, WRITABLE."""
+    bound: int = 0
+    """Whether its context can leave its worker (H10): 0, else STAYS or LIVE."""
+    origins: tuple[tuple[Any, ...], ...] = ()
+    """Per output, () if forward made it, else what it is to which argument (DR-01), and a view's place there (OU-12):
+    see `workers.interpreter.functions`."""
+    bumps: Mapping[int, int] = MappingProxyType({})
+    """Per argument that is changed in place, by how much its version moves."""
+    unchecked: frozenset[tuple[int, bool]] = frozenset()
+    """The saved arguments and (True) outputs that hooks packed as something else: they may change (GR-05)."""
+    holds: int = 1
+    """Bytes that its context alone holds, beside references to arguments and outputs; at least 1 if it holds anything,
+    or if that is not known."""
+    on: tuple[tuple[str, int], ...] = ()
+    """Per device, how many of these bytes are there."""
+    fixed: Mapping[int, Any] = MappingProxyType({})
+    """By number, the outputs that are no tensors and the same each time."""
+
+
+class Learning:
+    """What a record of a run is to teach: filled in by the session when the record arrives."""
+
+    __slots__ = ("fn", "inferred", "key", "learned", "undefined")
+
+    def __init__(self, key: Any, inferred: Known | None = None, fn: str = "") -> None:
+        self.key = key
+        self.fn = fn
+        """The Function, of a vjp."""
+        self.inferred = inferred
+        """What the Function's `infer` said, to be replaced by what its run shows."""
+        self.learned: Any = None
+        self.undefined: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+
+def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Known | None:
+    """Return what the Function's `infer(*specs)` says: one output or a tuple of them, each as (shape, dtype), as
+    (shape, dtype, differentiable), or, if it is no tensor, as the `Fixed` that it is. They are on the device of the
+    arguments. None: only running tells."""
+    specs = [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
+    devices = [a.device for a in args if isinstance(a, Tensor) and a.device is not CPU]
+    device = str(devices[0] if devices else CPU)
+    said = cls.infer(*specs)
+    if said is None:
+        return None
+    entries: list[SpecEntry] = []
+    flows: list[bool] = []
+    fixed: dict[int, Any] = {}
+    try:
+        many = not (len(said) == 2 and not isinstance(said[1], tuple | list | Fixed))
+        for number, one in enumerate(said if many else [said]):
+            if isinstance(one, Fixed):
+                fixed[number] = one
+                entries.append(recorder.entry(ObjectSpec()))
+                flows.append(False)
+                continue
+            shape, dtype, *flowing = one
+            known = np.dtype(dtype)
+            entries.append(recorder.entry(spec_of_array(tuple(int(n) for n in shape), known.name, None, device)))
+            flows.append(is_differentiable(known) and all(flowing))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{cls.__name__}.infer must return (shape, dtype), or a tuple of such pairs for several outputs; "
+            f"for {cls.__name__}.apply at {user_site()} it returned {said!r}"
+        ) from error
+    outputs, count = tuple(entries), len(entries)
+    made = Known(None, outputs, tuple(flows), (-1,) * count, None, None, many, True, origins=((),) * count)
+    return made._replace(fixed=fixed) if fixed else made
+
+
+def outputs_told(known: Known) -> str:
+    """Return the outputs of a Function in words."""
+    told = [
+        repr(known.fixed[number])
+        if number in known.fixed
+        else "an object"
+        if entry.dtype is None
+        else spec_told(entry.shape, entry.dtype.name)
+        for number, entry in enumerate(known.outputs)
+    ]
+    return ", ".join(told) or "none"
+
+
+def _origin(told: Sequence[Any]) -> tuple[Any, ...]:
+    """Return where an output comes from, as a worker tells it, of tuples only."""
+    if len(told) < 3 or not told[2]:
+        return (*told[:2], ()) if len(told) == 3 else tuple(told)
+    order, parts, offset, strides = told[2]
+    return (*told[:2], (tuple(order), int(parts), int(offset), tuple(strides)))
+
+
+def shown(recorder: SessionRecorder, learned: Learned) -> Known:
+    """Return what a run of a Function showed, from its record."""
+    described = [entry for entry in learned.outputs if entry[0] in ("array", "object", "fixed")]
+    facts = dict(learned.outputs[len(described) :])
+    as_tuple, saves = facts["tuple"], facts["saves"]
+    holds, on = facts["holds"]
+    entries: list[SpecEntry] = []
+    kinds: list[tuple[Any, ...]] = []
+    for kind, body in described:
+        if kind == "object":
+            entries.append(recorder.entry(ObjectSpec()))
+            kinds.append(("object",))
+        elif kind == "fixed":
+            entries.append(recorder.entry(ObjectSpec()))
+            kinds.append(("fixed", bytes(body.data)))
+        else:
+            shape, dtype, differentiable, twin, origin, device, layout = body
+            layout = None if layout is None else (tuple(layout[0]), tuple(layout[1]))
+            entries.append(recorder.entry(spec_of_array(tuple(shape), dtype, layout, device)))
+            kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin), _origin(origin), device))
+    expected = (
+        tuple(kinds),
+        tuple(learned.saved_inputs),
+        tuple(learned.saved_outputs),
+        int(as_tuple),
+        int(saves),
+    )
+    return Known(
+        expected,
+        tuple(entries),
+        tuple(kind[0] == "array" and bool(kind[3]) for kind in kinds),
+        tuple(kind[4] if kind[0] == "array" else -1 for kind in kinds),
+        tuple(learned.saved_inputs),
+        tuple(learned.saved_outputs),
+        bool(as_tuple),
+        bool(saves),
+        facts["attributes"],
+        facts["bound"],
+        tuple([kind[5] if kind[0] == "array" else () for kind in kinds]),
+        dict(facts["bumps"]),
+        frozenset([(int(position), bool(is_output)) for position, is_output in facts["unchecked"]]),
+        int(holds),
+        tuple([(device, int(size)) for device, size in on]),
+        {number: unpickle_value(kind[1]) for number, kind in enumerate(kinds) if kind[0] == "fixed"},
+    )

@@ -1,0 +1,155 @@
+"""What `apply` returns in a session: each output in its place in the graph (OU, DR-01, DR-03).
+
+Rules of this file: from what runs showed of each output to a tensor. What a change in place means for views and bases
+is autograd's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from raygrad.autograd.inference import marked
+from raygrad.autograd.inheriting import inherit
+from raygrad.autograd.inplace import changed_by_function
+from raygrad.autograd.modes import state
+from raygrad.autograd.outputs import warn_of_captured
+from raygrad.autograd.places import Place
+from raygrad.autograd.recording import Pending
+from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
+from raygrad.proto.ir.specs import ObjectSpec
+from raygrad.workers.interpreter.functions import CAPTURED, DIRTY, SAME
+
+from ..recording.records import NodeRecord
+from .observed_signature import Known
+
+if TYPE_CHECKING:
+    from raygrad.autograd.function import Function
+
+    from ..session.recorder import SessionRecorder
+    from .recorded_function_node import RecordedFunction
+
+
+def fresh_outputs(known: Known, values: Sequence[Pending], node: RecordedFunction | None) -> Any:
+    """Return what apply returns where every output is a new tensor: what `wrap_outputs` does, outside of inference
+    mode."""
+    results: list[Any] = []
+    for number, value in enumerate(values):
+        flows = node is not None and known.differentiable[number]
+        made = Tensor.made(value, node if flows else None, number if flows else 0)
+        if node is not None and number in node._saved_outputs:
+            if not flows:
+                node.note_end(number, made)
+            if (number, True) not in known.unchecked:
+                counter = made.counter()
+                node._versions.append((number, True, counter, counter[0]))
+        results.append(made)
+    return tuple(results) if known.as_tuple else results[0]
+
+
+def wrap_outputs(
+    recorder: SessionRecorder,
+    cls: type[Function],
+    record: NodeRecord,
+    known: Known,
+    args: tuple[Any, ...],
+    inputs: Sequence[Pending | None],
+    values: Sequence[Pending],
+    node: RecordedFunction | None,
+) -> Any:
+    """Return what apply returns.
+
+    Args:
+        recorder: the session's.
+        cls: the Function.
+        record: the recorded application.
+        known: what runs showed of the Function.
+        args: what apply was given.
+        inputs: per argument, its pending value; None for what is no tensor.
+        values: per output, its pending value.
+        node: the producer of the outputs that require grad, if the application is recorded for backward.
+
+    Raises:
+        AutogradError: an argument that forward changes in place must not be (OU-18, OU-22).
+    """
+    several = sum(known.differentiable) > 1
+    results: list[Any] = []
+    for number, (value, entry) in enumerate(zip(values, known.outputs, strict=True)):
+        flows = node is not None and known.differentiable[number]
+        kind, position, *place = known.origins[number] or ("", -1)
+        if number in known.fixed:
+            results.append(known.fixed[number])
+        elif isinstance(entry.spec, ObjectSpec):
+            if recorder.trace is not None:
+                raise recorder.trace.refusal(f"'{cls.__name__}' returns an object that is no tensor, which is fetched")
+            results.append(recorder.session.read(record, number + 1))
+        elif known.twins[number] >= 0:
+            twin = results[known.twins[number]]
+            twin.output_nr = number if twin.grad_fn is not None else 0
+            results.append(twin)
+        elif kind == DIRTY:
+            results.append(_changed(recorder, args[position], value, node, number, flows, known))
+        elif kind == SAME:
+            alias = args[position].alias()
+            alias._data = inputs[position]
+            if state.grad or not args[position]._requires_grad:
+                _is_view(alias, args[position], several)
+            remember_output(alias, args[position])
+            results.append(_placed(alias, node if flows else None, number))
+        else:
+            made = Tensor.made(value)
+            if kind == CAPTURED:
+                warn_of_captured(cls)
+            elif kind:
+                source = args[position] if position >= 0 else None
+                if source is not None:
+                    made._counter = source.counter()
+                    remember_view_of(made, source, Place(*place[0]) if place and place[0] else None)
+                _is_view(made, made if source is None else source, several)
+            results.append(_placed(made, node if flows else None, number))
+            if kind and not flows and made._base is not None:
+                inherit(made)
+    if state.inference:
+        results = [marked(result) if isinstance(result, Tensor) else result for result in results]
+    if node is not None:
+        for number in node._saved_outputs:
+            if number in node._barren:
+                node.note_end(number, results[number])
+            if (number, True) not in known.unchecked:
+                counter = results[number].counter()
+                node._versions.append((number, True, counter, counter[0]))
+    return tuple(results) if known.as_tuple else results[0]
+
+
+def _is_view(tensor: Tensor, source: Tensor, several: bool) -> None:
+    """Note that a Function made `tensor` as a view of `source` (OU-09, OU-11, OU-15)."""
+    tensor._base = source if source._base is None else source._base
+    tensor._made_by = (SEVERAL if several else FUNCTION) if state.grad else NO_GRAD
+
+
+def _changed(
+    recorder: SessionRecorder,
+    source: Tensor,
+    value: Pending,
+    node: RecordedFunction | None,
+    number: int,
+    flows: bool,
+    known: Known,
+) -> Tensor:
+    """Return an argument that forward changes in place: itself, with its next value and place in the graph (OU-16)."""
+    changed_by_function(source, node if flows else None, number, len(known.outputs), value, recorder)
+    source.counter()[0] += known.bumps.get(known.origins[number][1], 0)
+    if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
+        alias = source.alias()
+        remember_alias(alias, source)
+        return alias
+    return source
+
+
+def _placed(tensor: Tensor, node: RecordedFunction | None, number: int) -> Tensor:
+    if node is not None:
+        tensor._requires_grad = True
+        tensor.grad_fn = node
+        tensor.output_nr = number
+    return tensor

@@ -1,0 +1,484 @@
+"""The node of a user Function that was applied in a session, and what its user sees of the context (CX, DR-05).
+
+Rules of this file: the node stands in the client's graph; the context itself is on workers, or in the store. What is
+recorded for a backward is in `vjps`. Reading an attribute of the context, or what it saved, is a sync point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import is_
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from raygrad.autograd.accumulator import AccumulateGrad, is_inner, stale_value
+from raygrad.autograd.anomaly import PARENT, STACK
+from raygrad.autograd.backward_vmap import each_example
+from raygrad.autograd.batched import bottom
+from raygrad.autograd.context import OWN
+from raygrad.autograd.devices.serving import CPU
+from raygrad.autograd.function import Function, FunctionNode
+from raygrad.autograd.levels import Tangents
+from raygrad.autograd.modes import state
+from raygrad.autograd.node import FREED, NO_EDGE, Edge
+from raygrad.autograd.placed import check_place
+from raygrad.autograd.recording import Data, Pending, Recorder
+from raygrad.autograd.slots import OUTPUT, PACKED, TAKEN, Refused
+from raygrad.autograd.tangents import through
+from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.versions import Noted, exchanged, stale_message, was_changed
+from raygrad.errors import AutogradError, DroppedError, SessionError
+from raygrad.workers.interpreter.derivatives import CHANGES, READS
+from raygrad.workers.values.contexts import WRITABLE
+
+from ..recording.records import snapshot
+from .leaf_gradients import LeavesMet, leaf_arguments, leaves_met
+from .vjps import Claim, Places, RecordedVjp, VjpShape, record_backward, record_vjp
+
+if TYPE_CHECKING:
+    from raygrad.workers.code.shipping import Shipped
+
+    from ..recording.records import NodeRecord
+    from ..session.recorder import SessionRecorder
+    from .saved_policy import OfRegion, Repetition
+
+
+class RecordedFunction(FunctionNode):
+    """The node of a Function applied in a session: its backward records a vjp.
+
+    Attributes that nobody here has set are looked for on the context.
+    """
+
+    _recorder: SessionRecorder
+    _applied: type[Function]
+    """The Function as it was shipped: with the saved-tensor hooks that were in force."""
+    _fn: str
+    _site: Any
+    _context: Pending | None = None
+    """The context, as long as a backward may ask for what it saved."""
+    _repetition: Repetition | OfRegion | None = None
+    """How its forward is run again, where the context is not kept."""
+    _left: Pending | None = None
+    """The context without what it saved, for who asks for its attributes after that was freed."""
+    _input_tangents: dict[int, Tangents]
+    """The tangents that arguments carried."""
+    _shipped: Shipped
+    """How the Function travelled when it was applied."""
+    _captured: Sequence[Pending]
+    """What it captured then (H16)."""
+    _conduct: int = 0
+    """What backward might do with the `.grad` of leaves; see `of_gradients`."""
+    _held_leaves: Mapping[int, Tensor] = MappingProxyType({})
+    """Leaves in objects that were given to forward, by number."""
+    _saved_inputs: dict[int, Pending]
+    _saved_outputs: dict[int, Pending]
+    _tensors: dict[int, Tensor]
+    """The arguments that were saved."""
+    _versions: list[tuple[int, bool, list[int], int]]
+    """Of saved arguments and (True) outputs, the position, the version counter and the version when it was saved."""
+    _unchecked: frozenset[tuple[int, bool]]
+    """As `Known.unchecked`."""
+    _unseen: Any = None
+    """By what the session will know what forward saves, where so far only the Function's `infer` told of it."""
+    _shapes: dict[Any, VjpShape]
+    """How its backward was recorded before, there or for a Function applied alike."""
+    _saves: bool
+    _attributes_kind: int
+    """As `Known.attributes`."""
+    _pinned: bool
+    _freed: bool = False
+    _taken: bool = False
+    """Who looked from outside took what was saved (CX-25)."""
+    _noted: Pending | None = None
+    """The context whose notes are among ours."""
+    _assigned: Mapping[str, Any] = MappingProxyType({})
+    """Attributes that the client has set and no backward has been told of."""
+
+    @staticmethod
+    def of(function: type[Function], members: dict[str, Any]) -> RecordedFunction:
+        """Return a node named after the Function, with what it shares with others; the caller adds the rest."""
+        made = _node_classes.get(function)
+        if made is None:
+            made = _node_classes[function] = type(
+                function.__name__ + "Backward", (RecordedFunction,), {"_function": function}
+            )
+        node: RecordedFunction = made()
+        node.__dict__.update(members)
+        return node
+
+    # ---- what the user sees of the context --------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NODES_OWN or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        if name in self._assigned:
+            return self._assigned[name]
+        live = self._live_context()
+        if live is not None:
+            place = (live._references or {}).get(name)
+            if place is not None:
+                return self._saved_at(*place)
+            if name in live._attributes():
+                return live.__dict__[name]
+        raise AttributeError(f"'{self._title()}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _NODES_OWN or name in _TRAVELLING:
+            self.__dict__["_assigned"] = {**self._assigned, name: value}
+        if name in _NODES_OWN:
+            object.__setattr__(self, name, value)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What forward saved, in order; a sync point.
+
+        Raises:
+            RuntimeError: freed by an earlier backward (CX-10), or changed in place since (CX-13).
+        """
+        message = self._refusal()
+        if message:
+            raise AutogradError(message)
+        if self._context is None and self._repetition is not None:
+            with self._again(()):
+                return self.saved_tensors
+        live = self._live_context()
+        assert live is not None
+        if type(live._saved) is Refused:
+            raise AutogradError(live._saved.message)
+        if self._function._plan.read_once and live._saved:
+            self.__dict__["_taken"] = True
+        return tuple(
+            [
+                None
+                if slot is None
+                else self._unpack(slot)
+                if slot.kind is PACKED
+                else self._saved_at(slot.kind, slot.position)
+                if slot.position >= 0
+                else Tensor.made(slot.value._data)
+                for slot in live._saved or ()
+            ]
+        )
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        """Nothing in a session: the slots are where forward ran.
+
+        Raises:
+            SessionError: always.
+        """
+        raise SessionError(
+            f"{self._title()}: the handles of what it saved are not to be had in a session, where forward runs on a "
+            "worker: apply the Function inside saved_tensors_hooks(pack, unpack), or outside of the session"
+        )
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """The notes on this node: the user's, forward's and backward's; a sync point where these make any."""
+        if self._notes is None:
+            self._notes = {}
+        held = self._held()
+        if held is not None and held is not self._noted and (self._changes() or self._attributes_kind == WRITABLE):
+            self._noted = held
+            try:
+                live = self._live_context()
+            except DroppedError:  # of a pass that failed: what it noted is lost with it
+                live = None
+            if live is not None and live._notes:
+                self._notes.update(live._notes)
+        return self._notes
+
+    def _held(self) -> Pending | None:
+        """Return the context as it is now, if anything of it is left."""
+        if self._context is None and self._left is None and self._repetition is not None:
+            if self._recorder.closed:
+                raise SessionError(self._dropped())
+            with self._again(()):
+                return self._context
+        return self._left if self._context is None else self._context
+
+    @contextmanager
+    def _again(self, grads: Sequence[Any]) -> Generator[None]:
+        """Have meanwhile what was not kept, by running forward again once `grads` are there."""
+        assert self._repetition is not None
+        data = [self._recorder.leaf(grad) if isinstance(grad, Tensor) else grad for grad in grads]
+        with self._recorder.lock:
+            context, outputs, inputs = self._repetition.run(self._recorder, data)
+        own = self.__dict__
+        kept = own["_saved_inputs"], own["_tensors"]
+        own["_context"], own["_saved_outputs"] = context, outputs
+        if inputs is not None:
+            own["_saved_inputs"] = inputs
+            own["_tensors"] = {
+                i: _at_edge(value, self._edges[i], self._input_tangents.get(i)) for i, value in inputs.items()
+            }
+        try:
+            yield
+        finally:
+            if self._context is context:
+                own["_context"], own["_saved_outputs"] = None, _NONE
+            if self._context is None or inputs is None:  # else a backward to come reads what this one has left
+                own["_saved_inputs"], own["_tensors"] = kept
+
+    def leave(self, repetition: OfRegion) -> None:
+        """Keep nothing of what was saved, and no versions of it: it will be made again."""
+        own = self.__dict__
+        own["_repetition"], own["_context"] = repetition, None
+        own["_saved_inputs"] = own["_saved_outputs"] = own["_tensors"] = _NONE
+        own["_versions"] = []
+
+    def _live_context(self) -> FunctionNode | None:
+        """Wait for the context and return it as a node of its own."""
+        held = self._held()
+        if held is None:
+            return None
+        if self._recorder.closed:
+            raise SessionError(self._dropped())
+        context: Any = self._recorder.read(held)
+        return context.seen(self._applied)
+
+    def _dropped(self) -> str:
+        return f"the context of {self._title()} was dropped when its session was closed"
+
+    def _saved_at(self, kind: str, position: int) -> Tensor:
+        """Return a saved input or output in its place in the graph."""
+        if kind == OUTPUT:
+            return Tensor.made(self._saved_outputs[position], self, position)
+        return self._tensors[position]
+
+    # ---- the node ---------------------------------------------------------------------------------------------------
+
+    def _release(self) -> None:
+        own = self.__dict__
+        own["_freed"] = True
+        if self._saves:
+            own["_context"] = None if self._reads() else self._left  # what reads nothing may run again (CX-11)
+            own["_repetition"] = None
+            own["_saved_inputs"] = own["_saved_outputs"] = own["_tensors"] = _NONE
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if state.here.batches:
+            made = each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
+            if made is not None:
+                return made
+        if self._context is None and self._repetition is not None and not self._recorder.closed:
+            with self._again(grads):
+                return self._run(grads, create_graph, recorder)
+        if self._context is None:
+            raise AutogradError(FREED)
+        if self._places is not None:
+            for number, grad in enumerate(grads):
+                if grad is not None:
+                    check_place(self, number, bottom(getattr(grad, "_data", grad)))
+        if self._recorder.closed:
+            raise SessionError(f"the session that ran {self.name()} is closed: run backward inside the session")
+        refusal = self._refusal()
+        if refusal:
+            if self._fn not in self._recorder.session.conduct:  # its first backward may be on its way
+                self._recorder.session.submit()
+                self._recorder.session.wait_for_everything()
+            if self._reads():
+                raise AutogradError(refusal)
+        self._exchange()
+        if create_graph:
+            return self._differentiably(grads, refusal)
+        if not (self._assigned or self._notes):  # nearly always
+            return record_backward(self, grads, refusal)
+        items: list[Data | None] = [*grads]
+        items.extend([self._saved_inputs.get(i) for i in range(len(self._inputs))])
+        items.extend([self._saved_outputs.get(j) for j in range(len(self._metas))])
+        wanted = self._wanted()
+        metas = [self._inputs[i] for i in wanted]
+        claim = self._claim(refusal)
+        results, _ = record_vjp(self, claim, 1, items, self._requiring(), wanted, metas, self.places(wanted), False)
+        out: list[Data | None] = [None] * len(self._edges)
+        for position, value in zip(wanted, results, strict=True):
+            out[position] = value
+        return out
+
+    def _exchange(self) -> None:
+        """Let backward read what the data of saved arguments, and of outputs without derivative, were exchanged for."""
+        for position, is_output, counter, _ in self._versions:
+            if type(counter[0]) is not Noted:
+                continue
+            saved = self._saved_outputs if is_output else self._saved_inputs
+            if position in saved:
+                held = saved[position]
+                flows = is_output and position not in self._barren
+                edge = (self, position) if flows else NO_EDGE if is_output else self._edges[position] or NO_EDGE
+                now = exchanged(counter, held, edge, output=flows)
+                data = self._recorder.leaf(Tensor.made(now))
+                if data is not held:
+                    data.record.claimed(data.index)
+                    saved[position] = data
+
+    def _requiring(self) -> list[int]:
+        """Return which of (gradients, arguments, outputs) require grad, as backward is given them."""
+        shift = len(self._metas)
+        requires = [shift + i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
+        return requires + [shift + len(self._inputs) + j for j in self._saved_outputs]
+
+    def _wanted(self) -> list[int]:
+        """Return the inputs whose gradient this pass needs (CX-18)."""
+        needed = self._needed
+        return [
+            i
+            for i, edge in enumerate(self._edges)
+            if edge is not None and edge[0] is not None and (needed is None or needed[i])
+        ]
+
+    def places(self, wanted: Sequence[int]) -> Places:
+        """Return the devices of the gradients of arguments, None if all are on the host."""
+        return None if self._input_places is None else [self._input_places[i] or CPU for i in wanted]
+
+    def _differentiably(self, grads: Sequence[Any], refusal: str) -> list[Any]:
+        """Record the vjp as a node that can itself be differentiated; gradients are tensors here (H7)."""
+        items: list[Tensor | None] = [*grads]
+        for i in range(len(self._inputs)):
+            value = self._saved_inputs.get(i)
+            items.append(None if value is None else self._argument(i, value))
+        for j in range(len(self._metas)):
+            value = self._saved_outputs.get(j)
+            items.append(None if value is None else self._output(j, value))
+            if value is not None and self._output_tangents is not None:
+                items[-1]._tangents = self._output_tangents[j]  # type: ignore[union-attr]
+        wanted = self._wanted()
+        metas = [self._inputs[i] for i in wanted]
+        captured = self._captured_now()
+        claim = self._claim(refusal)._replace(captured=len(captured))
+        count = len(self._edges)
+        first = len(grads) + count
+        items[first:first] = captured
+
+        def run(items: list[Tensor | None]) -> list[Any]:
+            results = count + len(captured)
+            return RecordedVjp.run(self, claim, 1, items, wanted, metas, self.places(wanted), results)[:count]
+
+        return through(items, run) if state.forward else run(items)
+
+    def _argument(self, position: int, value: Pending) -> Tensor:
+        """Return a saved argument as a tensor in its place in the graph: a leaf may have come to require grad."""
+        edge, given = self._edges[position], self._tensors.get(position)
+        if given is not None and given._requires_grad and given.grad_fn is None and (edge is None or edge[0] is None):
+            return given
+        return _at_edge(value, edge, self._input_tangents.get(position))
+
+    def _captured_now(self) -> list[Tensor]:
+        """Return the tensors that the Function captures and that require grad, in their places in the graph."""
+        shipped = self._recorder.code(self._applied)
+        if not any(isinstance(one, Tensor) and one._requires_grad for one in shipped.captured):
+            return []
+        return [
+            _at_edge(pending, one.edge(), one._tangents)
+            for one, pending in zip(shipped.captured, self.code_now()[1], strict=True)
+            if isinstance(one, Tensor) and one._requires_grad
+        ]
+
+    def _claim(self, refusal: str) -> Claim:
+        """Return what a backward recorded now needs of the context, with what the client set on it as it is (H17)."""
+        assert self._context is not None
+        met = self.met() if self._conduct else None
+        if not (self._assigned or self._notes):
+            return Claim(self._context, (), refusal, met=met)
+        recorder = self._recorder
+        assigned = [
+            (name, 1, recorder.source(recorder.leaf(value)))
+            if isinstance(value, Tensor)
+            else (name, 0, snapshot(value)[0])
+            for name, value in self._assigned.items()
+        ]
+        notes = {name: value for name, value in (self._notes or {}).items() if name not in (STACK, PARENT)}
+        if notes:
+            assigned.append(("_notes", 0, snapshot(notes)[0]))
+        return Claim(self._context, assigned, refusal, met=met)
+
+    def met(self) -> LeavesMet | None:
+        """Return the leaves that a backward meets which is recorded now."""
+        arguments = leaf_arguments(self._edges, self._saved_inputs)
+        captured = self._recorder.code(self._applied).captured
+        return leaves_met(self._recorder, self._conduct, captured, arguments, self._held_leaves)
+
+    def code_now(self) -> tuple[str, Sequence[Pending]]:
+        """Return the name of the Function's code, and what it captures: backward reads what stands there at the pass,
+        nearly always what stood there at the application."""
+        now, before = self._recorder.code(self._applied), self._shipped
+        if now is before or (now.fingerprint == before.fingerprint and all(map(is_, now.captured, before.captured))):
+            return self._fn, self._captured
+        return "@" + now.fingerprint, self._recorder.captured(now)
+
+    def _ran(self, made: NodeRecord) -> None:
+        """Take note of a recorded backward: where its context is from now on (DR-05)."""
+        retain = self._recorder.retaining
+        made.pinned = self._pinned or not retain
+        if self._assigned or self._notes or self._changes() or (retain and self._function._plan.read_once):
+            left = made.output(0)
+            self.__dict__["_assigned"] = _NONE
+            if retain or not self._saves:
+                self._context = left
+            else:
+                self._left = left
+        elif not retain and self._saves and (self._attributes_kind or not self._reads()):
+            self._left = made.output(0)
+
+    def _changes(self) -> bool:
+        """Tell whether a backward may change the context."""
+        known = self._recorder.session.conduct.get(self._fn)
+        return self._attributes_kind == WRITABLE or known is None or bool(known & CHANGES)
+
+    def _reads(self) -> bool:
+        """Tell whether backward is known to read what was saved."""
+        return bool((self._recorder.session.conduct.get(self._fn) or 0) & READS)
+
+    def _refusal(self) -> str:
+        """Return why what was saved must not be read any more, or nothing."""
+        if self._freed:
+            return FREED
+        if self._taken:
+            return TAKEN.message
+        for position, is_output, counter, version in list(self._versions):
+            if was_changed(counter, version) and self._has_saved(position, is_output):
+                value: Any = (self._saved_outputs if is_output else self._tensors)[position]
+                made_by: Edge = (self, position) if is_output else (value.grad_fn, value.output_nr)
+                return stale_message(stale_value(value, made_by, self), counter[0], version)
+        for position, tensor in self._tensors.items():
+            if self._unchecked and (position, False) in self._unchecked:
+                continue
+            if tensor.grad_fn is None and not tensor._requires_grad and is_inner(self._edges[position]):
+                if self._has_saved(position, False):
+                    return self._detached_message(position)
+        return ""
+
+    def _has_saved(self, position: int, is_output: bool) -> bool:
+        """Tell whether forward saved an argument or output, as it is; a sync point where only its run shows that."""
+        if self._unseen is None:
+            return True
+        session = self._recorder.session
+        session.submit()
+        session.wait_for_everything()
+        known = session.known.get(self._unseen)
+        saved = None if known is None else known.saved_outputs if is_output else known.saved_inputs
+        return known is None or saved is None or (position in saved and (position, is_output) not in known.unchecked)
+
+
+_NODES_OWN: Final = OWN | frozenset(RecordedFunction.__annotations__)
+_TRAVELLING: Final = frozenset(("needs_input_grad", "materialize_grads"))
+"""What the engine knows of a context and users may set."""
+
+_NONE: Final[dict[Any, Any]] = {}
+"""Of what is gone; never written to."""
+
+_node_classes: dict[type[Function], type[RecordedFunction]] = {}
+
+
+def _at_edge(value: Pending, edge: Edge | None, tangents: Tangents | None) -> Tensor:
+    """Return a saved input as a tensor in its place in the graph, with the tangents that it carried."""
+    if tangents:
+        carrying = Tensor.made(value, *(edge or NO_EDGE))
+        carrying._tangents = tangents
+        return carrying
+    if edge is None or edge[0] is None:
+        return Tensor.made(value)
+    if isinstance(edge[0], AccumulateGrad):
+        return edge[0].variable
+    return Tensor.made(value, edge[0], edge[1])

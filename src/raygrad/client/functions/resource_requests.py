@@ -1,0 +1,86 @@
+"""What nodes ask of the workers that run them: `Function.resources` and `Function.devices`.
+
+Rules of this file: from what users write to a graph's demands; who can meet them is the planner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from raygrad.autograd.elsewhere import kinds_of
+from raygrad.proto.graph import DEVICE, Demand
+from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp, HookCall
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
+
+from ..options import amounts
+
+if TYPE_CHECKING:
+    from ..recording.records import Constant, NodeRecord
+
+Needs = tuple[tuple[str, float], ...]
+
+
+class Asked(NamedTuple):
+    """What a Function asks for."""
+
+    name: str
+    needs: Needs
+
+
+def asked_of(function: type[Any]) -> Needs:
+    """Return what a Function's `resources` and `devices` ask for, sorted by name: of `devices` only what is none of the
+    host, which each worker has.
+
+    Raises:
+        TypeError: `resources` are no mapping from names to numbers, `devices` no sequence of names.
+        ValueError: an amount is negative or not finite, or a name is empty or that of a device; or a device is none.
+    """
+    needs = {**_resources_of(function)}
+    kinds = kinds_of(function)
+    if kinds and "cpu" not in kinds:
+        needs[DEVICE + kinds[0]] = 1.0
+    return tuple(sorted(needs.items()))
+
+
+def _resources_of(function: type[Any]) -> dict[str, float]:
+    resources: Any = getattr(function, "resources", None)
+    if resources is None:
+        return {}
+    where = f"{function.__name__}.resources"
+    return amounts(where, resources, _no_device)
+
+
+def _no_device(name: str) -> str:
+    return "is no name of a resource; a device is named in `devices`" if name.startswith(DEVICE) else ""
+
+
+def demands_of(records: Sequence[NodeRecord], asked: Mapping[str, Asked]) -> tuple[Demand, ...]:
+    """Return what the nodes of a graph ask for: Functions what they declare, and user code recorded in the block of a
+    device that device, on which its factories make tensors, unless it works on another."""
+    demands: list[Demand] = []
+    for index, record in enumerate(records):
+        work = record.work
+        if not isinstance(work, FunctionCall | FunctionVjp | HookCall):
+            continue
+        name, needs = asked.get(work.fn, ("", ()))
+        moment = work.casting
+        if len(moment) > 3 and _may_work_on(record, moment[3]):
+            needs = tuple(sorted([*needs, (DEVICE + moment[3], 1.0)]))
+        if needs:
+            demands.append(Demand(index, name, needs))
+    return tuple(demands)
+
+
+def _may_work_on(record: NodeRecord, device: str) -> bool:
+    """Tell whether a node has values of no other device than this and the host."""
+    entries = list(record.outputs)
+    for source in record.sources:
+        if type(source) is tuple:
+            entries.append(source[0].outputs[source[1]])
+        elif source is not None:
+            entries.append(cast("Constant", source).spec)
+    specs = [entry.spec for entry in entries]
+    on = {spec.device for spec in specs if isinstance(spec, ArraySpec)}
+    on.update([there for spec in specs if isinstance(spec, ContextSpec) for there, _ in spec.per_device])
+    return on <= {"cpu", device}

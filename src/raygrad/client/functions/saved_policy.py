@@ -1,0 +1,197 @@
+"""Where what forward saves for backward is kept: the policies of sessions and Functions, and running forward again.
+
+Rules of this file: which policy holds for a Function, and what is recorded when its context was not kept. A forward
+that is run a second time must return the same bits (H2): unless the Function says that it is pure, the fingerprint of
+what it returned is taken at the first run and compared at the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from raygrad.autograd.recording import Data, Pending
+from raygrad.proto.ir.nodes import UNPLACED, CheckDigest, Digest, FunctionCall
+from raygrad.proto.ir.specs import ObjectSpec
+
+from ..recording.records import NodeRecord
+from .observed_signature import Learning
+
+if TYPE_CHECKING:
+    from ..session.recorder import SessionRecorder
+    from .call_signature import Application
+    from .recorded_function_node import RecordedFunction
+
+STORE: Final = "store"
+WORKER: Final = "worker"
+RECOMPUTE: Final = "recompute"
+POLICIES: Final = (STORE, WORKER, RECOMPUTE)
+
+
+def checked_policy(policy: Any, whose: str) -> str:
+    """Return a policy that a user has set.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if policy not in POLICIES:
+        raise ValueError(f"{whose} must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}")
+    return policy
+
+
+def is_pure(cls: type[Any]) -> bool | None:
+    """Return whether a Function says of itself that nothing but what it returns shows that it ran; None if it does not
+    say.
+
+    Raises:
+        TypeError: it says something else.
+    """
+    pure = getattr(cls, "pure", None)
+    if pure is not None and type(pure) is not bool:
+        raise TypeError(f"{cls.__name__}.pure must be True, False or None (not said), not {pure!r}")
+    return pure
+
+
+def is_pinned(cls: type[Any]) -> bool:
+    """Return whether a Function says that its contexts stay on their worker.
+
+    Raises:
+        TypeError: it says something else.
+    """
+    pinned = getattr(cls, "pinned", False)
+    if type(pinned) is not bool:
+        raise TypeError(f"{cls.__name__}.pinned must be True or False, not {pinned!r}")
+    return pinned
+
+
+def policy_of(cls: type[Any], session_policy: str) -> str:
+    """Return the policy that holds for a Function: its own `saved_policy`, or that of the session.
+
+    Raises:
+        ValueError: it names none, or it asks for recomputation and says that it is not pure.
+        TypeError: see `is_pure`.
+    """
+    own, pure = getattr(cls, "saved_policy", None), is_pure(cls)
+    if own is None:
+        return STORE if session_policy == RECOMPUTE and pure is False else session_policy
+    policy = checked_policy(own, f"{cls.__name__}.saved_policy")
+    if policy == RECOMPUTE and pure is False:
+        raise ValueError(
+            f"{cls.__name__} has saved_policy = 'recompute' and pure = False, which says that its forward must not run "
+            "twice: remove one of them"
+        )
+    return policy
+
+
+def silent(call: FunctionCall) -> FunctionCall:
+    """Return an application as its second run: what it emits was sent the first time."""
+    return call._replace(silent=True)
+
+
+class MadeAgain(NamedTuple):
+    """What an application keeps for its backward, made again."""
+
+    context: Pending
+    outputs: dict[int, Pending]
+    """Those that were saved."""
+    inputs: dict[int, Pending] | None = None
+    """Those that were saved; None where they were kept."""
+
+
+class OfRegion(NamedTuple):
+    """An application inside a checkpointed region: all that it kept is made again with the region."""
+
+    again: Callable[[Sequence[Data | None]], RecordedFunction]
+    """Return the same application in a second run of the region, once some gradients are there."""
+
+    def run(self, recorder: SessionRecorder, grads: Sequence[Data | None]) -> MadeAgain:
+        """Have the region run again, unless it did for this pass."""
+        other = self.again(grads)
+        assert other._context is not None
+        return MadeAgain(other._context, other._saved_outputs, other._saved_inputs)
+
+
+class Repetition(NamedTuple):
+    """What it takes to run the forward of one application again."""
+
+    application: Application
+    site: Any
+    inputs: Sequence[Pending | None]
+    """Per argument, the tensor that it is."""
+    sources: Sequence[Any]
+    """What the application read; where there are `inputs`, these are read instead."""
+    captured: Sequence[Pending | None]
+    """What it captured, and the gradients of leaves that it met."""
+    fingerprint: Pending | None
+    """Of what the first run returned; None for a pure Function."""
+
+    @staticmethod
+    def of(
+        recorder: SessionRecorder,
+        application: Application,
+        record: NodeRecord,
+        inputs: Sequence[Pending | None],
+        sources: Sequence[Any],
+        captured: Sequence[Pending | None],
+        values: Sequence[Pending],
+    ) -> Repetition:
+        """Return what it takes for an application that was recorded as `record` and returns `values`."""
+        for pending in inputs:
+            if pending is not None:
+                pending.record.claimed(pending.index)
+        fingerprint = None
+        if not application.pure:
+            arrays = [recorder.source(value) for value in _arrays(application, values)]
+            entry = recorder.entry(ObjectSpec())
+            made = NodeRecord(recorder, Digest(*UNPLACED), arrays, (entry,), record.site)
+            recorder.add_record(made)
+            fingerprint = made.output(0)
+        return Repetition(application, record.site, inputs, sources, captured, fingerprint)
+
+    def run(self, recorder: SessionRecorder, grads: Sequence[Data | None]) -> MadeAgain:
+        """Record the forward again, once `grads` are there."""
+        application, known = self.application, self.application.known
+        sources = list(self.sources)
+        for position, pending in enumerate(self.inputs):
+            if pending is not None:
+                sources[position] = recorder.source(pending)
+        if self.captured:
+            sources[-len(self.captured) :] = [
+                None if value is None else recorder.source(value) for value in self.captured
+            ]
+        self._wait(recorder, sources, grads)
+        again = NodeRecord(recorder, silent(application.call), sources, application.outputs, self.site)
+        again.pinned = application.pinned
+        if known.expected is None:
+            again.learn = Learning(application.key, known)
+        recorder.add_record(again)
+        context = again.output(0)
+        places = range(len(known.outputs)) if known.saved_outputs is None else known.saved_outputs
+        arrays = {j: again.output(j + 1) for j, entry in enumerate(known.outputs) if entry.dtype is not None}
+        if self.fingerprint is not None:
+            parts = [recorder.source(value) for value in (context, self.fingerprint, *arrays.values())]
+            agree = CheckDigest(*UNPLACED, function=application.name)
+            check = NodeRecord(recorder, agree, parts, application.outputs[:1], self.site)
+            check.near = recorder.source(context)
+            check.pinned = application.pinned
+            recorder.add_record(check)
+            context = check.output(0)
+        return MadeAgain(context, {j: arrays[j] for j in places if j in arrays})
+
+    def _wait(self, recorder: SessionRecorder, sources: list[Any], grads: Sequence[Data | None]) -> None:
+        """Have the smallest argument come after the gradients: else forward would run as soon as it can, which is at
+        once, and what it saves would wait for backward all the same."""
+        awaited = [grad for grad in grads if grad is not None]
+        tensors = [(pending.spec.bytes, i) for i, pending in enumerate(self.inputs) if pending is not None]
+        if not awaited or not tensors:
+            return
+        first = self.inputs[min(tensors)[1]]
+        assert first is not None
+        late = recorder.source(recorder.after(first, awaited))
+        for position, pending in enumerate(self.inputs):
+            if pending is not None and pending.record is first.record and pending.index == first.index:
+                sources[position] = late  # given twice, it stays one value
+
+
+def _arrays(application: Application, values: Sequence[Any]) -> list[Pending]:
+    return [value for value, entry in zip(values, application.known.outputs, strict=True) if entry.dtype is not None]

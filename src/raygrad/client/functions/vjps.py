@@ -1,0 +1,430 @@
+"""The derivatives of user Functions in a session: nodes that record vjps, of any order (H7).
+
+Rules of this file: what is recorded for the backward of a Function applied in a session (whose node is in `applied`),
+of one that ran before the session, and of vjps recorded under create_graph. No backward of a user runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from raygrad.autograd.anomaly import story_of
+from raygrad.autograd.autocast import moment
+from raygrad.autograd.backward_vmap import each_example
+from raygrad.autograd.derive import Meta
+from raygrad.autograd.devices import Device
+from raygrad.autograd.devices.serving import CPU, device_of, is_placed
+from raygrad.autograd.function import FunctionNode
+from raygrad.autograd.modes import state
+from raygrad.autograd.node import FREED, NO_EDGE, Node, next_sequence
+from raygrad.autograd.once import refusing
+from raygrad.autograd.recording import Data, Pending, Recorder
+from raygrad.autograd.slots import INPUT, OUTPUT, VALUE
+from raygrad.autograd.tangents import through
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import AutogradError
+from raygrad.proto.ir.nodes import UNPLACED, FunctionVjp
+from raygrad.workers.values.contexts import Context
+
+from ..recording.records import CONTEXT, LIVING, Constant, NodeRecord, SpecEntry
+from ..recording.source_locations import user_site
+from .leaf_gradients import LeavesMet, leaf_arguments, leaves_met
+from .observed_signature import Learning
+
+if TYPE_CHECKING:
+    from ..session.recorder import SessionRecorder
+    from .recorded_function_node import RecordedFunction
+
+
+Places: TypeAlias = "Sequence[Device] | None"
+"""Per wanted gradient, its device; None if all are on the host."""
+
+
+def _places_of(items: Sequence[Tensor | None]) -> Places:
+    places = [CPU if item is None else item.device for item in items]
+    return None if all(place is CPU for place in places) else places
+
+
+def _named(item: Data) -> tuple[str, ...]:
+    """Return what tells an item of a device from one of the host."""
+    return (str(device_of(item)),) if is_placed(item) else ()
+
+
+class Claim(NamedTuple):
+    """What a vjp needs of its Function's context, kept as long as the vjp may be differentiated (H7)."""
+
+    context: Pending
+    assigned: Sequence[tuple[str, int, Any]]
+    """Attributes that the client set: (name, 1 if the value is a tensor's, what a node reads)."""
+    refusal: str
+    """Why what was saved must not be read any more: freed by an earlier pass, or changed in place (CX-11, CX-13)."""
+    captured: int = 0
+    """Tensors that the Function captures and that require grad: they follow its arguments, as if they were some."""
+    met: LeavesMet | None = None
+    """The leaves that backward meets."""
+
+
+class RecordedVjp(Node):
+    """A vjp recorded under create_graph: a node of level `depth`, whose own backward records level `depth + 1`."""
+
+    _base: RecordedFunction
+    _claim: Claim | None
+    _depth: int
+    _items: list[Tensor | None]
+    _wanted: list[int]
+    _results: int
+    _places: Mapping[int, Device] = MappingProxyType({})
+    """Per result, the device of those that are not on the host."""
+
+    def _device(self, number: int) -> Device:
+        return self._places.get(number, CPU)
+
+    def name(self) -> str:
+        """Return the Function's node name with the order of the derivative."""
+        return self._base.name() + "Backward" * self._depth
+
+    @staticmethod
+    def run(
+        base: RecordedFunction,
+        claim: Claim,
+        depth: int,
+        items: list[Tensor | None],
+        wanted: list[int],
+        metas: list[Meta | None],
+        places: Places,
+        results: int,
+    ) -> list[Any]:
+        """Record level `depth` and return its `results` gradients as tensors, the wanted ones with a new node."""
+        requires = [i for i, item in enumerate(items) if item is not None and item._requires_grad]
+        values, flows = record_vjp(
+            base,
+            claim,
+            depth,
+            [None if t is None else base._recorder.leaf(t) for t in items],
+            requires,
+            wanted,
+            metas,
+            places,
+            True,
+        )
+        node = RecordedVjp()
+        node._base, node._claim, node._depth, node._items = base, claim, depth, items
+        node._wanted, node._results = wanted, results
+        node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in items]
+        node._metas = [None] * results
+        metas_by_result: list[Meta | None] = [None] * results
+        for position, meta in zip(wanted, metas, strict=True):
+            metas_by_result[position] = meta
+        node._metas = metas_by_result
+        if places is not None:
+            node._places = dict(zip(wanted, places, strict=True))
+        node._sequence = next_sequence()
+        for item in items:
+            if item is not None and type(item._data) is Pending:
+                item._data.record.claimed(item._data.index)
+        out: list[Any] = [None] * results
+        for number, (position, value) in enumerate(zip(wanted, values, strict=True)):
+            if value is None:
+                continue
+            if ~number in flows:
+                out[position] = refusing(Tensor.made(value), base.name())
+            else:
+                flowing = number in flows
+                out[position] = Tensor.made(value, node if flowing else None, position if flowing else 0)
+        return out
+
+    def _input_metas(self) -> Sequence[Meta | None]:
+        return [None if t is None else (t.shape, t.dtype) for t in self._items]
+
+    def _release(self) -> None:
+        self._claim = None
+        self._items = []
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if state.here.batches:
+            made = each_example(lambda one: self._run(one, create_graph, recorder), grads, create_graph)
+            if made is not None:
+                return made
+        if self._claim is None:
+            raise AutogradError(FREED)
+        owner = self._base._recorder
+        wanted = [i for i, edge in enumerate(self._edges) if edge is not None and edge[0] is not None]
+        metas = [self._input_metas()[i] for i in wanted]
+        places = _places_of([self._items[i] for i in wanted])
+        if create_graph:
+            claim = self._claim
+
+            def run(items: list[Tensor | None]) -> list[Any]:
+                return RecordedVjp.run(
+                    self._base, claim, self._depth + 1, items, wanted, metas, places, len(self._items)
+                )
+
+            items: list[Tensor | None] = [*grads, *self._items]
+            return through(items, run) if state.forward else run(items)
+        data = [*grads, *(None if t is None else owner.leaf(t) for t in self._items)]
+        shift = len(grads)
+        requires = [shift + i for i, t in enumerate(self._items) if t is not None and t._requires_grad]
+        values, _ = record_vjp(self._base, self._claim, self._depth + 1, data, requires, wanted, metas, places, False)
+        out: list[Data | None] = [None] * len(self._edges)
+        for position, value in zip(wanted, values, strict=True):
+            out[position] = value
+        return out
+
+
+class VjpShape:
+    """What the recorded derivatives of a Function share that are taken alike, over equal specs: looked up once, as a
+    `Template` of a built-in op is."""
+
+    __slots__ = ("assumed", "known", "learning", "lessons", "outputs", "vjp", "wanted")
+
+    def __init__(
+        self,
+        base: RecordedFunction,
+        depth: int,
+        items: Sequence[Data | None],
+        requires: Sequence[int],
+        wanted: Sequence[int],
+        metas: Sequence[Meta | None],
+        places: Places,
+        differentiate: bool,
+        refusal: str,
+        names: Sequence[tuple[str, int]] = (),
+        captured: int = 0,
+    ) -> None:
+        recorder = base._recorder
+        session = recorder.session
+        self.lessons = recorder.lessons
+        """What had been learned when it was made; see `SessionRecorder.lessons`."""
+        self.wanted = wanted
+        on: Any = places or (CPU,) * len(metas)
+        gradients: Any = zip(metas, on, strict=True)
+        self.outputs = (_left_by(recorder, base), *[recorder.plain_on(meta, place) for meta, place in gradients])
+        present = tuple([None if i is None else (i.shape, i.dtype.char, *_named(i)) for i in items])
+        casting = moment()
+        key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)
+        self.known = known = session.undefined.get(key)
+        self.assumed = [known is not None and i not in known[0] for i in range(len(metas))]
+        """Per result, whether it was defined in every earlier run."""
+        self.learning = Learning(key, fn=base._fn)
+        self.vjp = FunctionVjp(
+            *UNPLACED,
+            fn=base._fn,
+            depth=depth,
+            items=len(items),
+            arguments=len(base._inputs) + captured,
+            results=len(base._metas),
+            wanted=tuple(wanted),
+            requires_grad=tuple(requires),
+            differentiated=differentiate,
+            refusal=refusal,
+            expected=known,
+            retained=recorder.retaining,
+            spared=base._of_part,
+            attributes=tuple(names),
+            reports_effects=depth == 1 and session.conduct.get(base._fn) is None,
+            leaves=None,
+            casting=casting,
+        )
+
+
+def _left_by(recorder: SessionRecorder, base: RecordedFunction) -> SpecEntry:
+    """Return what is known of a context as a backward leaves it: where the pass keeps what was saved, as before."""
+    context: Any = base._context
+    if recorder.retaining and context is not None:
+        return context.record.outputs[context.index]
+    return LIVING if base._pinned else CONTEXT
+
+
+def record_vjp(
+    base: RecordedFunction,
+    claim: Claim,
+    depth: int,
+    items: Sequence[Data | None],
+    requires: Sequence[int],
+    wanted: Sequence[int],
+    metas: Sequence[Meta | None],
+    places: Places,
+    differentiate: bool,
+) -> tuple[list[Pending | None], frozenset[int]]:
+    """Record level `depth` of a Function's derivatives.
+
+    Returns:
+        One pending gradient per wanted position (None where known to be undefined), and the numbers of those that
+        require grad (~number where its derivative is refused); the latter is learned by running when `differentiate`
+        (H7).
+    """
+    recorder = base._recorder
+    with recorder.lock:
+        names = [(name, is_tensor) for name, is_tensor, _ in claim.assigned]
+        shape = VjpShape(
+            base, depth, items, requires, wanted, metas, places, differentiate, claim.refusal, names, claim.captured
+        )
+        sources = [recorder.source(claim.context), *[recorder.source(item) for item in items]]
+        sources.extend([source for _, _, source in claim.assigned])
+        met = claim.met
+        made, results = _recorded(base, shape, sources, met if depth == 1 or met is None else met.again())
+        if not differentiate:
+            return results, frozenset()
+        known, learning = shape.known, shape.learning
+        if known is None:
+            recorder.session.submit()
+            recorder.session.wait_for(made, lambda: learning.undefined is not None)
+            known = learning.undefined
+        assert known is not None
+        for i, result in enumerate(results):
+            if i in known[0]:
+                results[i] = None
+            elif result is not None:
+                result.defined = True
+        return results, frozenset(known[1])
+
+
+def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusal: str) -> Sequence[Data | None]:
+    """Record the backward of a Function that is not to be differentiated: nearly always. Returns its gradients, one
+    per argument."""
+    recorder = base._recorder
+    with recorder.lock:
+        needed = base._needed
+        alike: list[Any] = [
+            recorder.retaining,
+            base._of_part,
+            refusal,
+            None if needed is None else tuple(needed),
+            moment(),
+        ]
+        for grad in grads:
+            alike.append(None if grad is None else (grad.shape, grad.dtype))
+        saved_inputs, saved_outputs = base._saved_inputs, base._saved_outputs
+        items: list[Data | None] = [*grads]
+        for i in range(len(base._inputs)):
+            items.append(saved_inputs.get(i))
+        for j in range(len(base._metas)):
+            items.append(saved_outputs.get(j))
+        key = tuple(alike)
+        # what was freed may be asked again, for nothing that it saved
+        shape = None if base._freed else base._shapes.get(key)
+        if shape is None or shape.lessons != recorder.lessons:
+            wanted = base._wanted()
+            metas = [base._inputs[i] for i in wanted]
+            shape = VjpShape(base, 1, items, base._requiring(), wanted, metas, base.places(wanted), False, refusal)
+            if not base._freed:
+                base._shapes[key] = shape
+        source = recorder.source
+        sources = [source(base._context)]
+        for item in items:
+            sources.append(None if item is None else source(item))
+        results = _recorded(base, shape, sources, base.met() if base._conduct else None)[1]
+        if len(results) == len(base._edges):
+            return results
+        out: list[Data | None] = [None] * len(base._edges)
+        for position, value in zip(shape.wanted, results, strict=True):
+            out[position] = value
+        return out
+
+
+def _recorded(
+    base: RecordedFunction, shape: VjpShape, sources: list[Any], met: LeavesMet | None
+) -> tuple[NodeRecord, list[Pending | None]]:
+    """Record a derivative that reads the context and `sources`, and return its record and its results."""
+    recorder = base._recorder
+    fn, captured = base.code_now()
+    if captured:
+        sources.extend([recorder.source(value) for value in captured])
+    outputs, vjp = shape.outputs, shape.vjp
+    if vjp.fn != fn:
+        vjp = vjp._replace(fn=fn)
+    if met is not None:
+        outputs, vjp = met.join(recorder, sources, outputs), vjp._replace(leaves=met.in_node)
+    made = NodeRecord(recorder, vjp, sources, outputs, base._site)
+    made.effects = True
+    if state.anomaly is not None:
+        made.story = story_of(base)
+    made.near = sources[0]
+    made.learn = shape.learning
+    recorder.add_record(made)
+    results: list[Pending | None] = []
+    number = 1
+    for assumed in shape.assumed:
+        results.append(made.output(number, None, assumed))
+        number += 1
+    if met is not None:
+        met.come_home(recorder, made)
+    if vjp.depth == 1:
+        base._ran(made)
+    return made, results
+
+
+def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
+    """Record the backward of a Function that was applied outside the session: its context goes along as a value."""
+    if node._saved is None:
+        raise AutogradError(FREED)
+    node.saved_tensors  # noqa: B018 - raises when something saved was changed in place
+    shipped = recorder.code(node._function)
+    slots = node.unpacked_slots()
+    context = Constant(Context(_without_graph(node, slots)), CONTEXT)
+    items: list[Data | None] = [*grads]
+    saved = {(slot.kind, slot.position): slot for slot in slots if slot is not None and slot.kind is not VALUE}
+    for kind, count in ((INPUT, len(node._inputs)), (OUTPUT, len(node._metas))):
+        for position in range(count):
+            slot = saved.get((kind, position))
+            if slot is None:
+                items.append(None)
+            else:
+                items.append(slot.value if kind is OUTPUT else recorder.leaf(slot.value))
+    needed = node._needed
+    wanted = [
+        i
+        for i, edge in enumerate(node._edges)
+        if edge is not None and edge[0] is not None and (needed is None or needed[i])
+    ]
+    with recorder.lock:
+        sources = [context, *(recorder.source(item) for item in [*items, *recorder.captured(shipped)])]
+        leaves = leaf_arguments(node._edges, {i for what, i in saved if what == INPUT})
+        met = leaves_met(recorder, recorder.conduct(node._function, shipped), shipped.captured, leaves)
+        on = node._input_places
+        outputs: Sequence[SpecEntry] = [
+            CONTEXT,
+            *(recorder.plain_on(node._inputs[i], CPU if on is None else on[i]) for i in wanted),
+        ]
+        requires = tuple([len(node._metas) + i for i, edge in enumerate(node._edges) if edge is not None and edge[0]])
+        vjp = FunctionVjp(
+            *UNPLACED,
+            fn="@" + shipped.fingerprint,
+            depth=1,
+            items=len(items),
+            arguments=len(node._inputs),
+            results=len(node._metas),
+            wanted=tuple(wanted),
+            requires_grad=requires,
+            differentiated=False,
+            refusal="",
+            expected=None,
+            retained=recorder.retaining,
+            spared=node._of_part,
+            attributes=(),
+            reports_effects=False,
+            leaves=None if met is None else met.in_node,
+            casting=moment(),
+        )
+        if met is not None:
+            outputs = met.join(recorder, sources, outputs)
+        made = NodeRecord(recorder, vjp, sources, outputs, user_site())
+        made.effects = True
+        recorder.add_record(made)
+        if met is not None:
+            met.come_home(recorder, made)
+    out: list[Data | None] = [None] * len(node._edges)
+    for number, position in enumerate(wanted):
+        out[position] = made.output(number + 1, None)
+    return out
+
+
+def _without_graph(node: Any, slots: Any) -> FunctionNode:
+    """Return a copy of an eager context that saved `slots` and holds no tensors of the client's graph: workers get data
+    only."""
+    plain: Any = node.freed()
+    plain._saved = slots
+    packed = Context(plain).packed()
+    return Context(packed=packed).live(node._function)

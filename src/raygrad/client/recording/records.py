@@ -1,0 +1,324 @@
+"""Records: nodes that were recorded, before and after they are submitted.
+
+Rules of this file: data and the counting of holders. A record names its sources by (record, output, holder) or by
+constant; it holds the `Pending` value itself only of what was submitted before, so that a value nobody wants dies at
+once.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import cloudpickle
+import numpy as np
+
+from raygrad.autograd.captured import kind_of
+from raygrad.autograd.devices.serving import CPU, named
+from raygrad.autograd.layout import is_array
+from raygrad.autograd.recording import Pending, Record, Repeatable
+from raygrad.errors import NotShippable
+from raygrad.proto.ir.nodes import Node, OpCall, OpVjp
+from raygrad.proto.ir.specs import LIVE, UNSEEN, ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
+from raygrad.workers.code.nested_tensors import Embedding, holds_tensors, taken_apart
+from raygrad.workers.code.shipping import warn_once
+
+from .source_locations import Site
+
+if TYPE_CHECKING:
+    from raygrad.autograd.tensor import Tensor
+
+    from ..session.recorder import SessionRecorder
+
+
+class SpecEntry:
+    """A spec, interned per session: equal specs are one object, compared and hashed by identity."""
+
+    __slots__ = ("bytes", "device", "dtype", "is_context", "local", "shape", "spec", "stamp", "unary")
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.shape: tuple[int, ...] = ()
+        self.is_context = isinstance(spec, ContextSpec)
+        self.dtype: np.dtype[Any] | None = None
+        self.device = CPU
+        self.bytes = 0
+        """Of an array, as far as its spec tells."""
+        self.stamp = -1
+        """The graph for which `local` is valid."""
+        self.local = -1
+        self.unary: dict[str, Template] = {}
+        """By name, ops of one operand and no params that were recorded over it."""
+        if isinstance(spec, ArraySpec):
+            self.shape, self.dtype, self.device = spec.shape, np.dtype(spec.dtype), named(spec.device)
+            self.bytes = bytes_of(spec)
+
+
+CONST = SpecEntry(ConstSpec())
+CONTEXT = SpecEntry(ContextSpec())
+LIVING = SpecEntry(ContextSpec(UNSEEN, LIVE))
+"""A context that does not leave its worker's process."""
+
+
+class Constant:
+    """A Python object that a node reads: supplied when the graph runs, not hashed (H9)."""
+
+    __slots__ = ("__weakref__", "inside", "moved", "spec", "value")
+
+    def __init__(self, value: Any, spec: SpecEntry = CONST, inside: Sequence[Tensor] = ()) -> None:
+        self.value = value
+        self.spec = spec
+        self.inside = inside
+        """The tensors in it, which are sources of their own: then the value is an `Embedding`."""
+        self.moved = ""
+        """The device from which the client moved it, to send it."""
+
+
+def snapshot(value: Any, function: type[Any] | None = None, name: int | str = "") -> tuple[Constant, Any]:
+    """Return a non-tensor argument as it is now, and what identifies it among equal ones (H17); errors tell of which
+    Function's `apply` it is, and its name or number there.
+
+    Raises:
+        NotShippable: it cannot be copied or pickled.
+    """
+    kind = cast("type[Any]", type(value))
+    if kind in (int, float, bool, str, bytes, complex, type(None)):
+        return Constant(value), (kind, value)
+    if is_array(value) and value.dtype.kind in "biufc":
+        kept = value.copy(order="K")
+        kept.flags.writeable = False
+        return Constant(kept, _constant_of(kept.nbytes)), ("array", value.shape, value.dtype.str, kept.strides)
+    if function is not None and holds_tensors(value):
+        return _embedded(value, function, name)
+    try:
+        blob = cloudpickle.dumps(value)
+        kept = copy.deepcopy(value)
+    except Exception as error:
+        what = "what is set on a context" if function is None else f"argument {name!r} of {function.__name__}.apply"
+        raise NotShippable(
+            f"{what} is of type {kind.__name__}, which cannot travel to a worker ({error}); pass plain data, or make "
+            "it inside forward"
+        ) from error
+    return Constant(kept), ("pickle", blob)
+
+
+def _constant_of(size: int) -> SpecEntry:
+    """Return what is known of a constant that holds so many bytes: large ones count where memory is limited."""
+    return CONST if size < LARGE else _large_constant(size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _large_constant(size: int) -> SpecEntry:
+    return SpecEntry(ConstSpec(size))
+
+
+LARGE: Final = 4096
+"""Bytes of a constant that counts."""
+
+
+def _embedded(value: Any, function: type[Any], name: int | str) -> tuple[Constant, Any]:
+    """Return the same of an argument with tensors in it, which are yet to be placed."""
+    what = f"argument {name!r} of {function.__name__}.apply"
+    try:
+        data, tensors, filled = taken_apart(value)
+    except NotShippable as error:
+        raise NotShippable(f"{what}: {error}") from error
+    if filled:
+        warn_once(
+            value,
+            f"{what} captures '{filled}', a mutable object of the client: what it changes there stays on the worker "
+            "that runs it; send values back with rg.emit(name, value), to a handler given to session.on(name, handler)",
+        )
+    places = tuple([(-1, kind_of(tensor)) for tensor in tensors])
+    return Constant(Embedding(data, places), inside=tensors), ("embedded", data, places)
+
+
+def place_embedded(constants: Sequence[Constant], args: Sequence[Any]) -> tuple[list[Tensor], tuple[int, ...]]:
+    """Say in each embedding which of its tensors are arguments; return the others, in order, and what was said."""
+    others: list[Tensor] = []
+    said: list[int] = []
+    for constant in constants:
+        places: list[tuple[int, int]] = []
+        for tensor, (_, kind) in zip(constant.inside, constant.value.places, strict=True):
+            position = next((p for p, arg in enumerate(args) if arg is tensor), -1)
+            places.append((position, kind))
+            said.append(position)
+            if position < 0:
+                others.append(tensor)
+        constant.value = Embedding(constant.value.data, tuple(places))
+        constant.inside = ()
+    return others, tuple(said)
+
+
+Source: TypeAlias = "tuple[NodeRecord, int, Pending | None] | Constant | None"
+"""What a node reads: (record, output, holder), a constant, or nothing (an undefined gradient)."""
+
+
+class Template(Repeatable):
+    """What records of one op over equal specs share, so that recording it again costs a lookup."""
+
+    __slots__ = ("again", "call", "kind", "outputs", "vjps")
+
+    def __init__(self, call: OpCall, outputs: Sequence[SpecEntry], kind: int) -> None:
+        self.node = None
+        self.call = call
+        self.outputs = outputs
+        self.again = len(outputs) == 1 and outputs[0].device is CPU
+        """Whether it may be recorded again in few steps."""
+        self.kind = kind
+        """See `NodeRecord.kind`."""
+        self.vjps: dict[tuple[int, ...], tuple[OpVjp, Sequence[SpecEntry], int]] = {}
+        """Per set of wanted operands: the vjp, its outputs, and its kind."""
+
+
+class NodeRecord(Record):
+    """One recorded node. After submission it keeps only where its values are."""
+
+    __slots__ = (
+        "__weakref__",
+        "base",
+        "effects",
+        "failed",
+        "kind",
+        "leaf",
+        "learn",
+        "live",
+        "near",
+        "needed",
+        "outputs",
+        "pin",
+        "pinned",
+        "run",
+        "saved",
+        "site",
+        "sources",
+        "story",
+        "template",
+        "values",
+        "work",
+    )
+
+    def __init__(
+        self,
+        recorder: SessionRecorder,
+        work: Node,
+        sources: Sequence[Source],
+        outputs: Sequence[SpecEntry],
+        site: Site | None,
+    ) -> None:
+        self.recorder: Any = recorder
+        self.work = work
+        """What it does: a node of no graph yet (`UNPLACED`). In an `OpVjp`, `SpecEntry` objects stand for the spec
+        indices that they will have in the graph."""
+        self.sources: Sequence[Source] = sources
+        self.outputs: Sequence[SpecEntry] = outputs
+        self.site = site
+        self.live = 0
+        """Bit per output: somebody holds it."""
+        self.saved = 0
+        """Bit per output: a backward node holds it as a residual."""
+        self.effects = False
+        """It runs even when nobody holds an output."""
+        self.near: Source = None
+        self.leaf: Constant | None = None
+        """What it moves to a device, of what the client has: then it can be done again."""
+        self.template: Template | None = None
+        self.kind = 0
+        """A number that no record has which differs in its work, number of sources or outputs; 0 for those that have no
+        such number."""
+        self.pin = -1
+        self.pinned = False
+        """Its context stays on its worker (H10)."""
+        self.needed = -1
+        self.learn: Any = None
+        self.story = ""
+        """Under anomaly detection, where the node was made whose derivative this is (MD-06)."""
+        self.run = -1
+        """The run it was submitted in, -1 before."""
+        self.base = -1
+        """Value id of its first output in that run."""
+        self.failed = False
+        self.values: dict[int, Any] | None = None
+        """Outputs already at the client."""
+
+    def output(self, index: int, defined: bool | None = True, assumed: bool = False) -> Pending:
+        """Return the pending value of an output; call once per output and keep it."""
+        entry = self.outputs[index]
+        self.live |= 1 << index
+        made = Pending(self, index, entry.shape, cast(Any, entry.dtype), entry, defined)
+        made.assumed = assumed
+        return made
+
+    def released(self, index: int) -> None:
+        self.live &= ~(1 << index)
+        if self.run >= 0:
+            self.recorder.dropped.append((self.run, self.base + index))
+
+    def claimed(self, index: int) -> None:
+        self.saved |= self.recorder.claims << index
+
+
+_new: Any = object.__new__
+
+
+def record_of_op(
+    recorder: SessionRecorder,
+    work: Node,
+    sources: Sequence[Source],
+    outputs: Sequence[SpecEntry],
+    site: Site | None,
+    template: Template | None,
+    kind: int,
+) -> NodeRecord:
+    """Return what `NodeRecord` makes of a built-in op, in half the time: most records are made here."""
+    self = _new(NodeRecord)
+    self.recorder = recorder
+    self.work = work
+    self.sources = sources
+    self.outputs = outputs
+    self.site = site
+    self.template = template
+    self.kind = kind
+    self.pin = recorder.pin
+    self.live = self.saved = 0
+    self.effects = self.pinned = self.failed = False
+    self.leaf = self.near = self.learn = self.values = None
+    self.needed = self.run = self.base = -1
+    self.story = ""
+    return self
+
+
+def first_output(record: NodeRecord, entry: SpecEntry) -> Pending:
+    """Return what `record.output(0)` does; `entry` is what it is."""
+    record.live |= 1
+    made = _new(Pending)
+    made.record = record
+    made.index = 0
+    made.shape = entry.shape
+    made.dtype = entry.dtype
+    made.spec = entry
+    made.defined = True
+    made.assumed = False
+    return made
+
+
+class LeafRecord(Record):
+    """An array of the client: a snapshot that submissions send along."""
+
+    __slots__ = ("constant", "live", "recorder")
+
+    def __init__(self, recorder: SessionRecorder, constant: Constant) -> None:
+        self.recorder: Any = recorder
+        self.constant = constant
+
+    def output(self) -> Pending:
+        """Return the pending value that stands for the array."""
+        array, spec = self.constant.value, self.constant.spec
+        return Pending(self, 0, array.shape, array.dtype, spec)
+
+
+def spec_of_array(shape: tuple[int, ...], dtype: str, layout: Any = None, device: str = "cpu") -> ArraySpec:
+    """Return the spec of an array value."""
+    return ArraySpec(shape, dtype, device, layout)

@@ -1,0 +1,114 @@
+"""What would be submitted now, explained without being submitted.
+
+Rules of this file: it changes nothing: recorded nodes stay recorded, the run's number is not used up. The plan that is
+made is kept like any other, so that a submission of the same graph finds it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from raygrad.autograd.recording import Pending
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import PlanError, SessionError
+from raygrad.report.explanation import Elsewhere, Explanation, Waited
+from raygrad.report.shown import shown
+from raygrad.scheduler.explain.device_transfers import Transfer
+from raygrad.scheduler.explain.explanation import explain_plan
+from raygrad.scheduler.simulation.simulator import what_if
+
+from ..options import MOST_WORKERS, all_tensors, whole
+from ..recording.records import Constant, NodeRecord
+from ..submission.node_names import call_nodes
+from ..submission.submission import build, needed_records
+
+if TYPE_CHECKING:
+    from raygrad.proto.graph import Graph
+    from raygrad.scheduler.planning.planner import Planner
+
+    from .session import Session
+
+_looks = itertools.count(-2, -1)
+"""Marks what one explanation needs; no run has such a number."""
+
+
+def explain(
+    session: Session, tensors: Sequence[Tensor], workers: int | None = None, gpus: int | None = None
+) -> Explanation:
+    """Return the explanation of what would be submitted now for `tensors`, or of all that would be; with `workers` or
+    `gpus`, also of what that many would bring.
+
+    Raises:
+        TypeError: one of them is no tensor, or a number of workers or GPUs is none.
+        ValueError: there cannot be so many of them.
+        SessionError: the session is closed.
+        PlanError: no worker, here or there, can run one of the nodes; or there are more GPUs than workers.
+    """
+    all_tensors("session.explain", tensors)
+    workers = None if workers is None else whole("session.explain(workers=...)", workers, 1, MOST_WORKERS)
+    gpus = None if gpus is None else whole("session.explain(gpus=...)", gpus, 0, MOST_WORKERS)
+    recorder = session._recorder
+    if recorder.closed:
+        raise SessionError("this session is closed: explain what is recorded before its end, or report on a run")
+    with recorder.lock:
+        records = needed_records(recorder.records, next(_looks))
+        if tensors:
+            wanted = _needed_by(tensors)
+            records = [record for record in records if id(record) in wanted]
+        session.costs.learn()
+        built = build(0, records, recorder.demands)
+        submission = built.submission
+        graph = submission.graph
+        sites, name_of = [record.site for record in records], session._driver.executor.name_of
+        planner = session._driver.planner
+        try:
+            planned, residency = session._driver.preview(submission)
+            elsewhere = None if workers is None and gpus is None else _elsewhere(graph, planner, workers, gpus)
+        except PlanError as error:
+            call_nodes(error, graph, sites, name_of)
+            raise
+        facts = explain_plan(
+            planned.graph, residency, planner.costs, planner.cluster, planned.plan, staged=not recorder.by_reference
+        )
+        sent = [one for one in built.sources if isinstance(one, Constant) and one.moved]
+        left = [Transfer(-1, -1, one.moved, "cpu", one.value.nbytes) for one in sent]
+        return Explanation(
+            plan=replace(facts, transfers=(*left, *facts.transfers)),
+            graph=shown(planned.graph, name_of, sites),
+            infer=tuple(Waited(name, *waited) for name, waited in session.resolved.items()),
+            hooks=tuple(session.hooked.items()),
+            elsewhere=elsewhere,
+        )
+
+
+def _elsewhere(graph: Graph, planner: Planner, workers: int | None, gpus: int | None) -> Elsewhere:
+    """Plan the graph for other machines, and simulate the plan. What is not said stays as it is here."""
+    here = planner.cluster.workers
+    workers = len(here) if workers is None else workers
+    gpus = min(workers, sum("cuda" in one.kinds for one in here)) if gpus is None else gpus
+    planned, simulated = what_if(graph, planner.costs, workers=workers, gpus=gpus, like=planner.cluster)
+    return Elsewhere(
+        workers=workers,
+        gpus=gpus,
+        seconds=simulated.makespan,
+        used=len({segment.worker for segment in planned.plan.segments}),
+        segments=len(planned.plan.segments),
+        utilisation=simulated.utilisation,
+        moved_bytes=simulated.transferred_bytes,
+        peak_saved=max(simulated.peak_saved, default=0),
+    )
+
+
+def _needed_by(tensors: Sequence[Tensor]) -> set[int]:
+    """Return the ids of the records that the tensors need and that are not submitted."""
+    stack = [value.record for tensor in tensors if type(value := tensor._data) is Pending]
+    found: set[int] = set()
+    while stack:
+        record = stack.pop()
+        if type(record) is NodeRecord and record.run < 0 and id(record) not in found:
+            found.add(id(record))
+            stack.extend(source[0] for source in (*record.sources, record.near) if isinstance(source, tuple))
+    return found

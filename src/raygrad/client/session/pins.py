@@ -1,0 +1,38 @@
+"""Pins: asking for a worker while recording. The device of a node is that of what it reads, and nothing to ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from raygrad.errors import PlanError
+
+from ..options import whole
+from .session import ambient
+
+
+@contextmanager
+def place(*, worker: int) -> Generator[None, None, None]:
+    """Run what is recorded meanwhile on worker number `worker` of the ambient session, from 0 up. Without a session
+    there is nothing to choose: what runs eagerly runs here.
+
+    Raises:
+        TypeError: `worker` is no integer.
+        ValueError: it is negative.
+        PlanError: the session has no such worker.
+    """
+    number = whole("rg.place(worker=...), the number of a worker,", worker, 0)
+    session = ambient()
+    if session is None:
+        yield
+        return
+    if number >= session.workers:
+        have = "one worker, number 0" if session.workers == 1 else f"workers 0 to {session.workers - 1}"
+        raise PlanError(f"rg.place(worker={worker}): this session has {have}; ask for more with Session(workers=...)")
+    recorder = session._recorder
+    before = recorder.pin
+    recorder.pin = number
+    try:
+        yield
+    finally:
+        recorder.pin = before

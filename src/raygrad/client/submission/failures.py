@@ -1,0 +1,153 @@
+"""What went wrong in a session, what it took along, and what is still to be raised (H8, H21).
+
+Rules of this file: from what the driver reports to the exception that the user sees, with notes on where, and cells as
+they were before. When it is raised is the session's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from raygrad.autograd.anomaly import warn_of
+from raygrad.errors import DroppedError, ExecutionError, WorkerLost
+from raygrad.proto.program import Failure, Record
+from raygrad.workers.code.shipping import unpack_exception
+
+from ..recording.variables import roll_back
+from .node_names import node_name, segment_name
+from .submission import Submitted, unsubmitted_dependencies
+
+if TYPE_CHECKING:
+    from raygrad.workers.executors.driver import Lost
+
+    from ..recording.records import NodeRecord
+    from ..session.recorder import SessionRecorder
+    from .run import Run
+
+
+class Failures:
+    """The failures of one session."""
+
+    def __init__(
+        self,
+        recorder: SessionRecorder,
+        history: list[Submitted],
+        runs: dict[int, Run],
+        name_of: Callable[[str], str],
+    ) -> None:
+        """`history` and `runs`, the session's, have what was submitted and has not finished; `name_of` gives user code,
+        named "@..." in graphs, the name that it has."""
+        self.runs: dict[int, str] = {}
+        """By its number, why a run was dropped."""
+        self.unraised: list[BaseException] = []
+        """What the next sync or submission point raises, one each."""
+        self._recorder = recorder
+        self._history = history
+        self._known = runs
+        self._name_of = name_of
+
+    def raise_next(self) -> None:
+        """Raise the oldest error that was not raised, if there is one."""
+        if self.unraised:
+            raise self.unraised.pop(0)
+
+    def name(self, record: NodeRecord) -> str:
+        """Return what errors call a recorded node."""
+        return node_name(record.work, record.site, self._name_of)
+
+    def dropped(self, record: NodeRecord) -> DroppedError:
+        """Return the error for who reads what was dropped."""
+        why = self.runs.get(record.run, "its run failed")
+        return DroppedError(f"this value, made by {self.name(record)}, was dropped: {why}; compute it again")
+
+    def came(self, run: int, record: Record | None, reason: str, lost: Lost | None) -> None:
+        """A run cannot finish; see `Listener.failed`. Its error is to be raised."""
+        if run in self.runs:
+            return
+        where = ""
+        if record is not None and record.failure is not None:
+            where = self._where(run, record)
+            error = self._rebuilt(run, record, where)
+        elif reason.startswith("dependency"):
+            return
+        elif lost is None:
+            error = ExecutionError(f"run {run} was given up: {reason}")
+        else:
+            there = self._segment_name(run, lost.segments[0]) if lost.segments else ""
+            error = WorkerLost(
+                f"run {run} was lost: {reason}{f', which had been given {there}' if there else ''}; its values are "
+                "dropped, open a new session to go on",
+                lost.worker,
+            )
+        self.fail(run, error, where)
+        if record is None or record.failure is None or record.failure.type != "KeyboardInterrupt":
+            self.unraised.append(error)  # who interrupted it knows already
+
+    def fail(self, run: int, error: BaseException, where: str = "") -> None:
+        """Drop a run and all that read from it, and let every cell fall back (H8)."""
+        tainted = {run}
+        for submitted in self._history:
+            if submitted.depends & tainted:
+                tainted.add(submitted.run)
+        dropped = sorted(tainted)
+        for submitted in self._history:
+            if submitted.run in tainted:
+                submitted.error = error
+                if submitted.run in self._known:
+                    self._known[submitted.run].failed = True
+        for number in dropped:
+            self.runs[number] = (
+                f"run {run} failed with {type(error).__name__}: {error}{f', raised by {where}' if where else ''}"
+            )
+
+        def depends(value: Any) -> bool:
+            return unsubmitted_dependencies(value, lambda record: record.failed or record.run in tainted)
+
+        self._recorder.revive(self._recorder.session.leaves_of(tainted))
+        self._recorder.forget_dependants(tainted)
+        log = self._recorder.cells
+        pending = log.take()
+        roll_back([*((s.writes, s.run in tainted) for s in self._history), (pending, False)], depends)
+        for write in pending:
+            if not depends(write.new):
+                log.keep(write)
+        self._history[:] = [s for s in self._history if s.run not in tainted]
+        error.add_note(
+            f"raygrad: dropped with it: {', '.join(f'run {n}' for n in dropped)}; parameters, gradients and optimiser "
+            "state are as after the newest run that does not depend on it"
+        )
+
+    def _segment_name(self, run: int, segment: int) -> str:
+        """Return what errors call a segment of a run; "" if nothing is known of it."""
+        known = self._known.get(run)
+        if known is None or not 0 <= segment < len(known.plan.segments):
+            return ""
+        return segment_name(known._graph, known.plan.segments[segment].nodes, known._sites, self._name_of)
+
+    def _where(self, run: int, record: Record) -> str:
+        """Return what raised: a node and its line, or the nodes around which something raised."""
+        failure, known = cast(Failure, record.failure), self._known.get(run)
+        if failure.index < 0 or known is None:
+            return self._segment_name(run, record.segment)
+        return node_name(known._graph.nodes[failure.index], known._sites[failure.index], self._name_of)
+
+    def _rebuilt(self, run: int, record: Record, where: str) -> BaseException:
+        """Return the user's exception as it was raised, with notes that say where (DR-09)."""
+        failure = cast(Failure, record.failure)
+        error = unpack_exception(failure.exception)
+        site = None
+        for submitted in self._history:
+            if submitted.run == run and 0 <= failure.index < len(submitted.sites):
+                site = submitted.sites[failure.index]
+                if failure.index in submitted.stories:
+                    warn_of(submitted.stories[failure.index], error)
+        if failure.index < 0:
+            error.add_note(f"raygrad: raised on {record.worker} around the run of {where or f'run {run}'}")
+        else:
+            error.add_note(
+                f"raygrad: raised by node {failure.index} '{failure.node}' of run {run} on {record.worker}, "
+                f"inputs {', '.join(failure.shapes) or 'none'}, recorded at {site or 'an unknown line'}"
+            )
+        error.add_note("traceback on the worker:\n" + failure.traceback)
+        return error

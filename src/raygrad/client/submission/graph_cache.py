@@ -1,0 +1,131 @@
+"""Graphs that were submitted before: a training loop submits the same one at every step.
+
+Rules of this file: recognising a graph by its records, without making it. What two sets of records have to have in
+common for their graphs to be equal is known here; how the graph is made, `submission` knows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from raygrad.proto.graph import Graph
+from raygrad.proto.ir.nodes import UNDEFINED
+from raygrad.workers.executors.calls import Given, Kept, Submission
+
+from ..functions.resource_requests import Asked
+from ..recording.records import NodeRecord
+from .submission import build, is_stored, value_here
+
+GRAPHS_KEPT = 16
+"""Graphs of a session that are remembered. At 20,000 nodes one takes about 5 MB, which its plan holds anyway."""
+
+
+class _Known(NamedTuple):
+    """A graph that was submitted, under its names."""
+
+    graph: Graph
+    encoded: bytes
+    key: bytes
+
+
+class _Outline(NamedTuple):
+    """What a graph is recognised by, and what it is given."""
+
+    name: bytes
+    given: tuple[Given | Kept, ...]
+
+
+class Graphs:
+    """The graphs that one session submitted last."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self.found = 0
+        """Submissions of a graph that was known."""
+
+    def submission(
+        self,
+        run: int,
+        records: Sequence[NodeRecord],
+        asked: Mapping[str, Asked] = MappingProxyType({}),
+        *,
+        open_ended: bool = False,
+    ) -> Submission:
+        """Return the submission of `records` as run `run`: what `build` returns. The records learn where their values
+        will be."""
+        outline = None if open_ended or asked else _outline(records)
+        if outline is None:
+            return build(run, records, asked, open_ended=open_ended).submission
+        name, given = outline
+        known = self._known.get(name)
+        if known is None:
+            made = build(run, records).submission
+            self._known[name] = _Known(made.graph, made.encoded, made.key)
+            if len(self._known) > GRAPHS_KEPT:
+                self._known.popitem(last=False)
+            return made
+        self._known.move_to_end(name)
+        self.found += 1
+        shift = len(given)
+        for record in records:
+            record.base += shift
+        return Submission(run, known.graph, known.encoded, known.key, given)
+
+
+def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
+    """Return the outline of the graph of records, whose `base` counts from the first afterwards; None for records of
+    which only the graph itself tells what they are. Externals are in the order in which `build` has them."""
+    numbers: list[int] = []
+    add = numbers.append
+    externals: dict[Any, int] = {}
+    given: list[Any] = []
+    specs: list[int] = []
+    kept: list[int] = []
+    base = 0
+    for record in records:
+        if not record.kind or record.near is not None:
+            return None
+        record.base = base
+        add(record.kind)
+        add(record.pin)
+        for source in record.sources:
+            if type(source) is tuple:
+                maker: Any = source[0]
+                if maker.run < 0:
+                    add(maker.base + source[1])
+                    continue
+                index: int = source[1]
+                key: Any = (maker.run, maker.base + index)
+                number = externals.get(key)
+                if number is None:
+                    number = externals[key] = len(given)
+                    value = None if maker.values is None else value_here(maker, index)
+                    given.append(Kept(*key) if value is None else Given(value))
+                    specs.append(id(maker.outputs[index]))  # interned, and kept as long as the session
+                add(UNDEFINED - 1 - number)
+            elif source is None:
+                add(UNDEFINED)
+            else:
+                constant: Any = source
+                number = externals.get(id(constant))
+                if number is None:
+                    number = externals[id(constant)] = len(given)
+                    given.append(Given(constant.value))
+                    specs.append(id(constant.spec))
+                add(UNDEFINED - 1 - number)
+        if record.live:
+            for index, entry in enumerate(record.outputs):
+                if record.live >> index & 1:
+                    kept.append(base + index)
+                    kept.append(int(is_stored(record, index, entry)))
+        base += len(record.outputs)
+    # each kind has its number of sources, so that what is written one after the other can be told apart
+    digest = blake2b(array("q", (len(numbers), len(specs), *specs)).tobytes(), digest_size=16)
+    digest.update(array("q", numbers).tobytes())
+    digest.update(array("q", kept).tobytes())
+    return _Outline(digest.digest(), tuple(given))

@@ -1,0 +1,154 @@
+"""One submission as its user sees it: its plan, its progress, and what came back beside values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raygrad.errors import SessionError
+from raygrad.scheduler.explain.actual_run import run_facts
+from raygrad.scheduler.explain.clock_alignment import ClockOffset
+from raygrad.scheduler.explain.device_transfers import brought
+from raygrad.scheduler.model.measured_costs import Called, MeasuredCosts
+
+from ..options import path as path_of
+from ..options import seconds
+
+if TYPE_CHECKING:
+    from raygrad.proto.graph import Graph
+    from raygrad.proto.program import Record
+    from raygrad.report.run_report import RunReport
+    from raygrad.scheduler.model.plan import Cluster, Plan
+
+    from ..recording.source_locations import Site
+    from ..session.session import Session
+
+
+class Run:
+    """A submitted graph.
+
+    Attributes:
+        number: the run's number in its session.
+        plan: which worker runs which nodes, in which order, and what crosses between them.
+        records: what has come back of its segments.
+    """
+
+    def __init__(
+        self, session: Session, number: int, plan: Plan, graph: Graph, sites: Sequence[Site | None], submitted: float
+    ) -> None:
+        self._session = session
+        self.number = number
+        self.plan = plan
+        self.nodes = len(graph.nodes)
+        self.records: list[Record] = []
+        self._graph = graph
+        self._sites = sites
+        self._submitted = submitted
+        """When planning began, on the session's clock, `time.monotonic`."""
+        self._answers: list[Called] = []
+        self.finished = False
+        self.failed = False
+        self.alone = False
+        """No other run of the session was under way meanwhile."""
+        self._emits: list[tuple[int, int, str, Any]] = []
+        self._brought: list[tuple[int, int, Sequence[tuple[str, int]]]] = []
+
+    def take(self, called: Called) -> None:
+        """Enter what a segment has told."""
+        record = called.record
+        self.records.append(record)
+        self._answers.append(called)
+        offset = self._session.clocks.setdefault(record.worker, ClockOffset())
+        timing = record.timing
+        if timing.began:
+            offset.saw(sent=called.sent, began=timing.began, ended=timing.ended, came=called.came)
+
+    def teach(self, measured: MeasuredCosts, cluster: Cluster, here: str) -> None:
+        """Tell a cost model what this run, which has ended well, took; `here` is the client's host."""
+        measured.take(self._graph, self.plan, self._answers, cluster, here, alone=self.alone)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from the first call to a worker to the last record, to be held against
+        `plan.predicted_seconds`; None until it has finished. A record that came while nobody waited counts from when
+        it was taken in."""
+        if not self.finished or not self._answers:
+            return None
+        return max(answer.came for answer in self._answers) - min(answer.sent for answer in self._answers)
+
+    def done(self) -> bool:
+        """Tell whether it has ended, well or not, without blocking."""
+        self._session.poll()
+        return self.finished or self.failed or self._dropped
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Wait until it has ended.
+
+        Raises:
+            TypeError, ValueError: `timeout` is no number of seconds.
+            WaitTimeout: `timeout` seconds have passed.
+            SessionError: its session was closed before it had ended.
+            The error that ended it, if the session has not raised it before.
+        """
+        limit = seconds("run.wait(timeout)", timeout, zero=True)
+        if self._dropped:
+            raise SessionError(
+                f"run {self.number} had not ended when its session was closed without waiting (`close(discard=True)`, "
+                "or an error that left the `with` block): wait for it before, or run it again in an open session"
+            )
+        self._session.wait_until(lambda: self.finished or self.failed, limit)
+        return self
+
+    def report(self) -> RunReport:
+        """Return what it did beside what was predicted, so far or in full. Does not wait: see `wait`."""
+        from raygrad.report.run_report import RunReport
+        from raygrad.report.shown import shown
+
+        session = self._session
+        session.poll()
+        return RunReport(
+            number=self.number,
+            state=self._state(),
+            plan=self.plan,
+            run=run_facts(self.plan, self._answers, session.clocks, self._submitted),
+            graph=shown(self._graph, session._driver.executor.name_of, self._sites),
+            brought=brought(self._graph, self._brought),
+        )
+
+    def trace(self, path: str | Path) -> Path:
+        """Write what it did as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing, and return the path."""
+        from raygrad.report.trace import trace
+
+        path = Path(path_of("run.trace(path)", path))
+        report = self.report()
+        path.write_text(json.dumps(trace(self.number, self.plan, report.run, report.graph)), encoding="utf-8")
+        return path
+
+    @property
+    def _dropped(self) -> bool:
+        """Whether the session was closed before it had ended."""
+        return self._session._recorder.closed and not (self.finished or self.failed)
+
+    def _state(self) -> str:
+        if self._dropped:
+            return "dropped"
+        return "failed" if self.failed else "finished" if self.finished else "running"
+
+    @property
+    def emits(self) -> list[tuple[str, Any]]:
+        """What `rg.emit` sent from this run, as (name, value), in the engine's order (H20)."""
+        return [(name, value) for _, _, name, value in sorted(self._emits, key=lambda emit: emit[:2])]
+
+    @property
+    def hooks(self) -> dict[int, int]:
+        """How many hooks fired in each process, by process id."""
+        fired: dict[int, int] = {}
+        for record in self.records:
+            if record.hooks:
+                fired[record.pid] = fired.get(record.pid, 0) + len(record.hooks)
+        return fired
+
+    def __repr__(self) -> str:
+        return f"<run {self.number}: {self.nodes} nodes in {len(self.plan.segments)} segments, {self._state()}>"

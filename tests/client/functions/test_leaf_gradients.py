@@ -1,0 +1,180 @@
+"""Leaves that user code meets on workers, in sessions of several kinds (H16)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import raygrad as rg
+from raygrad.client.functions.leaf_gradients import leaves_met
+from raygrad.workers.code.code_analysis import ADDS, READS, REPLACES
+from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, HELD, HOME, REFUSED
+
+
+def leaf(*values: float) -> Any:
+    return rg.tensor(list(values), dtype=rg.float64, requires_grad=True)
+
+
+def layer(w: Any) -> Any:
+    class Layer(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * w.detach()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            with rg.enable_grad():
+                y = x * w
+            y.backward(grad)
+            return x.grad
+
+    return Layer
+
+
+def trained(steps: int, **options: Any) -> Any:
+    w, x = leaf(0.5, 2.0), leaf(1.0, 3.0)
+    Layer, optimizer = layer(w), rg.optim.SGD([w], lr=0.1)
+    session = rg.Session(**options) if options else None
+    if session is not None:
+        session.__enter__()
+    try:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            Layer.apply(Layer.apply(x)).sum().backward()
+            optimizer.step()
+        return [w.tolist(), w.grad.tolist(), x.grad.tolist()]
+    finally:
+        if session is not None:
+            session.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"workers": 1},
+        {"workers": 2, "strict": True},
+        {"strict": True, "saved": "recompute"},
+        {"strict": True, "saved": "worker"},
+        {"strict": True, "memory": "1MiB per worker"},
+        {"strict": True, "sync": True},
+    ],
+)
+def test_h16_gradients_of_captured_leaves_come_home(options: dict[str, Any]) -> None:
+    assert trained(3, **options) == trained(3)
+
+
+def test_h16_a_compiled_step_adds_to_captured_leaves() -> None:
+    def run(compiled: bool) -> Any:
+        w = leaf(0.5, 2.0)
+        Layer = layer(w)
+
+        def step(x: Any) -> Any:
+            loss = Layer.apply(x).sum()
+            loss.backward()
+            return loss
+
+        x = leaf(1.0, 3.0)
+        if not compiled:
+            return [step(x).item() for _ in range(3)] + [w.grad.tolist(), x.grad.tolist()]
+        with rg.Session(strict=True) as session:
+            fast = session.compile(step)
+            return [fast(x).item() for _ in range(3)] + [w.grad.tolist(), x.grad.tolist()]
+
+    assert run(True) == run(False)
+
+
+def test_h8_a_failed_pass_leaves_the_gradient_of_a_captured_leaf_as_it_was() -> None:
+    w, x = leaf(0.5, 2.0), leaf(1.0, 3.0)
+    Layer = layer(w)
+
+    def fails(grad: Any) -> Any:
+        raise ValueError("no")
+
+    with rg.Session(strict=True):
+        Layer.apply(x).sum().backward()
+        y = x * 2.0
+        y.register_hook(fails)
+        Layer.apply(y).sum().backward()
+        with pytest.raises(ValueError, match="no"):
+            x.grad.tolist()
+        assert w.grad.tolist() == [1.0, 3.0]
+
+
+def test_h16_a_function_applied_before_the_session_adds_to_captured_leaves() -> None:
+    w, x = leaf(0.5, 2.0), leaf(1.0, 3.0)
+    y = layer(w).apply(x).sum()
+    with rg.Session(strict=True):
+        y.backward()
+        assert [w.grad.tolist(), x.grad.tolist()] == [[1.0, 3.0], [0.5, 2.0]]
+
+
+def test_a_pass_into_an_argument_that_is_no_leaf_raises() -> None:
+    class Into(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            with rg.enable_grad():
+                (x * grad).sum().backward()
+            return grad * 2.0
+
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match=r"Into changed the \.grad of a leaf of shape \[2\].*autograd\.grad"):
+        with rg.Session(strict=True):
+            Into.apply(x * 3.0).sum().backward()
+
+
+@pytest.mark.parametrize("kind", ["forward", "history"])
+def test_what_cannot_come_home_raises(kind: str) -> None:
+    w, x = leaf(0.5, 2.0), leaf(1.0, 3.0)
+
+    def go(create_graph: bool) -> None:
+        with rg.enable_grad():
+            (w * w).sum().backward(create_graph=create_graph)
+
+    class Goes(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            if kind == "forward":
+                go(False)
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            if kind == "history":
+                go(True)
+            return grad
+
+    message = r"in a forward.*client=True" if kind == "forward" else r"Goes.*\[2\] got a history"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of create_graph in backward()
+        with pytest.raises(RuntimeError, match=message), rg.Session(strict=True):
+            Goes.apply(x).sum().backward()
+    assert w.grad is None
+
+
+def test_leaves_are_met_where_code_could_do_something_with_their_gradients() -> None:
+    w, v, with_grad = leaf(1.0), leaf(2.0), leaf(3.0)
+    with_grad.grad = rg.tensor([4.0], dtype=rg.float64)
+    captured = [w, w * 2.0, w.detach(), with_grad]
+    with rg.Session() as session:
+        recorder: Any = session._recorder
+        assert leaves_met(recorder, 0, captured) is None
+        reads = leaves_met(recorder, READS, captured)
+        assert reads is not None
+        assert (reads.leaves, reads.entries, reads.fate) == ([with_grad], [((CAPTURED, 3),)], REFUSED)
+        adds = leaves_met(recorder, ADDS | REPLACES, captured, [(0, w), (1, v)], {2: w})
+        assert adds is not None
+        assert adds.entries == [((HELD, 2), (ARGUMENT, 0), (CAPTURED, 0)), ((ARGUMENT, 1),), ((CAPTURED, 3),)]
+        assert (adds.fate, adds.replaces, adds.grads[:2]) == (HOME, True, [None, None])
+        forward = leaves_met(recorder, ADDS, captured, forward=True)
+        assert forward is not None
+        assert forward.fate == REFUSED

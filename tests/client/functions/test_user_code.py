@@ -1,0 +1,53 @@
+"""User code as a session knows it: one fingerprint per submission, and what is captured, as it is now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import raygrad as rg
+from raygrad.workers.code.code_analysis import ADDS
+
+
+class Twice(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2.0
+
+
+def test_code_has_one_fingerprint_until_the_next_submission() -> None:
+    with rg.Session(workers=1, strict=True) as session:
+        recorder = session._recorder
+        first = recorder.code(Twice)
+        assert recorder.code(Twice) is first
+        recorder.forget_code()
+        again = recorder.code(Twice)
+        assert again is not first
+        assert again.fingerprint == first.fingerprint
+
+
+def test_what_code_captures_is_read_as_it_is_when_it_is_recorded() -> None:
+    scale = rg.tensor([3.0])
+
+    def scaled(grad: Any) -> Any:
+        return grad * scale
+
+    with rg.Session(workers=1, strict=True) as session:
+        recorder = session._recorder
+        (captured,) = recorder.captured(recorder.code(scaled))
+        value: Any = recorder.read(captured)
+        assert value.tolist() == [3.0]
+
+
+def test_code_that_may_add_to_gradients_is_known_by_its_fingerprint() -> None:
+    def adds(grad: Any) -> None:
+        (grad * 2.0).backward()
+
+    with rg.Session(workers=1, strict=True) as session:
+        recorder = session._recorder
+        shipped = recorder.code(adds)
+        assert recorder.conduct(adds, shipped) & ADDS
+        assert session.of_gradients[shipped.fingerprint] & ADDS

@@ -1,0 +1,84 @@
+"""Copies of memory that others may write to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.client.recording.snapshot_cache import is_owned_elsewhere, is_still
+
+
+@pytest.fixture
+def session() -> Any:
+    with rg.Session(workers=1) as session:
+        yield session
+
+
+def test_what_is_still_the_same_is_told_bit_for_bit() -> None:
+    array = np.array([[0.0, np.nan], [1.0, 2.0]])
+    assert is_still(array.copy(), array)
+    assert not is_still(np.array([[-0.0, np.nan], [1.0, 2.0]]), array)
+    assert not is_still(array.reshape(4).copy(), array)
+    assert not is_still(array.view(np.int64).copy(), array)
+    assert not is_still(array.T.copy(order="K"), array.T)
+
+
+def test_who_owns_an_array_may_write_to_it() -> None:
+    array = np.ones(3)
+    view = array[:]
+    view.flags.writeable = False
+    assert not is_owned_elsewhere(view)
+    array.flags.writeable = False
+    assert is_owned_elsewhere(view)
+    assert not is_owned_elsewhere(np.frombuffer(bytearray(8)))
+
+
+def test_memory_that_others_may_write_to_is_sent_anew_only_if_it_has_changed(session: Any) -> None:
+    array = np.arange(12.0).reshape(3, 4)
+    shared = rg.from_numpy(array)
+    recorder = session._recorder
+    first = recorder.leaf(shared)
+    assert recorder.leaf(shared) is first
+    before = (shared * 1.0).detach()
+    array[1, 2] = np.nan
+    second = recorder.leaf(shared)
+    assert second is not first
+    assert recorder.leaf(shared) is second  # NaN is itself
+    array[0, 0] = -0.0
+    assert recorder.leaf(shared) is not second
+    assert before.numpy()[1, 2] == 6.0
+    assert np.isnan((shared * 1.0).detach().numpy()[1, 2])
+    turned = rg.from_numpy(array.T)
+    assert (turned * 1.0).detach().numpy().tobytes() == np.ascontiguousarray(array.T).tobytes()
+    for empty in (np.array(2.0), np.ones((0, 3))):
+        kept = rg.from_numpy(empty)
+        assert recorder.leaf(kept) is recorder.leaf(kept)
+
+
+def test_tensors_over_the_same_memory_are_sent_once_while_it_does_not_change(session: Any) -> None:
+    array = np.ones((40, 40))
+    recorder = session._recorder
+    one, other = rg.from_numpy(array), rg.from_numpy(array)
+    first = recorder.leaf(one).record.constant
+    assert recorder.leaf(one) is not recorder.leaf(other)
+    assert recorder.leaf(other).record.constant is first
+    assert recorder.source(array) is first
+    assert recorder.leaf(rg.from_numpy(array.reshape(1600))).record.constant is not first
+    array[0, 0] = 2.0
+    assert recorder.leaf(rg.from_numpy(array)).record.constant is not first
+    assert recorder.source(array) is not first
+    assert (other * 1.0).detach().numpy()[0, 0] == 2.0
+    gone = recorder.leaf(rg.from_numpy(np.ones((50, 50))))
+    held = len(recorder._copies)
+    del gone
+    assert len(recorder._copies) == held - 1
+
+
+def test_memory_of_an_argument_and_of_a_tensor_made_inside_are_two_values_of_a_compiled_function(session: Any) -> None:
+    array = np.ones((40, 40))
+    difference = session.compile(lambda x: (x - rg.from_numpy(array)).sum())
+    assert difference(rg.from_numpy(array)).item() == 0.0
+    assert difference(rg.from_numpy(np.full((40, 40), 3.0))).item() == 3200.0

@@ -1,0 +1,159 @@
+"""Graphs that were submitted before are recognised by their records, and no others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import raygrad as rg
+from raygrad.autograd.modes import state
+from raygrad.client.submission.graph_cache import GRAPHS_KEPT, Graphs
+from raygrad.client.submission.submission import build, needed_records
+
+
+@pytest.fixture
+def session() -> Iterator[rg.Session]:
+    session = rg.Session(workers=2)
+    state.recorder = session._recorder
+    try:
+        yield session
+    finally:
+        state.recorder = None
+        session.close(discard=True)
+
+
+def vector(*values: float) -> Any:
+    return rg.tensor(list(values), dtype=rg.float64, requires_grad=True)
+
+
+def recorded(session: rg.Session, program: Callable[[], Any]) -> tuple[Any, Any]:
+    """Return what a program holds in the end, and the records that it needs."""
+    recorder = session._recorder
+    recorder.records.clear()
+    with session.deferred():
+        held = program()
+    return held, needed_records(recorder.records, next(session._numbers))
+
+
+def train(factor: float = 2.0) -> Any:
+    x, w = vector(1, 2), vector(3, 4)
+    y = (x * w * factor).sin()
+    y.sum().backward()
+    return x.grad, w.grad
+
+
+def test_graph_that_was_submitted_before_is_the_same_object(session: rg.Session) -> None:
+    graphs = Graphs()
+    _, records = recorded(session, train)
+    first = graphs.submission(3, records)
+    assert graphs.found == 0
+    _, records = recorded(session, lambda: train(5.0))
+    second = graphs.submission(4, records)
+    assert graphs.found == 1
+    assert second.graph is first.graph
+    assert second.key == first.key
+    assert second.run == 4
+    made = build(4, records).submission
+    assert made.encoded == second.encoded
+    assert [external.value for external in made.externals if not hasattr(external.value, "shape")] == [
+        external.value for external in second.externals if not hasattr(external.value, "shape")
+    ]
+
+
+def test_values_are_found_where_the_graph_has_them(session: rg.Session) -> None:
+    bases: list[list[int]] = []
+    graphs = Graphs()
+    for run in range(2):
+        held, records = recorded(session, train)
+        graphs.submission(run, records)
+        bases.append([record.base for record in records])
+        build(run, records)
+        assert bases[-1] == [record.base for record in records]
+        del held
+    assert graphs.found == 1
+
+
+OPS: list[Callable[[Any, Any], Any]] = [
+    lambda one, other: one * other,
+    lambda one, other: one + 1,
+    lambda one, other: one + 1.0,
+    lambda one, other: one.sin(),
+    lambda one, other: one.sum(0, keepdim=True) * other,
+    lambda one, other: one.sum(0) * other,
+]
+
+
+def programs(chance: random.Random) -> Callable[[], Any]:
+    """Return a small program of a few that are often equal, and often nearly so."""
+    seed = chance.randrange(60)
+
+    def program() -> Any:
+        choose = random.Random(seed)
+        values = [vector(1, 2), vector(3, 4)]
+        for _ in range(choose.randrange(1, 4)):
+            one, other = choose.choice(values), choose.choice(values)
+            with rg.place(worker=choose.randrange(2)):
+                values.append(choose.choice(OPS)(one, other))
+        if choose.random() < 0.5:
+            values[-1].sum().backward()
+        return values if choose.random() < 0.5 else values[-1]
+
+    return program
+
+
+def test_only_equal_graphs_have_one_name(session: rg.Session) -> None:
+    chance = random.Random(7)
+    graphs = Graphs()
+    seen: dict[bytes, bytes] = {}
+    for run in range(300):
+        held, records = recorded(session, programs(chance))
+        graphs._known.clear()
+        graphs.submission(run, records)
+        (name,) = graphs._known
+        encoded = build(run, records).submission.encoded
+        assert seen.setdefault(name, encoded) == encoded
+        del held
+    # a number of another type may be the same graph under two names
+    assert 30 < len(set(seen.values())) <= len(seen) <= 60
+
+
+def test_what_a_user_function_records_is_made_into_a_graph_each_time(session: rg.Session) -> None:
+    class Twice(rg.autograd.Function):
+        @staticmethod
+        def infer(x: Any) -> Any:
+            return x.shape, x.dtype
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2.0
+
+    graphs = Graphs()
+    for run in range(2):
+        held, records = recorded(session, lambda: Twice.apply(vector(1, 2)))
+        submission = graphs.submission(run, records, session._recorder.demands)
+        assert submission.encoded == build(run, records, session._recorder.demands).submission.encoded
+        del held
+    assert graphs.found == 0
+
+
+def test_no_more_than_a_few_are_remembered(session: rg.Session) -> None:
+    graphs = Graphs()
+    for length in range(1, GRAPHS_KEPT + 5):
+
+        def program(length: int = length) -> Any:
+            y = vector(1, 2)
+            for _ in range(length):
+                y = y.sin()
+            return y
+
+        held, records = recorded(session, program)
+        graphs.submission(length, records)
+        del held
+    assert len(graphs._known) == GRAPHS_KEPT

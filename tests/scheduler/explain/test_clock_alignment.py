@@ -1,0 +1,24 @@
+"""Offsets between clocks, narrowed by what cannot be otherwise."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raygrad.scheduler.explain.clock_alignment import ClockOffset
+
+
+def test_equal_clocks_need_no_offset():
+    offset = ClockOffset()
+    assert offset.seconds == 0.0
+    offset.saw(sent=1.0, began=1.5, ended=2.0, came=2.5)
+    assert offset.seconds == 0.0
+
+
+@given(st.floats(10.0, 1e6), st.lists(st.tuples(*[st.floats(0.0, 5.0)] * 3), min_size=1, max_size=5))
+def test_a_clock_that_is_ahead_is_set_back_within_what_calls_allow(ahead: float, calls: list[tuple[float, ...]]):
+    offset = ClockOffset()
+    for there, work, back in calls:
+        offset.saw(sent=0.0, began=there + ahead, ended=there + work + ahead, came=there + work + back)
+    slack = min(there for there, _, _ in calls) + min(back for _, _, back in calls)
+    assert abs(offset.seconds + ahead) <= slack / 2 + 1e-6

@@ -1,0 +1,117 @@
+"""One walk through a worker's nodes within a limit: what is given up, and how much work that is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from raygrad.proto.ir.specs import ArraySpec
+from raygrad.scheduler.memory.eviction_search import TooSmall, Walk
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.graph_rewriter import Longer
+from raygrad.scheduler.model.priced_graph import price
+
+from ...graph_nodes import function_node
+
+ITEMS = 1000
+ARRAY = 8 * ITEMS
+COSTS = Costs(context_bytes=0)
+
+
+def walk(graph: Any, limit: int, costs: Costs = COSTS) -> tuple[Walk, Longer]:
+    longer = Longer(price(graph, costs), [0] * len(graph.nodes), costs)
+    return Walk(longer, 0, range(len(graph.nodes)), (-1,) * len(graph.externals), (), limit), longer
+
+
+def fan(builder: Any, count: int, *, pure: bool = False) -> Any:
+    """Values that are made one after the other, and read in the same order."""
+    build = builder(size=ITEMS)
+    made = [build.add(function_node("@f", (0,), (0, 1), pure=pure, expected=()))[1] for _ in range(count)]
+    for one in made:
+        build.keep_on_worker(build.function_vjp("g", -1, one, -1))
+    return build.graph()._replace(keep=())
+
+
+def test_of_values_that_cost_alike_the_one_that_is_read_last_is_given_up(builder: Any) -> None:
+    made, longer = walk(fan(builder, 6), 5 * ARRAY)
+    made.run()
+    spilled = [node.inputs[0] for node in longer.nodes if node.fn == "spill"]
+    assert spilled
+    order = [2 + 2 * number for number in range(6)]
+    assert spilled == sorted(spilled, key=order.index, reverse=False)
+    assert spilled[0] >= order[3], "not those which are read first"
+
+
+def test_what_costs_less_to_have_back_is_given_up_before_what_is_read_later(builder: Any) -> None:
+    build = builder(size=ITEMS)
+    nothing = build.spec(ArraySpec((0,), "float64"))
+    cheap = build.add(function_node("@f", (0,), (0, 1), (1,), pure=True, expected=()))[1]
+    dear = build.op("sin", 0)
+    other = build.op("cos", 0)
+    for value in (other, cheap, dear):
+        build.op("exp", value, spec=nothing)
+    slow = replace(COSTS, spill_bandwidth=1e3, function_seconds=1e-9, function_bandwidth=1e15, op_seconds=1.0)
+    made, longer = walk(build.graph(), 3 * ARRAY, slow)
+    made.run()
+    again = [node for node in longer.nodes[6:] if node.role == "function"]
+    assert [node.fn for node in longer.nodes[6:]] == ["@f"] == [node.fn for node in again]
+
+
+def test_what_was_held_for_a_second_run_that_came_earlier_is_dropped(builder: Any) -> None:
+    build = builder(externals=2, size=ITEMS)
+    read = (
+        (1,),
+        (1, 1),
+        (1, 0),
+        (2, 3),
+        (0, 1),
+        (1, 4),
+        (4, 3),
+        (8,),
+        (6, 7),
+        (10, 9),
+        (9, 8),
+        (9,),
+        (10, 10),
+        (9, 12),
+    )
+    for inputs in read:
+        build.op("sin" if len(inputs) == 1 else "mul", *inputs)
+    build.op("sin", 11)
+    made, longer = walk(build.graph(), 4 * ARRAY)
+    order = made.run()
+    assert made.peak <= 4 * ARRAY
+    assert [index for index in order if index <= len(read)] == [*range(len(read) + 1)]
+    spilled = {node.inputs[0] for node in longer.nodes if node.fn == "spill"}
+    loaded = {node.inputs[0] for node in longer.nodes if node.fn == "load"}
+    assert len(spilled) == len(loaded), "nothing is written that nobody reads"
+
+
+def test_a_limit_below_what_one_node_needs_is_too_small(builder: Any) -> None:
+    build = builder(size=ITEMS)
+    build.op("add", build.op("sin", 0), build.op("cos", 0))
+    made, _ = walk(build.graph(), 2 * ARRAY)
+    with pytest.raises(TooSmall):
+        made.run()
+
+
+def test_the_work_grows_with_the_nodes(builder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    of_one = Walk._costs
+
+    def counted(self: Any, value: int) -> tuple[float, float]:
+        nonlocal asked
+        asked += 1
+        return of_one(self, value)
+
+    monkeypatch.setattr(Walk, "_costs", counted)
+    found: list[int] = []
+    for count in (200, 800):
+        asked = 0
+        made, longer = walk(fan(builder, count), count * ARRAY // 2)
+        made.run()
+        assert sum(node.fn == "spill" for node in longer.nodes) > count // 4
+        found.append(asked)
+    assert found[1] < 5 * found[0]

@@ -1,0 +1,58 @@
+"""What values of earlier runs may take beside a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.plan import Cluster
+from raygrad.scheduler.planning.planner import make_plan
+
+ITEMS = 1000
+ARRAY = 8 * ITEMS
+
+
+def beside(graph: Any, residency: tuple[int, ...], limits: Any, workers: int = 1) -> Any:
+    cluster = Cluster.of(workers).limited(limits)
+    return make_plan(graph, residency, Costs(), cluster, 0, b"").plan
+
+
+def test_what_a_plan_does_not_need_is_left_for_others(builder: Any) -> None:
+    build = builder(size=ITEMS)
+    build.keep_on_worker(build.op("sin", 0))
+    plan = beside(build.graph(), (-1,), 10 * ARRAY)
+    assert plan.peaks == (("cpu", (2 * ARRAY,)),)
+    assert plan.beside == (("cpu", (8 * ARRAY,)),)
+
+
+def test_what_was_there_and_is_read_is_part_of_what_the_plan_needs(builder: Any) -> None:
+    build = builder(size=ITEMS)
+    build.keep_on_worker(build.op("sin", 0))
+    assert beside(build.graph(), (0,), 10 * ARRAY).beside == (("cpu", (8 * ARRAY,)),)
+
+
+def test_a_segment_that_reads_less_than_its_run_leaves_that_room_too(builder: Any) -> None:
+    build = builder(externals=2, size=ITEMS)
+    first = build.op("sin", 0, pin=0)
+    there = build.op("cos", first, pin=1)
+    build.keep_on_worker(build.op("add", there, 1, pin=0))
+    plan = beside(build.graph(), (0, 0), [10 * ARRAY, None], 2)
+    peak = plan.peaks[0][1][0]
+    own = [segment.worker == 0 for segment in plan.segments]
+    assert own == [True, False, True]
+    assert plan.beside == (("cpu", (11 * ARRAY - peak, -1, 11 * ARRAY - peak)),)
+
+
+def test_without_limits_nothing_is_said(builder: Any) -> None:
+    build = builder(size=ITEMS)
+    build.keep_on_worker(build.op("sin", 0))
+    assert beside(build.graph(), (-1,), None).beside == ()
+
+
+def test_what_is_spilled_first_is_not_counted_as_there(builder: Any) -> None:
+    build = builder(externals=6, size=ITEMS)
+    for external in range(6):
+        build.keep_on_worker(build.op("sin", external))
+    plan = beside(build.graph(), (0,) * 6, 4 * ARRAY)
+    assert plan.peaks[0][1][0] <= 4 * ARRAY
+    assert 0 <= plan.beside[0][1][0] <= 4 * ARRAY

@@ -1,0 +1,246 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raygrad.proto.graph import first_outputs
+from raygrad.proto.ir.nodes import Spill
+from raygrad.proto.ir.specs import ArraySpec, ContextSpec
+from raygrad.scheduler.memory.memory_ledger import GUESS, Ledger, Ledgers, Room, continued, parted
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.priced_graph import link, price
+
+from ...graph_nodes import function_node, function_vjp_node, plain_node
+
+COSTS = Costs()
+
+
+def recounted(graph, node_worker, residency, worker, order):
+    """The same as `Room.peak`, from the definition: what is alive at each node."""
+    priced = price(graph, COSTS)
+    first = first_outputs(graph)
+    touched = {
+        index: {*graph.nodes[index].inputs, *range(first[index], first[index] + len(graph.nodes[index].outputs))} - {-1}
+        for index in order
+    }
+    base = sum(priced.size[value] for value, home in enumerate(residency) if home == worker)
+    kept = {value for value, _ in graph.keep}
+    peak = 0
+    for place in range(len(order)):
+        alive = 0
+        for value in set().union(*touched.values()):
+            if value < len(residency) and residency[value] == worker:
+                continue
+            places = [one for one, index in enumerate(order) if value in touched[index]]
+            maker = priced.maker[value]
+            stays = value in kept and maker >= 0 and node_worker[maker] == worker
+            if places[0] <= place and (stays or place <= places[-1]):
+                alive += priced.size[value]
+        peak = max(peak, alive)
+    return base + peak
+
+
+@st.composite
+def placed(draw, graphs):
+    """A graph on two workers, with a random topological order of its nodes."""
+    graph = draw(graphs(least=2))
+    node_worker = draw(st.lists(st.integers(0, 1), min_size=len(graph.nodes), max_size=len(graph.nodes)))
+    residency = draw(st.lists(st.integers(-1, 1), min_size=len(graph.externals), max_size=len(graph.externals)))
+    return graph, node_worker, residency
+
+
+def shuffled(draw, links):
+    missing = [len(one) for one in links.before]
+    ready = [index for index, count in enumerate(missing) if not count]
+    order = []
+    while ready:
+        index = ready.pop(draw(st.integers(0, len(ready) - 1)))
+        order.append(index)
+        for reader in links.after[index]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                ready.append(reader)
+    return order
+
+
+@pytest.mark.slow
+@given(data=st.data())
+def test_what_an_order_needs_is_what_is_alive_at_its_nodes(graphs, data):
+    graph, node_worker, residency = data.draw(placed(graphs))
+    priced = price(graph, COSTS)
+    order = shuffled(data.draw, link(priced))
+    room = Room(priced, node_worker, residency, 2)
+    for worker in (0, 1):
+        mine = [index for index in order if node_worker[index] == worker]
+        assert room.peak(worker, mine) == recounted(graph, node_worker, residency, worker, mine)
+
+
+@pytest.mark.slow
+@given(data=st.data())
+def test_whatever_a_ledger_admits_all_can_be_ended_within_the_limit(graphs, data):
+    """Nodes are offered in any order that their edges allow; what is refused is offered again later."""
+    graph, _, _ = data.draw(placed(graphs))
+    priced = price(graph, COSTS)
+    links = link(priced)
+    room = Room(priced, [0] * len(graph.nodes), [-1] * len(graph.externals), 1)
+    base = shuffled(data.draw, links)
+    limit = room.peak(0, base) + data.draw(st.sampled_from([0, 32, 5000]))
+    ledger = Ledger(room, 0, base, limit)
+    missing = [len(one) for one in links.before]
+    ready = {index for index, count in enumerate(missing) if not count}
+    ran = []
+    while ready:
+        offers = [*data.draw(st.permutations(sorted(ready)))]
+        if data.draw(st.booleans()):
+            offers = [ledger.front]
+        for index in offers:
+            if ledger.admit(index):
+                ready.discard(index)
+                ran.append(index)
+                for reader in links.after[index]:
+                    missing[reader] -= 1
+                    if not missing[reader]:
+                        ready.add(reader)
+                break
+        else:
+            raise AssertionError("nothing is admitted, not even the front")
+        rest = [one for one in base if one not in ran]
+        assert room.peak(0, ran + rest) <= limit
+    assert ledger.front == -1
+
+
+def test_pieces_are_cut_where_they_would_hold_too_much(builder):
+    build = builder()
+    contexts = [build.function("f", 0)[0] for _ in range(4)]
+    for context in contexts:
+        build.function_vjp("f", context, 0, 0)
+    graph = build.graph()
+    room = Room(price(graph, COSTS), [0] * 8, [-1], 1)
+    order = [0, 1, 4, 2, 5, 3, 6, 7]
+    peak = room.peak(0, order)
+    assert room.fit(order, [order], 10**9) == ([order], peak)
+    assert room.fit(order, [order], peak) == ([order], peak)  # what is made and read within one piece is freed in it
+    some = [[0, 1], [4, 2], [5, 3], [6, 7]]
+    assert room.fit(order, some, peak) == (some, peak)  # and so is what an earlier one left on the worker
+    pieces = room.fit(order, some, peak, pinned=False)  # but not what its call brings
+    assert pieces == ([[0, 1], [4], [2], [5], [3], [6, 7]], peak)
+
+
+def test_what_a_call_brings_is_there_from_its_start(builder):
+    build = builder(externals=3, size=1000)
+    made = [build.op("sin", one) for one in range(3)]
+    graph = build.graph()
+    room = Room(price(graph, COSTS), [0] * 3, [-1] * 3, 1)
+    assert room.peak(0, made := [0, 1, 2]) == 16000
+    assert room.fit(made, [made], 10**9) == ([made], 32000)
+    assert room.fit(made, [made], 32000) == ([made], 32000)
+    assert room.fit(made, [made], 31999) == ([[0, 1], [2]], 24000)
+    assert room.fit(made, [made], 16000) == ([[0], [1], [2]], 16000)
+
+
+def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
+    build = builder(externals=3, size=1000)
+    new = build.spec(ContextSpec(-1, 0))
+    build.op("sin", 0)
+    build.add(function_node("@f", (1,), (new, 1), (1,)))
+    build.op("sin", 2)
+    room = Room(price(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
+    order = [0, 1, 2]
+    most = 3 * 8000 + 4096 + 8000
+    assert room.fit(order, [order], most + GUESS * 8000) == ([order], most)
+    tight = room.fit(order, [order], most)
+    assert tight == ([[0], [1], [2]], 2 * 8000 + 4096), "what is guessed is not predicted"
+
+
+def test_a_call_leaves_room_for_what_a_vjp_finds_saved_that_nobody_knows(builder):
+    build = builder(externals=4, size=1000)
+    new = build.spec(ContextSpec(-1, 0))
+    context, _ = build.add(function_node("@f", (1,), (new, 1), (1,)))
+    build.op("sin", 0)
+    build.add(function_vjp_node("@f", (context, 1, 2), (new, 1), items=1, arguments=(1,), wanted=None))
+    build.op("sin", 3)
+    room = Room(price(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
+    assert room.fit([1, 2, 3], [[1, 2, 3]], 10**9).pieces == [[1, 2, 3]]
+    assert room.fit([1, 2, 3], [[1, 2, 3]], 16 * 8000).pieces == [[1], [2], [3]]
+
+
+def test_what_goes_to_others_is_there_to_the_end_of_the_call_that_makes_it(builder):
+    build = builder(size=1000)
+    first = build.op("sin", 0)
+    second = build.op("cos", first)
+    third = build.op("exp", second)
+    build.op("add", third, first)
+    room = Room(price(build.graph(), COSTS), [0, 0, 0, 1], [0], 2)
+    assert room.before == [8000, 0]
+    order = [0, 1, 2]
+    assert room.fit(order, [order], 10**9) == ([order], 24000)  # first stays beside second and third
+    assert room.fit(order, [[0], [1, 2]], 10**9) == ([[0], [1, 2]], 24000)  # it is brought again
+    assert room.fit(order, [[0], [1], [2]], 10**9) == ([[0], [1], [2]], 16000)
+
+
+def test_what_stays_and_goes_to_others_too_is_let_go_of_where_it_was_last_read(builder):
+    build = builder(size=1000)
+    first = build.op("sin", 0)
+    second = build.op("cos", first)
+    build.op("exp", second)
+    build.op("add", first)
+    handle = build.spec(ArraySpec((0,), "uint8"))
+    build.add(plain_node(Spill, (first,), (handle,)))
+    build.keep_on_worker(first)
+    room = Room(price(build.graph(), COSTS), [0, 0, 0, 1, 0], [0], 2)
+    order = [0, 1, 4, 2]
+    assert room.fit(order, [[0, 1, 4, 2]], 10**9).peak == 24000
+    assert room.fit(order, [[0], [1, 4, 2]], 10**9).peak == 16000
+
+
+def test_a_context_that_a_pass_keeps_holds_the_same_memory_before_and_after(builder):
+    build = builder(size=1000)
+    whole = build.spec(ContextSpec(50000, 0))
+    (context,) = build.add(function_node("@f", (0,), (whole,), (1,)))
+    left, _ = build.add(function_vjp_node("@f", (context, 0, 0, -1), (whole, 1), near=context))
+    build.add(function_vjp_node("@f", (left, 0, 0, -1), (1,), near=left))
+    priced = price(build.graph(), COSTS)
+    assert continued(priced, ()) == {left: context}
+    assert continued(priced, {context}) == {}, "on disk it is another"
+    assert Room(priced, [0] * 3, [0], 1).peak(0, [0, 1, 2]) == 8000 + 54096 + 8000
+
+
+def test_a_node_is_admitted_where_it_fits_in_each_memory(builder):
+    build = builder(size=10)
+    first = build.op("o", 0)
+    second = build.op("o", 0)
+    build.op("p", first, second)
+    graph = build.graph()
+    priced = price(graph, Costs())
+    base = list(range(len(graph.nodes)))
+    room = Room(priced, [0] * 3, [-1] * len(graph.externals), 1)
+    most = room.peak(0, base)
+    one = Ledger(room, 0, base, most)
+    assert one.fits(1)
+    assert one.fits(1), "asking changes nothing"
+    tight = Ledger(room, 0, base, most)
+    both = Ledgers([one, tight])
+    assert both.front == 0
+    assert both.admit(1)
+    assert both.admit(0)
+    assert both.front == 2
+    refusing = Ledger(room, 0, base, most)
+    refusing._limit = 0
+    accounts = Ledgers([Ledger(room, 0, base, most), refusing])
+    assert not accounts.admit(1)
+    assert accounts._ledgers[0].fits(1)
+
+
+def test_what_a_run_leaves_on_disk_takes_no_room_from_then_on(builder):
+    build = builder(externals=2, size=1000)
+    made = build.op("sin", 1)
+    handle = build.spec(ArraySpec((0,), "uint8"))
+    for value in (0, made):
+        build.add(plain_node(Spill, (value,), (handle,)))
+    build.op("cos", 1)
+    build.keep_on_worker(made)
+    priced = price(build.graph(), COSTS)
+    room = Room(priced, [0] * 4, [0, 0], 1)
+    assert parted(priced, [0] * 4, [0, 0]) == {0, made}
+    assert room.before == [8000]
+    assert room.needs([1, 0, 2, 3]) == [0, 8000, 8000, 8000]
+    assert parted(priced, [0, 1, 0, 0], [0, 0]) == {made}, "elsewhere it stays where it is"

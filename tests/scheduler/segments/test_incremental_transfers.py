@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raygrad.scheduler.model.arrays import arrays_of, offsets
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.plan import OnWorker
+from raygrad.scheduler.model.priced_graph import link, price
+from raygrad.scheduler.segments.array_transfers import Crosser, blocks_of
+from raygrad.scheduler.segments.incremental_transfers import recross
+from raygrad.scheduler.segments.segmenter import Block, cut
+
+
+def same(one, other):
+    """Two crossers, and what they found, are equal."""
+    (crosser, crossed), (expected_crosser, expected) = one, other
+    assert crossed.crossing == expected.crossing
+    assert crossed.between == expected.between
+    for name in ("reader", "source", "size"):
+        assert getattr(crossed.flow, name).tolist() == getattr(expected.flow, name).tolist(), name
+    for name in ("external", "crossing"):
+        assert [some.tolist() for some in getattr(crosser, name)] == [
+            some.tolist() for some in getattr(expected_crosser, name)
+        ]
+    assert crosser.residual.tolist() == expected_crosser.residual.tolist()
+
+
+def window(arrays, home, count, node):
+    """Return the blocks that a node may be in, with its own only if nothing there has to do with it."""
+    makers = [int(home[arrays.maker[one]]) for one in arrays.graph.nodes[node].inputs if one >= 0 <= arrays.maker[one]]
+    made = range(int(arrays.first[node]), int(arrays.first[node + 1]))
+    readers = [int(home[arrays.reader[at]]) for at, one in enumerate(arrays.read.tolist()) if one in made]
+    return range(max(makers, default=-1) + 1, min(readers, default=count))
+
+
+@pytest.mark.slow
+@given(data=st.data())
+def test_after_any_moves_segments_are_those_that_would_be_found_anew(graphs, data):
+    graph = data.draw(graphs(least=1))
+    count = len(graph.nodes)
+    workers = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
+    residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
+    priced, arrays = price(graph, Costs()), arrays_of(graph, Costs())
+    blocks = blocks_of(cut(priced, link(priced), workers, residency, Costs(call_seconds=0.0)).blocks, count)
+    crosser = Crosser(arrays, blocks)
+    crossed = crosser.run(residency)
+    for _ in range(2):
+        home, worker, many = blocks.home.copy(), blocks.worker.copy(), len(blocks.worker)
+        moved = []
+        for node in data.draw(st.lists(st.integers(0, count - 1), max_size=3, unique=True)):
+            to = [one for one in window(arrays, home, many, node) if one != home[node]]
+            if to and np.bincount(home, minlength=many)[home[node]] > 1:
+                home[node] = data.draw(st.sampled_from(to))
+                moved.append(node)
+        for block in data.draw(st.lists(st.integers(0, many - 1), max_size=2)):
+            worker[block] = (worker[block] + 1) % 3
+        order = np.append(blocks.order[~np.isin(blocks.order, moved)], np.array(moved, np.int64))
+        blocks = replace(
+            blocks,
+            order=order[np.argsort(home[order], kind="stable")],
+            ends=offsets(np.bincount(home, minlength=many)),
+            home=home,
+            worker=worker,
+        )
+        elsewhere = np.flatnonzero((worker != crosser.blocks.worker)[crosser.blocks.home])
+        nodes = np.union1d(np.array(moved, np.int64), elsewhere)
+        nodes = np.union1d(nodes, np.flatnonzero((worker != crosser.blocks.worker)[home]))
+        crosser, crossed = recross(crosser, crossed, blocks, nodes, residency)
+        fresh = Crosser(arrays, blocks)
+        same((crosser, crossed), (fresh, fresh.run(residency)))
+
+
+def test_workers_may_have_other_numbers(builder):
+    build = builder()
+    build.keep_on_worker(build.op("sin", build.op("sin", 0)))
+    graph = build.graph()
+    arrays = arrays_of(graph, Costs())
+    blocks = blocks_of([Block(1, [0]), Block(2, [1])], 2)
+    crosser = Crosser(arrays, blocks)
+    other = replace(blocks, worker=blocks.worker - 1)
+    _, crossed = recross(crosser, crosser.run((-1,)), other, np.zeros(0, np.int64), (-1,))
+    assert crossed.crossing == Crosser(arrays, other).run((-1,)).crossing
+    assert list(crossed.crossing.kept.values()) == [OnWorker(1, 1)]
+
+
+def test_readers_of_an_object_learn_its_new_number(builder):
+    build = builder(externals=3)
+    one, other, third = (build.op("sin", external) for external in range(3))
+    build.keep_on_worker(build.op("sin", one), build.op("sin", other), third)
+    arrays = arrays_of(build.graph(), Costs())
+    blocks = blocks_of([Block(0, [0, 1]), Block(1, [2]), Block(2, [3]), Block(1, [4])], 5)
+    crosser = Crosser(arrays, blocks)
+    crossed = crosser.run((-1,) * 3)
+    assert crossed.crossing.segments[3].imports == ((0, 1),)
+    after = blocks_of([Block(0, [1]), Block(1, [2, 0]), Block(2, [3]), Block(1, [4])], 5)
+    changed = recross(crosser, crossed, after, np.array([0]), (-1,) * 3)
+    fresh = Crosser(arrays, after)
+    same(changed, (fresh, fresh.run((-1,) * 3)))
+    assert changed[1].crossing.segments[3].imports == ((0, 0),)

@@ -1,0 +1,130 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raygrad.scheduler.model.costs import Costs
+from raygrad.scheduler.model.priced_graph import link, price
+from raygrad.scheduler.segments.segmenter import cut
+
+COSTS = Costs()
+
+
+def cut_graph(graph, node_worker, costs=COSTS, residency=None):
+    priced = price(graph, costs)
+    residency = [-1] * len(graph.externals) if residency is None else residency
+    return cut(priced, link(priced), node_worker, residency, costs)
+
+
+def check_order(graph, node_worker, blocks):
+    """Each node once, on its worker, after what it reads: so the blocks are the parts of an acyclic quotient (H6)."""
+    order = [index for block in blocks for index in block.nodes]
+    assert sorted(order) == list(range(len(graph.nodes)))
+    assert all(block.nodes for block in blocks)
+    assert all(node_worker[index] == block.worker for block in blocks for index in block.nodes)
+    maker = price(graph, COSTS).maker
+    position = {index: place for place, index in enumerate(order)}
+    for index, node in enumerate(graph.nodes):
+        for value in node.inputs:
+            if value >= 0 and maker[value] >= 0:
+                assert position[maker[value]] < position[index]
+
+
+def test_h6_the_exchange_of_two_convex_pairs_gets_an_order(builder):
+    build = builder(externals=2)
+    x, y = 0, 1
+    a = build.op("f", x)
+    c = build.op("f", y)
+    build.op("g", y, a)  # d
+    build.op("g", x, c)  # b
+    graph = build.graph()
+    node_worker = [0, 1, 1, 0]
+    blocks = cut_graph(graph, node_worker).blocks
+    check_order(graph, node_worker, blocks)
+    assert [(block.worker, block.nodes) for block in blocks] == [(0, [0]), (1, [1, 2]), (0, [3])]
+
+
+@pytest.mark.slow
+@given(data=st.data())
+def test_h6_any_assignment_of_any_graph_gives_blocks_with_an_acyclic_quotient(graphs, data):
+    graph = data.draw(graphs())
+    node_worker = data.draw(st.lists(st.integers(0, 3), min_size=len(graph.nodes), max_size=len(graph.nodes)))
+    costs = data.draw(st.sampled_from([COSTS, Costs(call_seconds=0.0), Costs(call_seconds=10.0)]))
+    residency = data.draw(st.lists(st.integers(-1, 3), min_size=len(graph.externals), max_size=len(graph.externals)))
+    made = cut_graph(graph, node_worker, costs, residency)
+    check_order(graph, node_worker, made.blocks)
+    assert made == cut_graph(graph, node_worker, costs, residency)
+    if graph.open_ended:
+        assert made.blocks[-1].nodes[-1] == len(graph.nodes) - 1
+    if graph.nodes:
+        assert made.seconds > 0
+
+
+def test_one_worker_runs_everything_as_one_block_without_looking_at_edges(builder):
+    build = builder()
+    build.op("f", build.op("f", 0))
+    made = cut(price(build.graph(), COSTS), None, [0, 0], [-1], COSTS)
+    assert [(block.worker, block.nodes) for block in made.blocks] == [(0, [0, 1])]
+
+
+def test_a_graph_without_nodes_has_no_blocks(builder):
+    assert cut_graph(builder().graph(), []) == ([], 0.0)
+
+
+def test_a_block_is_cut_before_it_would_wait_for_long(builder):
+    build = builder()
+    mine = other = 0
+    for _ in range(20):
+        mine = build.function("f", mine)[1]
+    for _ in range(20):
+        other = build.function("f", other)[1]
+    build.sum(mine, other)
+    node_worker = [0] * 20 + [1] * 20 + [0]
+    blocks = cut_graph(build.graph(), node_worker).blocks
+    assert [(block.worker, len(block.nodes)) for block in blocks] == [(0, 20), (1, 20), (0, 1)]
+
+
+def test_a_block_is_cut_after_what_another_worker_waits_for(builder):
+    build = builder()
+    first = build.function("f", 0)[1]
+    build.op("sin", first)
+    rest = first
+    for _ in range(20):
+        rest = build.function("f", rest)[1]
+    node_worker = [0, 1] + [0] * 20
+    blocks = cut_graph(build.graph(), node_worker).blocks
+    assert (0, [0]) in [(block.worker, block.nodes) for block in blocks]
+
+
+def test_a_block_is_not_cut_where_waiting_costs_less_than_a_call(builder):
+    build = builder()
+    first = build.op("sin", 0)
+    build.op("sin", first)
+    for _ in range(20):
+        build.op("sin", first)
+    blocks = cut_graph(build.graph(), [0, 1] + [0] * 20).blocks
+    assert [(block.worker, len(block.nodes)) for block in blocks] == [(0, 21), (1, 1)]
+
+
+def test_many_awaited_nodes_share_cuts(builder):
+    build = builder()
+    value = 0
+    node_worker = []
+    for _ in range(500):
+        value = build.op("sin", value)
+        build.op("cos", value)
+        node_worker += [0, 1]
+    blocks = cut_graph(build.graph(), node_worker).blocks
+    mine = [block for block in blocks if block.worker == 0]
+    work = 500 * price(build.graph(), COSTS).seconds[0]
+    assert 2 <= len(mine) <= 1 + work / COSTS.call_seconds
+
+
+def test_a_head_is_cut_off_where_an_external_has_to_come_from_another_worker(builder):
+    build = builder(externals=2)
+    value = 0
+    for _ in range(20):
+        value = build.function("f", value)[1]
+    build.sum(value, 1)
+    build.op("sin", 0)
+    blocks = cut_graph(build.graph(), [0] * 21 + [1], residency=[-1, 1]).blocks
+    assert [(block.worker, len(block.nodes)) for block in blocks] == [(0, 20), (0, 1), (1, 1)]

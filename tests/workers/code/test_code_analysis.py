@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import threading
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from raygrad.workers.code.code_analysis import (
+    ADDS,
+    READS,
+    REPLACES,
+    captured,
+    changed_by,
+    culprit,
+    of_gradients,
+    writes_to,
+)
+
+TABLE = {"a": 1}
+SEEN: list[Any] = []
+
+
+def reads(key: str) -> int:
+    return TABLE[key]
+
+
+def appends(value: Any) -> None:
+    SEEN.append(value)
+
+
+def stores(value: Any) -> None:
+    def inner() -> None:
+        TABLE["b"] = value
+
+    inner()
+
+
+def fits(value: Any) -> bool:
+    return not isinstance(value, type(threading.Lock())) and all(fits(one) for _, one in captured(value))
+
+
+def test_reading_is_no_writing():
+    assert not writes_to(reads)
+
+
+def test_methods_that_change_and_stores_are_writing_also_in_inner_functions():
+    assert writes_to(appends)
+    assert writes_to(stores)
+
+
+def test_the_path_to_a_culprit_is_told_by_the_names_of_its_author():
+    lock = threading.Lock()
+    boxed = {"inside": [1, lock]}
+
+    def named(x: Any, *, given: Any = boxed) -> Any:
+        return boxed, x, given
+
+    assert culprit(named, fits) == "'boxed' ['inside'] [1] (a lock)"
+
+
+def test_defaults_attributes_and_self_are_searched():
+    class Box:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def method(self) -> None: ...
+
+    def with_default(x: Any = threading.Lock()) -> None: ...  # noqa: B008
+
+    assert culprit(Box().method, fits) == "'self' 'Box.lock' (a lock)"
+    assert culprit(with_default, fits) == "default of 'x' (a lock)"
+
+
+def test_an_object_that_is_itself_the_culprit_has_no_path():
+    assert culprit(threading.Lock(), fits) == ""
+
+
+class Counter:
+    limit = 3
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def up(self) -> None:
+        self.count += 1
+
+    def read(self) -> int:
+        return self.count
+
+
+class Settings:
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def scaled(self, value: float) -> float:
+        return value * self.rate
+
+
+COUNTER, SETTINGS = Counter(), Settings(1.0)
+total = 0
+
+
+def installed(obj: Any) -> bool:
+    return getattr(obj, "__module__", "") != __name__
+
+
+def counts_with_nonlocal() -> Any:
+    seen = 0
+
+    def hook(grad: Any) -> None:
+        def inner() -> None:
+            nonlocal seen
+            seen += 1
+
+        inner()
+
+    return hook
+
+
+def counts_in_a_global(grad: Any) -> None:
+    global total
+    total += 1
+
+
+def counts_on_an_object(grad: Any) -> None:
+    COUNTER.count += 1
+
+
+def sets_on_an_object(grad: Any) -> None:
+    COUNTER.other = grad  # type: ignore[attr-defined]
+
+
+def sets_deeper(grad: Any) -> None:
+    SETTINGS.rate.real.imag = grad  # type: ignore[misc]
+
+
+def calls_a_method_that_counts(grad: Any) -> None:
+    COUNTER.up()
+
+
+def calls_who_counts(grad: Any) -> None:
+    counts_in_a_global(grad)
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        (counts_with_nonlocal(), "seen"),
+        (counts_in_a_global, "total"),
+        (counts_on_an_object, "count"),
+        (sets_on_an_object, "other"),
+        (sets_deeper, "imag"),
+        (calls_a_method_that_counts, "count"),
+        (calls_who_counts, "total"),
+        (COUNTER.up, "count"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_code_that_changes_what_outlives_its_call_is_found_with_the_name(code: Any, name: str):
+    assert changed_by(code, installed) == name
+
+
+def forward_like(ctx: Any, x: Any) -> Any:
+    ctx.rate = SETTINGS.rate
+    ctx.rate += 1
+    own = Counter()
+    own.up()
+    own.count = 4
+    total = 0
+
+    def inner() -> None:
+        nonlocal total
+        total += 1
+
+    inner()
+    return SETTINGS.scaled(x)
+
+
+@pytest.mark.parametrize("code", [forward_like, SETTINGS.scaled, lambda grad: grad * SETTINGS.rate, reads])
+def test_code_that_changes_its_arguments_and_what_it_makes_itself_changes_nothing_that_stays(code: Any):
+    assert changed_by(code, installed) is None
+
+
+class Reenters:
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x
+
+    @classmethod
+    def back(cls, y: Any) -> None:
+        y.backward()
+
+
+class Derived(Reenters):
+    pass
+
+
+class Holds:
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+    @property
+    def taken(self) -> Any:
+        return self.run.grad
+
+
+def replaces(w: Any) -> None:
+    def inner() -> None:
+        w.grad = None
+
+    inner()
+
+
+def calls(y: Any) -> None:
+    Derived.back(y)
+
+
+def test_what_code_may_do_with_gradients_is_told_by_the_names_that_it_reaches() -> None:
+    import textwrap
+
+    assert of_gradients(reads) == of_gradients(textwrap.dedent) == of_gradients(len) == 0
+    for code in (Reenters, Derived, calls, lambda y: calls(y), Holds(calls), {"f": [calls]}, Reenters.back):
+        assert of_gradients(code) & ADDS, code
+    assert of_gradients(replaces) == ADDS | READS | REPLACES
+    assert of_gradients(Holds) == of_gradients(Holds(reads)) == READS
+
+
+def test_functions_of_modules_are_looked_into() -> None:
+    module: Any = ModuleType("steps")
+    module.inner, module.other = calls, replaces
+    space: dict[str, Any] = {"steps": module}
+    exec("def step(y):\n    steps.inner(y)", space)
+    assert of_gradients(space["step"]) == ADDS

@@ -1,0 +1,79 @@
+"""Objects with tensors in them, taken apart at the client and opened beside the arguments of a Function."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.autograd.captured import LEAF
+from raygrad.errors import NotShippable
+from raygrad.workers.code.nested_tensors import Embedding, holds_tensors, opened, taken_apart, tensors_of
+
+
+class Layer:
+    def __init__(self, weight: Any) -> None:
+        self.weight = weight
+        self.name = "first"
+
+
+def leaf() -> Any:
+    return rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("wrap", [list, tuple, set], ids=["list", "tuple", "set"])
+def test_tensors_are_found_in_containers(wrap: Any) -> None:
+    assert holds_tensors(wrap([1, leaf()]))
+    assert not holds_tensors(wrap([1, 2.5, "x"]))
+
+
+def test_tensors_are_found_in_attributes_and_in_what_functions_capture() -> None:
+    w = leaf()
+    assert holds_tensors({"layers": [Layer(w)]})
+    assert holds_tensors(lambda x: x * w)
+    assert holds_tensors(Layer(w).__init__)  # whose `self` has one
+    assert not holds_tensors(Layer(None))
+    assert not holds_tensors((np.sum, np.ones(3), np.float64))
+
+
+def test_a_tensor_that_is_an_argument_is_that_argument() -> None:
+    w, other = leaf(), leaf()
+    data, tensors, filled = taken_apart({"same": Layer(w), "again": [w, other]})
+    assert [tensor is one for tensor, one in zip(tensors, (w, other), strict=True)] == [True, True]
+    assert filled == ""
+    given = rg.tensor([1.0, 2.0], dtype=rg.float64)
+    embedding = pickle.loads(pickle.dumps(Embedding(data, ((1, 2), (-1, 2)))))
+    assert embedding.own == 1
+    tensors = tensors_of([embedding, embedding], [0, 1], [np.ones(2), np.zeros(2)])
+    args, named, inside = opened((None, given, embedding), {"copy": embedding}, tensors)
+    assert args[2]["same"].weight is given
+    assert args[2]["again"][0] is given
+    assert args[2]["again"][1].tolist() == [1.0, 1.0]
+    assert args[2]["again"][1].requires_grad
+    assert named["copy"]["again"][1].tolist() == [0.0, 0.0]
+    assert inside == {1}
+
+
+def test_one_value_is_one_tensor_wherever_it_is_held() -> None:
+    data, _, _ = taken_apart([leaf()])
+    one, other = [Embedding(data, ((-1, 2),)) for _ in range(2)]
+    assert one.kinds == [LEAF]
+    tensors = tensors_of([one, other], [3, 3], [None, None, None, np.ones(2)])
+    assert tensors[0] is tensors[1]
+    (first, second), _, _ = opened((one, other), {}, tensors)
+    assert first[0] is second[0]
+
+
+def test_values_that_do_not_fit_are_refused() -> None:
+    data, _, _ = taken_apart([leaf()])
+    with pytest.raises(NotShippable, match="2 tensors came for objects that hold 1"):
+        opened((Embedding(data, ((-1, 2),)),), {}, [leaf(), leaf()])
+
+
+def test_a_container_that_a_function_fills_is_named() -> None:
+    w, seen = leaf(), list[Any]()
+    _, _, filled = taken_apart(lambda x: seen.append(x * w))
+    assert filled == "seen"

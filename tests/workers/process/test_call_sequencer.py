@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from raygrad.workers.process.call_sequencer import Turns
+
+
+class Calls:
+    """Calls on threads of their own, and the order in which they had their turns."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.had: list[int] = []
+        self.threads: list[threading.Thread] = []
+
+    def start(self, number: int, after: tuple[int, ...] = ()) -> None:
+        """Start a call; return when it has had its turn or waits for it."""
+        done = threading.Event()
+
+        def call() -> None:
+            self.turns.take(number, after)
+            self.had.append(number)
+            self.turns.give(number)
+            done.set()
+
+        thread = threading.Thread(target=call)
+        before = len(self.turns._waiting)
+        self.threads.append(thread)
+        thread.start()
+        while not done.is_set() and len(self.turns._waiting) == before:
+            done.wait(0.001)
+
+
+@pytest.fixture
+def calls() -> Generator[Calls]:
+    made = Calls()
+    yield made
+    for thread in made.threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in made.threads)
+    assert not made.turns._waiting
+
+
+def test_a_call_waits_for_those_that_it_names_and_for_no_other(calls: Calls):
+    calls.start(2, (0, 1))
+    calls.start(3)
+    calls.start(1)
+    assert calls.had == [3, 1]
+    calls.start(0)
+    calls.threads[0].join(10)
+    assert calls.had == [3, 1, 0, 2]
+
+
+def test_of_calls_that_can_start_the_one_that_was_sent_first_has_the_turn(calls: Calls):
+    calls.turns.take(0)
+    for number in (3, 1, 2):
+        calls.start(number)
+    assert calls.had == []
+    calls.turns.give(0)
+    for thread in calls.threads:
+        thread.join(10)
+    assert calls.had == [1, 2, 3]
+
+
+def test_one_call_has_the_turn_at_a_time(calls: Calls):
+    inside: list[int] = []
+    most: list[int] = []
+
+    def call(number: int) -> None:
+        calls.turns.take(number, (number - 1,) if number % 7 else ())
+        inside.append(number)
+        most.append(len(inside))
+        inside.remove(number)
+        calls.turns.give(number)
+
+    calls.threads = [threading.Thread(target=call, args=(number,)) for number in reversed(range(40))]
+    for thread in calls.threads:
+        thread.start()
+    for thread in calls.threads:
+        thread.join(10)
+    assert max(most) == 1
+    assert len(most) == 40
+
+
+def test_a_call_that_never_comes_can_be_ended_by_another(calls: Calls):
+    calls.start(1, (0,))
+    assert calls.had == []
+    calls.turns.end(0)
+    calls.threads[0].join(10)
+    assert calls.had == [1]
+
+
+def test_numbers_that_have_ended_are_not_remembered_one_by_one(calls: Calls):
+    for number in (2, 0, 3, 1, 1, 5):
+        calls.turns.end(number)
+    assert (calls.turns._below, calls.turns._ended) == (4, {5})
+
+
+@pytest.mark.parametrize("end", ["give", "end"])
+def test_who_waits_aside_is_served_before_numbered_calls(calls: Calls, end: str):
+    calls.turns.take(0)
+    calls.start(1, (0,))
+    calls.start(-1)
+    finish: Callable[..., Any] = getattr(calls.turns, end)
+    finish(0)
+    if end == "end":
+        calls.turns.give()
+    for thread in calls.threads:
+        thread.join(10)
+    assert calls.had == [-1, 1]

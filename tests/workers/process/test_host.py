@@ -1,0 +1,251 @@
+"""One worker: calls, pins, failures and poison."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.errors import ExecutionError
+from raygrad.proto.ir.nodes import Load, Spill
+from raygrad.proto.ir.specs import ArraySpec
+from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
+from raygrad.workers.code.shipping import ship, unpack_exception
+from raygrad.workers.process import host as module
+from raygrad.workers.process.gil_wait import Waits
+from raygrad.workers.process.host import WorkerHost
+from raygrad.workers.process.run_record import packed_since
+from raygrad.workers.values.packed_values import POISON, unpack_all
+from raygrad.workers.values.spill_files import Parked
+
+from ...graph_nodes import function_node, op_node, plain_node
+from ..values.test_packed_values import Keeps, context_of
+
+VECTOR = ArraySpec((2,), "float64")
+
+
+def doubling(**fields: Any) -> Program:
+    """Return a program of one step, slot 1 = slot 0 + slot 0."""
+    node = op_node("add", (0, 0), (0,))
+    blank: dict[str, Any] = {
+        "slots": 2,
+        "specs": (VECTOR,),
+        "externals": ((0, 0),),
+        "imports": (),
+        "unpins": (),
+        "steps": (Step(4, node, (1,), ()),),
+        "exports": (),
+        "pins": (),
+        "results": (),
+    }
+    return Program(**{**blank, **fields})
+
+
+@pytest.fixture
+def host() -> WorkerHost:
+    return WorkerHost("worker 7")
+
+
+def call(host: WorkerHost, program: Program, externals: tuple[Any, ...], objects: list[Any] = [], run: int = 1) -> Any:  # noqa: B006
+    key = repr(program).encode()
+    host.load(key, program)
+    return host.run(Call(run, 0, 0, key, externals), objects)
+
+
+def test_small_results_ride_in_the_record_and_large_ones_do_not(host: WorkerHost) -> None:
+    program = doubling(results=((1, 9),), pins=((1, 9),))
+    small, _ = call(host, program, (np.array([1.0, 2.0]),))
+    large, _ = call(host, program, (np.zeros(INLINE_RESULT_BYTES // 8 + 1),), run=2)
+    assert small.results[0][0] == 9
+    assert small.results[0][1].tolist() == [2.0, 4.0]
+    assert large.results == ()
+    assert small.sizes == large.sizes == (), "nobody asks"
+    assert host.fetch(2, 9).shape == (INLINE_RESULT_BYTES // 8 + 1,)
+
+
+def test_externals_come_as_values_pins_or_items_of_objects(host: WorkerHost) -> None:
+    program = doubling(exports=((1,),), pins=((1, 5),))
+    _, exports = call(host, program, (np.array([1.0, 1.0]),))
+    assert exports[0][0].tolist() == [2.0, 2.0]
+    _, exports = call(host, program, (Pinned(1, 5),), run=2)
+    assert exports[0][0].tolist() == [4.0, 4.0]
+    _, exports = call(host, program, (Item(0, 1),), [[None, np.array([3.0, 3.0])]], run=3)
+    assert exports[0][0].tolist() == [6.0, 6.0]
+
+
+def test_unpinning_lets_go(host: WorkerHost) -> None:
+    call(host, doubling(pins=((1, 5),)), (np.array([1.0, 1.0]),))
+    assert host.pinned == 1
+    host.unpin([Pinned(1, 5), Pinned(1, 6)])
+    assert host.pinned == 0
+    with pytest.raises(KeyError):
+        host.fetch(1, 5)
+
+
+class Fails(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        raise LookupError("not here", x.shape)
+
+
+def test_a_failure_comes_back_in_the_record_and_poisons_what_was_not_made(host: WorkerHost) -> None:
+    shipped = ship(Fails, in_process=True)
+    host.learn(shipped.fingerprint, shipped.shipment)
+    node = function_node("@" + shipped.fingerprint, (0,), (0, 0), (0,), recorded=False)
+    program = doubling(steps=(Step(4, node, (-1, 1), ()),), exports=((1,),), pins=((1, 5),))
+    record, exports = call(host, program, (np.array([1.0, 2.0]),))
+    assert record.status == "failed"
+    assert exports == [POISON]
+    assert host.fetch(1, 5) is POISON
+    failure = record.failure
+    assert (failure.index, failure.node, failure.shapes) == (4, "Fails", ("float64[2]",))
+    assert "not here" in failure.traceback
+    error = unpack_exception(failure.exception)
+    assert type(error) is LookupError
+    assert error.args == ("not here", (2,))
+
+
+def test_poison_skips_a_segment_and_spreads(host: WorkerHost) -> None:
+    program = doubling(imports=((0,),), externals=(), exports=((1,),), pins=((1, 5),))
+    record, exports = call(host, program, (), [POISON])
+    assert record.status == "skipped"
+    assert exports == [POISON]
+    assert host.fetch(1, 5) is POISON
+    record, _ = call(host, doubling(), (Pinned(1, 5),), run=2)
+    assert record.status == "skipped"
+
+
+def test_a_program_or_code_that_was_never_shipped_is_named(host: WorkerHost) -> None:
+    with pytest.raises(ExecutionError, match="was not loaded on worker worker 7"):
+        host.run(Call(1, 0, 0, b"\x01", ()), [])
+    with pytest.raises(ExecutionError, match="'@abc' was not shipped"):
+        host.code("@abc", [])
+
+
+def test_a_record_says_when_it_ran_and_which_nodes_took_long(host: WorkerHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(100))
+    monkeypatch.setattr("raygrad.workers.process.host.time.perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr("raygrad.workers.process.host.time.monotonic", lambda: 500.0)
+    program = doubling(results=((1, 9),))
+    host.load(b"key", program)
+    record, _ = host.run(Call(1, 0, 0, b"key", (np.ones(2),)), [], 3.0)
+    timing = record.timing
+    assert timing.began == 497.0  # the three seconds of unpacking came before
+    assert timing.inputs == 4.0
+    ((index, start, seconds),) = timing.nodes
+    assert (index, seconds) == (4, 1.0)
+    assert timing.inputs <= start < start + seconds <= timing.inputs + timing.steps
+    assert packed_since(record, 0.0).timing.outputs > 0
+
+
+def test_what_a_node_waits_for_other_threads_is_told_apart(host: WorkerHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stood(Waits):
+        def since(self) -> float:
+            self.seconds += 0.25
+            return 0.25
+
+    monkeypatch.setattr(module, "Waits", Stood)
+    for suspect, waited in ((0.0, 0.25), (float("inf"), 0.0)):
+        monkeypatch.setattr(module, "SUSPECT_SECONDS", suspect)
+        monkeypatch.setattr(module, "LONG_NODE_SECONDS", 1e-9)
+        record, _ = call(host, doubling(results=((1, 9),)), (np.ones(2),), run=int(waited * 8))
+        assert record.timing.waited == waited
+        ((node, _, took),) = record.timing.nodes
+        assert node == 4
+        assert (took == 1e-9) is (waited > 0), "not less than what makes a node long"
+
+
+def test_a_node_that_takes_no_time_is_not_told_of(host: WorkerHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raygrad.workers.process.host.time.perf_counter", lambda: 1.0)
+    record, _ = call(host, doubling(results=((1, 9),)), (np.ones(2),))
+    assert record.timing.nodes == ()
+
+
+ANY = (("cpu", -1),)
+
+
+def test_a_record_says_what_values_held_if_its_call_asks(host: WorkerHost) -> None:
+    program = doubling(pins=((1, 9),))
+    host.load(b"key", program)
+    peaks = [
+        host.run(Call(run, 0, 0, b"key", (np.ones(100),), beside=ANY if run != 2 else ()), [])[0].peaks
+        for run in (1, 2, 3)
+    ]
+    assert peaks == [(("cpu", 1600),), (), (("cpu", 3200),)], "what other runs pinned counts, too"
+
+
+def spilling(first: str, *more: Step, **fields: Any) -> Program:
+    """A program over one value of an earlier run, which a first step spills or negates."""
+    node = plain_node(Spill, (0,), (0,)) if first == "spill" else op_node(first, (0,), (0,))
+    steps = (Step(4, node, (1,), (0,)), *more)
+    return doubling(steps=steps, **{"slots": 3, **fields})
+
+
+LOAD = Step(5, plain_node(Load, (1,), (0,)), (2,), ())
+"""Loads what the first step spilled."""
+
+
+def test_what_a_program_spills_of_an_earlier_run_is_on_disk_under_its_name(host: WorkerHost) -> None:
+    host._pins[1, 7] = array = np.arange(100.0)
+    host.load(b"key", spilling("spill", LOAD, pins=((2, 9),)))
+    for run in (2, 3):
+        record, _ = host.run(Call(run, 0, 0, b"key", (Pinned(1, 7),), beside=ANY), [])
+        assert record.status == "done"
+        assert isinstance(host._pins[1, 7], Parked)
+        assert host.spills.used == 800, "it is written once"
+        assert record.peaks == (("cpu", 800 * (run - 1)),), "what was loaded, and what the run before has left"
+    assert np.array_equal(host.fetch(1, 7), array)
+    assert np.array_equal(host.fetch(3, 9), array)
+    assert isinstance(host._pins[1, 7], Parked), "reading it does not bring it back for good"
+    host.unpin([Pinned(1, 7)])
+    assert host.spills.used == 0
+
+
+def test_what_a_program_reads_and_waits_on_disk_is_brought_once_others_have_made_room(host: WorkerHost) -> None:
+    for value in (7, 8):
+        host._pins[1, value] = np.full(100, float(value))
+    negate = Step(5, op_node("neg", (3,), (0,)), (2,), ())
+    program = spilling("spill", negate, slots=4, externals=((0, 0), (1, 3)), results=((2, 9),))
+    host.load(b"key", program)
+    host._pins[1, 8] = host.parked(host._pins[1, 8])
+    record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 7), Pinned(1, 8)), beside=ANY), [])
+    assert record.results[0][1].tolist() == [-8.0] * 100
+    assert isinstance(host._pins[1, 7], Parked)
+    assert host._pins[1, 8].tolist() == [8.0] * 100
+    assert record.peaks == (("cpu", 1600),)
+
+
+def test_values_of_other_runs_make_way_for_a_call_as_far_as_it_says(host: WorkerHost) -> None:
+    for value in range(4):
+        host._pins[1, value] = np.full(100, float(value))
+    host.load(b"key", doubling(results=((1, 9),)))
+    record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 0),), beside=(("cpu", 1000),)), [])
+    assert record.results[0][1].tolist() == [0.0] * 100
+    assert [isinstance(host._pins[1, value], Parked) for value in range(4)] == [False, True, True, False]
+    assert [host.fetch(1, value)[0] for value in range(4)] == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_what_cannot_be_written_makes_no_way(host: WorkerHost) -> None:
+    made = context_of((200_000,))
+    made.live(Keeps).__dict__["held"] = lambda: made
+    host._pins[1, 0] = made
+    host.load(b"key", doubling())
+    host.run(Call(2, 0, 0, b"key", (np.ones(3),), beside=(("cpu", 0),)), [])
+    assert host._pins[1, 0] is made
+
+
+def test_what_a_program_keeps_and_spills_is_kept_on_disk_and_leaves_as_it_was(host: WorkerHost) -> None:
+    program = spilling("neg", Step(5, plain_node(Spill, (1,), (0,)), (2,), ()))
+    program = program._replace(pins=((1, 9),), results=((1, 9),), exports=((1,),))
+    host.load(b"key", program)
+    record, exports = host.run(Call(1, 0, 0, b"key", (np.ones(100),), beside=ANY), [])
+    assert record.results == ()
+    assert isinstance(host._pins[1, 9], Parked)
+    assert host.brought(exports)[0][0].tolist() == [-1.0] * 100
+    packed: Any = host.pack(exports[0])
+    unpacked: Any = unpack_all(packed)
+    assert unpacked[0].tolist() == [-1.0] * 100
+    assert record.exports == ((800, 0),)
+    assert host.fetch(1, 9).tolist() == [-1.0] * 100

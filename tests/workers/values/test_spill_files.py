@@ -1,0 +1,68 @@
+"""The file in which a worker keeps what it has spilled."""
+
+from __future__ import annotations
+
+import gc
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+from raygrad.errors import ExecutionError
+from raygrad.proto.layout import layout_of
+from raygrad.proto.values import pack_values, unpack_values
+from raygrad.workers.process.host import WorkerHost
+from raygrad.workers.values.spill_files import SpillFile
+
+
+def test_a_value_comes_back_with_its_bits_and_its_layout() -> None:
+    file = SpillFile()
+    values: list[Any] = [
+        np.arange(3000.0).reshape(50, 60).T,
+        np.broadcast_to(np.arange(2000.0), (4, 2000)),
+        np.array([np.nan, -0.0]),
+        np.zeros((0, 3), np.float32),
+    ]
+    spilled = [file.write(pack_values([value])) for value in values]
+    for value, one in zip(values, spilled, strict=True):
+        (back,) = unpack_values(one.read())
+        assert (back.dtype, back.shape, layout_of(back)) == (value.dtype, value.shape, layout_of(value))
+        assert back.tobytes() == value.tobytes()
+        assert not back.flags.writeable
+
+
+def test_the_room_of_a_value_that_nobody_holds_is_used_again() -> None:
+    file = SpillFile()
+    held: list[Any] = [file.write(pack_values([np.full(10_000, float(number))])) for number in range(4)]
+    length = file.size
+    assert file.used == length == 4 * 80_000
+    held[1] = None
+    gc.collect()
+    assert (file.used, file.size) == (3 * 80_000, length)
+    held[1] = file.write(pack_values([np.full(5_000, 7.0)]))
+    assert file.size == length
+    for number in (0, 2, 3):
+        assert unpack_values(held[number].read())[0][0] == number
+    held.clear()
+    gc.collect()
+    assert (file.used, file.size) == (0, 0)
+
+
+def test_nothing_of_it_has_a_name(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    spilled = SpillFile().write(pack_values([np.ones(10_000)]))
+    assert os.listdir(tmp_path) == []
+    assert unpack_values(spilled.read())[0].sum() == 10_000
+
+
+def test_a_disk_that_cannot_be_written_to_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    with pytest.raises(ExecutionError, match=r"could not be spilled to '/nowhere'.*set TMPDIR"):
+        SpillFile().write(pack_values([np.ones(10_000)]))
+
+
+def test_a_host_spills_what_is_undefined_as_such() -> None:
+    host = WorkerHost("worker 0")
+    assert host.loaded(host.spill([None], 0)) is None
+    assert host.loaded(host.spill([np.arange(3)], 0)).tolist() == [0, 1, 2]

@@ -1,0 +1,109 @@
+"""Objects with tensors in them that are given to a Function beside its tensors: how they travel and are opened.
+
+Rules of this file: no graph. The tensors are inputs of the node; one that is also an argument is that very tensor in
+forward, as it is eagerly, so that what differentiates by the one reaches the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Final, final
+
+import numpy as np
+
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import NotShippable
+
+from .code_analysis import DEPTH, captured, writes_to
+from .pickling import import_name, load, opened_value, pickle_with_tensors
+
+_PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None), np.ndarray, np.dtype, ModuleType))
+
+
+@final
+class Embedding:
+    """A pickled object, and what each tensor in it is: an argument of the Function, by position, or else (-1) the next
+    of the values that come with the node, of a kind (`kind_of`)."""
+
+    __slots__ = ("data", "places")
+
+    def __init__(self, data: bytes, places: tuple[tuple[int, int], ...]) -> None:
+        self.data = data
+        self.places = places
+
+    def __reduce__(self) -> Any:
+        return Embedding, (self.data, self.places)
+
+    @property
+    def kinds(self) -> list[int]:
+        """What the tensors are that come with the node."""
+        return [kind for position, kind in self.places if position < 0]
+
+    @property
+    def own(self) -> int:
+        """The number of values that come with the node for it."""
+        return sum([position < 0 for position, _ in self.places])
+
+    def opened(self, args: Sequence[Any], values: Sequence[Tensor]) -> Any:
+        """Return the object anew, of the arguments and of its own tensors."""
+        given = iter(values)
+        tensors = [args[position] if position >= 0 else next(given) for position, _ in self.places]
+        return load(self.data, (), tensors)
+
+
+def holds_tensors(value: Any) -> bool:
+    """Tell whether there are tensors in an object: in containers, attributes, or what functions capture."""
+    return _holds(value, {}, DEPTH)
+
+
+def _holds(value: Any, seen: dict[int, Any], depth: int) -> bool:
+    if isinstance(value, Tensor):
+        return True
+    if type(value) in _PLAIN or not depth or id(value) in seen or import_name(value) is not None:
+        return False
+    seen[id(value)] = value
+    return any(_holds(one, seen, depth - 1) for _, one in captured(value))
+
+
+def taken_apart(value: Any) -> tuple[bytes, list[Tensor], str]:
+    """Return a Python object as bytes, the tensors in it, and the name of a container that a function in it captures
+    and might fill.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    data, pickler = pickle_with_tensors(value)
+    filled = next((name for function, name in pickler.mutable if writes_to(function)), "")
+    return data, pickler.captured, filled
+
+
+def tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Sequence[Any]) -> list[Tensor]:
+    """Return the tensors that come with a node for its embeddings: one for each value, wherever it is held."""
+    made: dict[int, Tensor] = {}
+    kinds = [kind for one in embedded for kind in one.kinds]
+    for source, kind in zip(sources, kinds, strict=True):
+        if source not in made:
+            made[source] = opened_value(slots[source], kind)
+    return [made[source] for source in sources]
+
+
+def opened(
+    args: tuple[Any, ...], named: dict[str, Any], values: Sequence[Tensor]
+) -> tuple[tuple[Any, ...], dict[str, Any], frozenset[int]]:
+    """Return the arguments with objects in the place of embeddings, and which arguments are in one of them."""
+    position, inside = 0, set[int]()
+
+    def one(value: Any) -> Any:
+        nonlocal position
+        if type(value) is not Embedding:
+            return value
+        own = values[position : position + value.own]
+        position += len(own)
+        inside.update([place for place, _ in value.places if place >= 0])
+        return value.opened(args, own)
+
+    everything = [one(arg) for arg in args], {name: one(value) for name, value in named.items()}
+    if position != len(values):
+        raise NotShippable(f"{len(values)} tensors came for objects that hold {position}")
+    return tuple(everything[0]), everything[1], frozenset(inside)

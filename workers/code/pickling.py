@@ -1,0 +1,524 @@
+"""Python objects as bytes and back: code and classes of the user by value, everything installed by import name.
+
+Rules of this file: bytes in, objects out; no transport, no session. What every process of a cluster surely imports from
+the same source (standard library, site-packages, raygrad) goes by import name, all else by value, importable here or
+not (DR-13).
+
+A class that goes by value is named by the hash of its own definition. Opened twice it is one class, and an instance
+that comes back to where its class was written is an instance of that very class (`except MyError` works).
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import pickle
+import site
+import sys
+import sysconfig
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from importlib import import_module
+from types import FunctionType, ModuleType
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+import cloudpickle
+import numpy as np
+
+from raygrad.autograd.captured import PLAIN, arrived, kind_of
+from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.function import FunctionMeta
+from raygrad.autograd.layout import dense
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import NotShippable
+
+from .code_analysis import culprit
+
+PROTOCOL: Final = 5
+
+TABLES_KEPT: Final = 1024
+"""Tables of class names kept per process: a bound on memory for programs that make new definitions without end."""
+
+MUTABLE: Final = (list, dict, set, bytearray, deque)
+"""Containers that code may fill for the client in vain, since it gets a copy (DR-06)."""
+
+REMEDY: Final = "make it an argument or an output by itself, or move it to the host first (tensor.cpu())"
+"""What to do with an array of a device that is inside of something else."""
+
+ClassName: TypeAlias = tuple[str, bool]
+"""The name of a class that goes by value, and whether it captures no array: then one copy serves all."""
+
+
+# ---- what can be imported everywhere --------------------------------------------------------------------------------
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    """Return the folders from which every process of a cluster imports the same source."""
+    paths = sysconfig.get_paths()
+    found = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found.update(site.getsitepackages())
+    found.add(site.getusersitepackages())
+    return tuple(path.rstrip("/") + "/" for path in found)
+
+
+@functools.lru_cache(maxsize=4096)
+def imports_alike(module: str) -> bool:
+    """Tell whether a worker surely imports the same source under this name."""
+    top = module.partition(".")[0]
+    if top in ("__main__", "__mp_main__"):
+        return False
+    if top == "raygrad" or top in sys.stdlib_module_names:
+        return True
+    loaded = sys.modules.get(module)
+    file = getattr(loaded, "__file__", None) or getattr(getattr(loaded, "__spec__", None), "origin", None)
+    return file is not None and file.startswith(_installed())
+
+
+def import_name(obj: Any) -> tuple[str, str] | None:
+    """Return (module, qualname) if every worker finds this very definition there."""
+    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(qualname, str) or not imports_alike(module):
+        return None
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return (module, qualname) if found is obj else None
+
+
+# ---- out ------------------------------------------------------------------------------------------------------------
+
+_lock = threading.RLock()
+"""Over pickling and opening: cloudpickle's list of modules and the tables of classes belong to the process."""
+_home: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
+"""Classes that were written here and sent away, by name; the newest of several with one definition."""
+_opened_classes: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
+"""Classes that came here by value and capture nothing, by name."""
+_names: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
+"""The names of all classes that came here by value."""
+
+
+class HoldsDeviceArray(NotShippable):
+    """An object holds an array of a device, which nobody asked to be moved."""
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Forces user code by value, and names the classes that go by value; see the head of this file."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=PROTOCOL)
+        self._registered: list[ModuleType] = []
+
+    def dump(self, obj: object) -> None:
+        with _lock:
+            try:
+                super().dump(obj)
+            finally:
+                for module in self._registered:
+                    cloudpickle.unregister_pickle_by_value(module)
+                self._registered.clear()
+
+    def reducer_override(self, obj: Any) -> Any:
+        given: Any = obj
+        if isinstance(obj, type):
+            return self._class(obj)
+        if is_elsewhere(obj):  # whatever its library makes of that: it would be moved unseen, and forget where it was
+            raise HoldsDeviceArray(f"an array of {device_of(obj)} is not pickled; {REMEDY}")
+        if isinstance(obj, Tensor) and obj.grad_fn is None and is_elsewhere(obj._data):
+            raise HoldsDeviceArray(f"a tensor on {device_of(obj._data)} is not pickled; {REMEDY}")
+        if isinstance(obj, FunctionType):
+            self._by_value(obj.__module__)
+            reduced: Any = super().reducer_override(obj)
+            if type(reduced) is tuple:
+                self.sends(obj, reduced[2][1])  # pyright: ignore[reportUnknownArgumentType]
+            return reduced  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(obj, ModuleType):
+            if _travels_whole(obj):
+                self._by_value(obj.__name__)
+        elif isinstance(obj, io.IOBase) and obj is not sys.stdout and obj is not sys.stderr:
+            raise NotShippable(f"an open file ({type(obj).__name__}) cannot travel to a worker")
+        elif isinstance(obj, functools._lru_cache_wrapper) and not imports_alike(obj.__module__):
+            return _cached, (obj.__wrapped__, obj.cache_parameters())
+        elif callable(given):
+            offered = import_name(given)
+            if offered is not None:
+                return offered[1]
+            if type(given).__name__ == "PjitFunction":  # what JAX has compiled for this process stays here
+                return _jitted, _jit_of(given)
+        return super().reducer_override(given)
+
+    def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
+        """Told of each function that goes by value, with its globals and closure."""
+
+    def class_reference(self, cls: type) -> Any:
+        """Return how the pickle names a class that goes by value."""
+        return _class_name(cls)
+
+    def _by_value(self, module: str | None) -> None:
+        if module is None or imports_alike(module):
+            return
+        loaded = sys.modules.get(module)
+        if loaded is not None and module not in cloudpickle.list_registry_pickle_by_value():
+            cloudpickle.register_pickle_by_value(loaded)
+            self._registered.append(loaded)
+
+    def _class(self, cls: type) -> Any:
+        self._by_value(cls.__module__)
+        reduced: Any = super().reducer_override(cls)
+        if type(reduced) is not tuple or len(reduced) != 6:  # pyright: ignore[reportUnknownArgumentType]
+            return reduced  # pyright: ignore[reportUnknownVariableType]
+        maker, args, state, _, _, setter = cast("tuple[Any, ...]", reduced)
+        state[0].pop("__slotnames__", None)  # noted by Python when an instance is first pickled
+        if isinstance(cls, FunctionMeta):
+            for made_by_the_metaclass in ("_backward_cls", "_plan"):
+                state[0].pop(made_by_the_metaclass, None)
+        args = (*args[:-2], None, None)  # cloudpickle's own name for the class is random: not even equal when made anew
+        return _make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, _fill_class
+
+
+_P = TypeVar("_P", bound=_Pickler)
+
+
+class CodePickler(_Pickler):
+    """Besides: takes arrays and tensors out, numbers the classes, notes which mutable containers are captured."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.captured: list[Tensor | np.ndarray[Any, Any]] = []
+        self.classes: list[type] = []
+        self.mutable: list[tuple[FunctionType, str]] = []
+        """Functions that go by value, each with the name of a list, dict or set that it captures."""
+        self._slots: dict[int, tuple[int, int]] = {}
+
+    def persistent_id(self, obj: Any) -> tuple[int, int] | None:
+        kind = cast("type[Any]", type(obj))
+        if kind is np.ndarray:
+            if obj.size == 0 or obj.dtype.kind not in "biufc":
+                return None
+        elif kind is not Tensor and not isinstance(obj, Tensor):
+            return None
+        slot = self._slots.get(id(obj))
+        if slot is None:
+            slot = self._slots[id(obj)] = (len(self.captured), 0 if kind is np.ndarray else kind_of(obj))
+            self.captured.append(obj)
+        return slot
+
+    def class_reference(self, cls: type) -> int:
+        self.classes.append(cls)
+        return len(self.classes) - 1
+
+    def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
+        self.mutable.extend(_mutable_of(function, slots))
+
+
+def _mutable_of(function: FunctionType, slots: dict[str, Any]) -> Iterator[tuple[FunctionType, str]]:
+    """Yield the names by which a function captures lists, dicts and sets."""
+    if imports_alike(str(function.__globals__.get("__name__"))):
+        return  # what a library wrapped around the user's code, as `dataclass` does: its captures are its own
+    for name, value in slots["__globals__"].items():
+        if isinstance(value, MUTABLE):
+            yield function, name
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+        if isinstance(value, MUTABLE):
+            yield function, name
+
+
+class ValuePickler(_Pickler):
+    """Besides: takes tensors out, notes which mutable containers functions capture."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.captured: list[Tensor] = []
+        self.mutable: list[tuple[FunctionType, str]] = []
+        self._slots: dict[int, tuple[int, int]] = {}
+
+    def persistent_id(self, obj: Any) -> tuple[int, int] | None:
+        if not isinstance(obj, Tensor):
+            return None
+        slot = self._slots.get(id(obj))
+        if slot is None:
+            slot = self._slots[id(obj)] = (len(self.captured), PLAIN)
+            self.captured.append(obj)
+        return slot
+
+    def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
+        self.mutable.extend(_mutable_of(function, slots))
+
+
+class _ArrayPickler(_Pickler):
+    """Besides: takes arrays of devices out."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.captured: list[Any] = []
+        self._slots: dict[int, tuple[int, int]] = {}
+
+    def persistent_id(self, obj: Any) -> tuple[int, int] | None:
+        if not is_elsewhere(obj):
+            return None
+        slot = self._slots.get(id(obj))
+        if slot is None:
+            slot = self._slots[id(obj)] = (len(self.captured), 0)
+            self.captured.append(obj)
+        return slot
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Tensor) and obj.grad_fn is None and is_elsewhere(obj._data):
+            return _tensor, (obj._data, obj._requires_grad)
+        return super().reducer_override(obj)
+
+
+def _tensor(array: Any, requires_grad: bool) -> Tensor:
+    tensor = Tensor.made(array)
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+_whole_modules: dict[str, bool] = {}
+
+
+def _travels_whole(module: ModuleType) -> bool:
+    """Tell whether a module of the user's can be pickled with all that is in it. Else it goes by import name, for
+    better or worse: a worker may well find it, as it does what lies beside the client's script."""
+    if imports_alike(module.__name__):
+        return False
+    known = _whole_modules.get(module.__name__)
+    if known is None:
+        _whole_modules[module.__name__] = True  # while it is being tried, since its functions may name it
+        known = _whole_modules[module.__name__] = _pickles(module)
+    return known
+
+
+def _cached(function: Any, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
+
+
+JIT_OPTIONS = ("static_argnums", "static_argnames", "keep_unused", "inline")
+"""Of `jax.jit`: those that say what the function is, not where it runs."""
+
+
+def _jit_of(compiled: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the arguments of `_jitted` that make a compiled function anew."""
+    return compiled.__wrapped__, {name: getattr(compiled._jit_info, name) for name in JIT_OPTIONS}
+
+
+def _jitted(function: Any, options: dict[str, Any]) -> Any:
+    return import_module("jax").jit(function, **options)
+
+
+def digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+_class_tables: OrderedDict[str, tuple[ClassName, ...]] = OrderedDict()
+"""By fingerprint, the names of the classes in a payload: equal payloads have equal classes."""
+
+
+def class_table(fingerprint: str, pickler: CodePickler, root: Any) -> tuple[ClassName, ...]:
+    """Return the names of the classes in a payload, and remember which classes they name here."""
+    table = _class_tables.get(fingerprint)
+    if table is None:
+        table = tuple(
+            (fingerprint, not pickler.captured) if cls is root else _class_name(cls) for cls in pickler.classes
+        )
+        _class_tables[fingerprint] = table
+        if len(_class_tables) > TABLES_KEPT:
+            _class_tables.popitem(last=False)
+    for cls, (name, _) in zip(pickler.classes, table, strict=True):
+        if cls not in _names:
+            _home[name] = cls
+    return table
+
+
+def _class_name(cls: type) -> ClassName:
+    """Return the name of a class by its definition, and whether it captures nothing."""
+    name = _names.get(cls)
+    if name is not None:
+        return name, True
+    buffer = io.BytesIO()
+    pickler = CodePickler(buffer)
+    pickler.dump(cls)
+    name = digest(buffer.getvalue())
+    _home[name] = cls
+    return name, not pickler.captured
+
+
+def refusal(obj: Any, name: str, error: Exception) -> str:
+    found = culprit(obj, _pickles)
+    what = f"captures {found}, which" if found else "is an object that"
+    return (
+        f"'{name}' {what} cannot travel to a worker ({type(error).__name__}: {error}); make it inside the function, or "
+        "pass plain data, arrays or tensors instead"
+    )
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        CodePickler(io.BytesIO()).dump(value)
+    except Exception:  # whatever a user's __reduce__ raises: the answer is no
+        return False
+    return True
+
+
+# ---- in -------------------------------------------------------------------------------------------------------------
+
+
+class _Opening(threading.local):
+    """What is being opened on this thread."""
+
+    worker: bool = False
+    classes: Sequence[ClassName] = ()
+    finished: set[int] | None = None
+    """Classes, by id, that need no filling."""
+
+
+_opening = _Opening()
+
+
+def opens_as_worker() -> bool:
+    """Tell whether this thread is inside `opening_as_worker`."""
+    return _opening.worker
+
+
+@contextmanager
+def opening_as_worker() -> Generator[None, None, None]:
+    """Open what comes on this thread as another process would, though it is the client's: user classes come out as
+    copies, not as the client's own. For `strict` sessions."""
+    before = _opening.worker
+    _opening.worker = True
+    try:
+        yield
+    finally:
+        _opening.worker = before
+
+
+def _make_class(reference: Any, maker: Any, args: tuple[Any, ...]) -> type:
+    is_code = isinstance(reference, int)
+    name, pure = _opening.classes[reference] if is_code else reference
+    # code that captures arrays is to have those of its node, which the class as it was written has not
+    known = None if _opening.worker or (is_code and not pure) else _home.get(name)
+    if known is None and pure:
+        known = _opened_classes.get(name)
+    finished = cast("set[int]", _opening.finished)
+    if known is not None:
+        finished.add(id(known))
+        return known
+    made: type = maker(*args)
+    _names[made] = name
+    return made
+
+
+def _fill_class(cls: type, how: tuple[Any, Any]) -> type:
+    finished = cast("set[int]", _opening.finished)
+    if id(cls) not in finished:
+        setter, state = how
+        setter(cls, state)
+        _opened_classes.setdefault(_names[cls], cls)
+        finished.add(id(cls))
+    return cls
+
+
+def opened_value(array: Any, kind: int) -> Any:
+    """Return an array that was captured, or the tensor that it was (see `kind_of`), for code that only reads it."""
+    array = dense(array) if kind else array
+    if type(array) is np.ndarray and array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return arrived(array, kind) if kind else array
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts captured values back; those that are tensors already as they are."""
+
+    def __init__(self, data: bytes, captured: Sequence[Any]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._captured = captured
+        self._bound: dict[int, Any] = {}
+
+    def persistent_load(self, pid: Any) -> Any:
+        slot, kind = cast("tuple[int, int]", pid)
+        if slot not in self._bound:
+            value = self._captured[slot]
+            self._bound[slot] = value if value is None or isinstance(value, Tensor) else opened_value(value, kind)
+        return self._bound[slot]
+
+
+def load(data: bytes, classes: Sequence[ClassName], captured: Sequence[Any]) -> Any:
+    with _lock:
+        before = _opening.classes, _opening.finished
+        _opening.classes, _opening.finished = classes, set()
+        try:
+            return _Unpickler(data, captured).load()
+        finally:
+            _opening.classes, _opening.finished = before
+
+
+# ---- values ---------------------------------------------------------------------------------------------------------
+
+
+_PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, np.float64, np.float32, np.int64, np.bool_})
+"""What has nothing in it that a pickler of ours would look for: what hooks emit, nearly always."""
+
+
+def pickle_value(value: Any) -> bytes:
+    """Return a Python object as bytes for `unpickle_value`; user classes go with it.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    if type(value) in _PLAIN:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    return _pickled(value, _Pickler)[0]
+
+
+def pickle_around_tensors(value: Any) -> tuple[bytes, list[Tensor]]:
+    """Return a Python object as bytes for `load`, and the tensors in it, which do not go with it: they may be pending.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    data, pickler = _pickled(value, ValuePickler)
+    return data, pickler.captured
+
+
+def pickle_with_tensors(value: Any) -> tuple[bytes, ValuePickler]:
+    """Return the same with the pickler, which knows what was taken out.
+
+    Raises:
+        NotShippable: as `pickle_around_tensors`.
+    """
+    return _pickled(value, ValuePickler)
+
+
+def pickle_around_arrays(value: Any) -> tuple[bytes, list[Any]]:
+    """Return a Python object as bytes for `load`, and the arrays of devices in it, which do not go with it.
+
+    Raises:
+        NotShippable: it cannot be pickled; names the attribute or element, if it is one.
+    """
+    data, pickler = _pickled(value, _ArrayPickler)
+    return data, pickler.captured
+
+
+def _pickled(value: Any, kind: type[_P]) -> tuple[bytes, _P]:
+    buffer = io.BytesIO()
+    pickler = kind(buffer)
+    try:
+        pickler.dump(value)
+    except Exception as error:
+        kind_of_error = HoldsDeviceArray if isinstance(error, HoldsDeviceArray) else NotShippable
+        raise kind_of_error(refusal(value, type(value).__name__, error)) from error
+    return buffer.getvalue(), pickler
+
+
+def unpickle_value(data: bytes) -> Any:
+    """Return the object that `pickle_value` was given."""
+    return load(data, (), ())

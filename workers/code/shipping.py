@@ -1,0 +1,345 @@
+"""How user code travels between the client and its workers (DR-13).
+
+Rules of this file: no transport, no session; how objects become bytes is in `pickling`. Arrays and tensors that code
+captures do not go with it: they are taken out, become inputs of its node, and are put back where the code is opened
+(H16). So code made anew at each step has the same fingerprint, whatever it captures (H9).
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import NotShippable
+
+from .code_analysis import changed_by, optimised_by, writes_to
+from .code_fingerprint import Likeness, Watch
+from .exceptions import pack_exception as pack_exception
+from .exceptions import unpack_exception as unpack_exception
+from .pickling import (
+    MUTABLE,
+    ClassName,
+    CodePickler,
+    class_table,
+    digest,
+    import_name,
+    imports_alike,
+    load,
+    opens_as_worker,
+    refusal,
+)
+from .pickling import opening_as_worker as opening_as_worker
+from .pickling import pickle_value as pickle_value
+from .pickling import unpickle_value as unpickle_value
+
+OPENED_KEPT: Final = 1024
+"""Opened code kept per process: a bound on memory for programs that make new definitions without end."""
+
+BOUND_KEPT: Final = 16
+"""Opened code with captured values kept per process; each holds its arrays alive."""
+
+BOUND_BYTES: Final = 1 << 20
+"""Code with captured arrays of more than this is opened anew each time: that costs little beside having them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipment:
+    """User code on its way to a worker: the object itself (`live`), an import name, or a `payload`.
+
+    With a live object comes its payload where it has one: that is used instead when the object is not any more what it
+    was when it was shipped.
+    """
+
+    fingerprint: str
+    name: str
+    """What to call it in messages."""
+    live: Any = field(default=None, compare=False, repr=False)
+    """The object itself: within one process only."""
+    watch: Watch | None = field(default=None, compare=False, repr=False)
+    """Of a live object: tells whether it reads now what it read when it was shipped. None: it need not."""
+    module: str = ""
+    qualname: str = ""
+    payload: bytes = field(default=b"", repr=False)
+    classes: tuple[ClassName, ...] = ()
+    """Per class that travels by value in the payload: its name, and whether it captures nothing."""
+    registrations: bytes = field(default=b"", repr=False)
+    """What users had registered for built-in ops when it was sent; see `registrations`."""
+
+    def portable(self) -> tuple[Any, ...]:
+        """Return it as plain data for the codec; `Shipment.of` is the inverse. A live object cannot be.
+
+        Raises:
+            NotShippable: it holds the object itself.
+        """
+        if self.live is not None:
+            raise NotShippable(f"{self.name} is used by reference and cannot leave this process")
+        own = (self.fingerprint, self.name, self.module, self.qualname, self.payload, self.classes)
+        return (*own, self.registrations)
+
+    @classmethod
+    def of(cls, data: Sequence[Any]) -> Shipment:
+        """Return the shipment that `portable` was called on."""
+        fingerprint, name, module, qualname, payload, classes, registrations = data
+        return cls(
+            fingerprint=fingerprint,
+            name=name,
+            module=module,
+            qualname=qualname,
+            payload=bytes(payload),
+            classes=tuple((str(key), bool(pure)) for key, pure in classes),
+            registrations=bytes(registrations),
+        )
+
+
+class Shipped(NamedTuple):
+    """What `ship` returns: the name of the code in a graph (after "@"), the code, and what it captures, in order."""
+
+    fingerprint: str
+    shipment: Shipment
+    captured: tuple[Tensor | np.ndarray[Any, Any], ...]
+    watch: Watch
+    """Tells whether the same code would be shipped alike now."""
+
+
+# ---- out -------------------------------------------------------------------------------------------------------------
+
+
+def ship(obj: Any, *, in_process: bool = False) -> Shipped:
+    """Return how a user's function, class or callable object travels, with the arrays and tensors that it captures.
+
+    The fingerprint stays the same while the definition does, whatever it captures. With `in_process` the code is used
+    as it is if it captures nothing that has to become an input of its node, also when it could not be pickled; yet what
+    it reads (variables, attributes) is always what it was when it was shipped, unless it changes such things itself.
+
+    Warns (UserWarning, once per object): it captures a list, dict or set, of which a worker changes its own copy only.
+
+    Raises:
+        NotShippable: it captures something that cannot leave this process; names the variable.
+    """
+    looks = Likeness(obj)
+    known = _shipped.get((in_process, looks.key)) if looks.sure else None
+    if known is None:
+        shipped = _ship(obj, in_process, looks.watch)
+        places = {id(one): place for place, one in enumerate(looks.captured)}
+        alike = (
+            looks.sure and len(places) == len(shipped.captured) and all(id(one) in places for one in shipped.captured)
+        )
+        if alike and not (in_process and _is_one_of_a_kind(shipped)):
+            order = tuple([places[id(one)] for one in shipped.captured])
+            _shipped[in_process, looks.key] = (shipped.shipment, order, looks.held)
+            if len(_shipped) > OPENED_KEPT:
+                _shipped.popitem(last=False)
+        return shipped
+    shipment, order, _ = known
+    return Shipped(shipment.fingerprint, shipment, tuple([looks.captured[place] for place in order]), looks.watch)
+
+
+_shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] = OrderedDict()
+"""By likeness, what was shipped before; the order of what it captures; what the likeness holds."""
+
+
+def _is_one_of_a_kind(shipped: Shipped) -> bool:
+    """Tell whether code is used as it is for what it shares with the client: its like is not it."""
+    return shipped.shipment.live is not None and not shipped.shipment.payload
+
+
+def _ship(obj: Any, in_process: bool, watch: Watch) -> Shipped:
+    """Ship code that is like none before."""
+    name = str(getattr(obj, "__name__", None) or type(obj).__name__)
+    home = import_name(obj)
+    if home is not None:
+        fingerprint = digest(":".join(home).encode())
+        return Shipped(fingerprint, _by_name(fingerprint, name, home, obj if in_process else None), (), watch)
+    changed = changed_by(obj, _is_installed)
+    buffer = io.BytesIO()
+    pickler = CodePickler(buffer)
+    try:
+        pickler.dump(obj)
+    except Exception as error:
+        if in_process:
+            return _as_it_is(obj, name, watch, watched=not _warn_of_mutable(obj, name, pickler, changed))
+        raise NotShippable(refusal(obj, name, error)) from error
+    shares = _warn_of_mutable(obj, name, pickler, changed)
+    as_it_is = in_process and not pickler.captured
+    if as_it_is and shares:
+        return _as_it_is(obj, name, watch, watched=False)
+    payload = buffer.getvalue()
+    fingerprint = digest(payload)
+    classes = class_table(fingerprint, pickler, obj)
+    shipment = Shipment(fingerprint=fingerprint, name=name, payload=payload, classes=classes)
+    if as_it_is:
+        shipment = replace(shipment, live=obj, watch=watch)
+    return Shipped(fingerprint, shipment, tuple(pickler.captured), watch)
+
+
+def _is_installed(obj: Any) -> bool:
+    """Tell whether an object is nothing of the user's."""
+    return imports_alike(obj.__name__) if isinstance(obj, ModuleType) else import_name(obj) is not None
+
+
+def _by_name(fingerprint: str, name: str, home: tuple[str, str], live: Any) -> Shipment:
+    if live is not None:
+        return Shipment(fingerprint=fingerprint, name=name, live=live)
+    return Shipment(fingerprint=fingerprint, name=name, module=home[0], qualname=home[1])
+
+
+def _as_it_is(obj: Any, name: str, watch: Watch, *, watched: bool) -> Shipped:
+    """Ship an object by reference under a fingerprint of its own: it shares its state with the client, or cannot be
+    pickled. What is `watched` gets another one when it reads something else than before."""
+    key = obj.__func__ if isinstance(obj, MethodType) else obj
+    try:
+        number, before = _numbers.get(key, (None, None))
+        if number is None or (before is not None and not before.holds()):
+            number = next(_new_numbers)
+            _numbers[key] = number, watch if watched else None
+    except TypeError:  # takes no weak references, or is not hashable
+        number = next(_new_numbers)
+    told = f"as it is {number}"
+    if isinstance(obj, MethodType):
+        told += f" of {id(obj.__self__)}"
+    fingerprint = digest(told.encode())
+    shipment = Shipment(fingerprint=fingerprint, name=name, live=obj, watch=watch if watched else None)
+    return Shipped(fingerprint, shipment, (), watch if watched else Watch())
+
+
+_new_numbers = count()
+_numbers: weakref.WeakKeyDictionary[Any, tuple[int, Watch | None]] = weakref.WeakKeyDictionary()
+"""Of code that is used as it is."""
+
+
+# ---- the warning of DR-06 -------------------------------------------------------------------------------------------
+
+_warned: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | None) -> bool:
+    """Warn once of what the code changes, or of a captured container that it might fill, for the client; tell whether
+    there is such a thing.
+
+    A class is warned of only where its code writes to a container: its tables of constants are no mistake.
+    """
+    found = [variable for function, variable in pickler.mutable if not isinstance(obj, type) or writes_to(function)]
+    subject = obj.__self__ if isinstance(obj, MethodType) else obj
+    if not isinstance(subject, FunctionType | type | ModuleType | partial):
+        state = getattr(subject, "__dict__", {})
+        found.extend(
+            f"{type(subject).__name__}.{key}"
+            for key, value in state.items()
+            if isinstance(value, MUTABLE) and not key.startswith("__")
+        )
+    stepped = optimised_by(obj) if changed is None and not found else None
+    if stepped is not None:
+        warn_once(
+            subject,
+            f"'{name}' calls {stepped}(...), and the optimiser is the client's: what it changes on the worker that "
+            "runs it is lost; call it from a hook after accumulation (register_post_accumulate_grad_hook), which runs "
+            "here, or register the hook with client=True",
+        )
+        return True
+    if changed is None and not found:
+        return False
+    what = f"captures '{found[0]}', a mutable object" if found else f"changes '{changed}', which is"
+    warn_once(
+        subject,
+        f"'{name}' {what} of the client: what it changes there stays on the worker that runs it; send values back with "
+        "rg.emit(name, value), to a handler given to session.on(name, handler), or register it with client=True if it "
+        "is a hook",
+    )
+    return True
+
+
+def warn_once(subject: Any, message: str) -> None:
+    """Warn of a piece of user code, at the user's line, unless that was done before."""
+    try:
+        if subject in _warned:
+            return
+        _warned.add(subject)
+    except TypeError:  # takes no weak references, or is not hashable: warned each time
+        pass
+    warnings.warn(message, UserWarning, stacklevel=_users_level())
+
+
+def _users_level() -> int:
+    """Return the stack level, as `warnings.warn` counts it, of the first caller outside raygrad."""
+    frame = sys._getframe(1)
+    level = 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("raygrad."):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+# ---- in --------------------------------------------------------------------------------------------------------------
+
+_opened: OrderedDict[tuple[str, bool], Any] = OrderedDict()
+_bound: OrderedDict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = OrderedDict()
+
+
+def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
+    """Return the code, with `captured` (one array per captured array or tensor, or that tensor itself; None if
+    undefined) put back.
+
+    Opened once per process if it captures nothing, else once per set of captured objects, while it is remembered.
+
+    Raises:
+        NotShippable: the worker lacks a module that the code imports; or live code reads something else than when it
+            was shipped, and could not be copied then.
+    """
+    if shipment.live is not None:
+        if shipment.watch is None or shipment.watch.holds():
+            return shipment.live
+        if not shipment.payload:
+            raise NotShippable(
+                f"something that '{shipment.name}' reads (a variable, an attribute of its class) was changed after it "
+                "was applied and before it ran, and it captures what cannot be copied; pass what changes as an argument"
+            )
+        with opening_as_worker():  # a copy that reads what the object read when it was shipped
+            return open_shipment(replace(shipment, live=None))
+    if not captured:
+        key = (shipment.fingerprint, opens_as_worker())
+        found = _opened.get(key)
+        if found is None:
+            found = _opened.setdefault(key, _open(shipment, ()))
+            if len(_opened) > OPENED_KEPT:
+                _opened.popitem(last=False)
+        return found
+    values = tuple(captured)
+    if any([isinstance(value, Tensor) for value in values]):
+        return _open(shipment, values)  # of one run's tape
+    if sum(getattr(value, "nbytes", 0) for value in values) > BOUND_BYTES:
+        return _open(shipment, values)
+    bound_key = (shipment.fingerprint, opens_as_worker(), *map(id, values))
+    held = _bound.get(bound_key)
+    if held is None:
+        held = _bound[bound_key] = (_open(shipment, values), values)  # the values too: their ids stay theirs
+        if len(_bound) > BOUND_KEPT:
+            _bound.popitem(last=False)
+    return held[0]
+
+
+def _open(shipment: Shipment, captured: Sequence[Any]) -> Any:
+    try:
+        if shipment.payload:
+            return load(shipment.payload, shipment.classes, captured)
+        found: Any = importlib.import_module(shipment.module)
+        for part in shipment.qualname.split("."):
+            found = getattr(found, part)
+        return found
+    except (ImportError, AttributeError) as error:
+        raise NotShippable(
+            f"'{shipment.name}' cannot be opened on this worker ({type(error).__name__}: {error}); install what it "
+            "imports there too, or name it in the session's runtime_env"
+        ) from error

@@ -1,0 +1,529 @@
+"""The driver: turns the scheduler's commands into work, and work into events.
+
+Rules of this file: it decides nothing. Everything the machine is told goes in by `_tell`, and what it commands is
+carried out in order. Reports to the listener come after, in order, outside the machine's business, so that a handler
+may use the session. Records bring small results; larger ones are fetched when read (H14).
+
+Several client threads may use one driver: state is behind one lock, which is never held while waiting; one thread at
+a time waits at the executor, the others for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+from raygrad.errors import ExecutionError, RaygradError, WaitTimeout, WorkerLost
+from raygrad.proto.program import Pinned, Record
+from raygrad.scheduler.machine.commands import (
+    DropExport,
+    DropValue,
+    ExportValue,
+    FailReason,
+    FailRun,
+    FinishRun,
+    LoseValue,
+    RunSegment,
+    Unpin,
+)
+from raygrad.scheduler.machine.events import (
+    Event,
+    RunAbandoned,
+    SegmentFinished,
+    Status,
+    ValueDropped,
+    ValueExported,
+    ValueRequested,
+    run_submitted,
+)
+from raygrad.scheduler.machine.events import WorkerLost as WorkerLostEvent
+from raygrad.scheduler.machine.machine import Machine
+from raygrad.scheduler.model.measured_costs import Called
+from raygrad.scheduler.model.plan import InStore, OnWorker, Place
+from raygrad.scheduler.planning.planner import Planned, Planner
+
+from ..values.packed_values import POISON
+from .base import (
+    Executor,
+    ObjectId,
+    Report,
+    SegmentId,
+    SegmentReturned,
+    ValueReady,
+    WorkerGone,
+    failed_record,
+    value_object,
+)
+from .calls import External, Given, Located, Submission, residency_of, work_of
+
+WAIT_SLICE: Final = 0.25
+"""Seconds between looks at whether a wait is over: another thread may have brought it about, or a deadline passed."""
+
+
+class Lost(NamedTuple):
+    """A worker that is gone, and took along what of a run it had been given."""
+
+    worker: str
+    segments: tuple[int, ...]
+    """Those that had been sent there and were not answered, the first of them first."""
+
+
+class Listener(Protocol):
+    """Who is told what becomes of runs: by one thread at a time, the one that polls or waits."""
+
+    def record(self, called: Called) -> None:
+        """A segment's record has arrived and counts; values of it are readable from here on. Times are those of the
+        driver's clock."""
+
+    def brought(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
+        """A kept value has been asked for, and for it arrays left their devices on its worker: (device, bytes) each."""
+
+    def finished(self, run: int) -> None:
+        """Every segment of a run is done."""
+
+    def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
+        """A run cannot finish. `record` says why if code raised, `lost` if a worker is gone; `reason` begins with
+        "raised", "worker lost", "dependency" or "abandoned"."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the driver remembers of a run that has not failed, and is unfinished or has kept values still held."""
+
+    planned: Planned
+    externals: tuple[Given | Located, ...]
+    places: dict[int, Place]
+    """Where each kept value is or will be, as long as the client holds it."""
+    results: dict[int, Any] = field(default_factory=dict[int, Any])
+    """Kept values that came in records."""
+    requested: set[int] = field(default_factory=set[int])
+    returned: set[int] = field(default_factory=set[int])
+    """Segments whose record has arrived."""
+    sent: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
+    """Per segment that runs, when its call was sent, and how long this thread has worked on it."""
+    lost: dict[int, int] = field(default_factory=dict[int, int])
+    """Kept values that are gone, with the worker that took them along."""
+    unreadable: dict[int, str] = field(default_factory=dict[int, str])
+    """Kept values that could not leave their worker, with the reason."""
+    failure: Record | None = None
+    finished: bool = False
+
+
+class Driver:
+    """See the head of this file. Owns the executor from here on: `close` closes it."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        planner: Planner,
+        machine: Machine,
+        listener: Listener,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.executor = executor
+        self.planner = planner
+        self._machine = machine
+        self._listener = listener
+        self._clock = clock
+        self._runs: dict[int, _Run] = {}
+        self._worker_index = {spec.name: index for index, spec in enumerate(executor.cluster.workers)}
+        self._lost: dict[int, str] = {}
+        """Why each lost worker was lost."""
+        self._unpins: dict[int, list[Pinned]] = {}
+        """Per worker, values to be unpinned by the next call to it, or when nothing runs there."""
+        self._running: dict[int, int] = {}
+        """Per worker, calls that are not answered."""
+        self._ready: set[ObjectId] = set()
+        """Objects made of pinned values."""
+        self._reports: deque[Callable[[], None]] = deque()
+        self._delivering = 0
+        """Threads that are telling the listener something."""
+        self._lock = threading.RLock()
+        self._waiter = threading.RLock()
+        """Held by the thread that waits at the executor."""
+        self._news = threading.Condition(threading.Lock())
+        """Notified when that thread has something, or stops waiting."""
+        self._closed = False
+
+    # ---- what the session asks --------------------------------------------------------------------------------------
+
+    def submit(self, submission: Submission) -> Planned:
+        """Plan a graph and dispatch what can be dispatched. Does not block, nor report to the listener.
+
+        Raises:
+            PlanError: no worker can run one of its nodes.
+            ExecutionError: the driver is closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise ExecutionError("this session's workers are gone: it was closed")
+            externals = tuple([self._locate(external) for external in submission.externals])
+            residency = tuple([residency_of(external) for external in externals])
+            planned = self.planner.plan(submission.graph, residency, submission.key)
+            self._runs[submission.run] = _Run(planned, externals, dict(planned.plan.kept))
+            sources = [None if isinstance(one, Given) else (one.run, one.value) for one in externals]
+            self._tell(run_submitted(planned.plan, at=self._clock(), run=submission.run, sources=sources))
+            self._flush_unpins()
+            self.planner.reconsider(lambda: self._carried(planned, externals))  # while the workers run
+            return planned
+
+    def preview(self, submission: Submission) -> tuple[Planned, tuple[int, ...]]:
+        """Return the plan that a graph would get if it were submitted now, and where its externals are.
+
+        Raises:
+            PlanError: no worker can run one of its nodes.
+        """
+        with self._lock:
+            residency = tuple([residency_of(self._locate(external)) for external in submission.externals])
+            return self.planner.plan(submission.graph, residency, submission.key), residency
+
+    def poll(self, timeout: float = 0.0, *, submits: bool = False) -> None:
+        """Handle what has arrived, waiting up to `timeout` seconds for something to arrive; report to the listener.
+        Who `submits` next lets what is to be unpinned go along with the calls of that.
+
+        Raises:
+            KeyboardInterrupt: it came while this thread waited, or ran a segment.
+            Whatever a handler of the listener raises; the reports after it come with the next poll.
+        """
+        if self._waiter.acquire(blocking=False):
+            try:
+                if not self._closed:
+                    arrived = self.executor.poll(timeout)
+                    with self._lock:
+                        self._take(arrived, awaited=timeout > 0)
+                        if not submits:
+                            self._flush_unpins()
+            finally:
+                self._waiter.release()
+                with self._news:
+                    self._news.notify_all()
+        elif timeout > 0:
+            with self._news:
+                self._news.wait(timeout)
+        self._deliver()
+
+    def wait(self, done: Callable[[], bool], deadline: float | None = None) -> None:
+        """Poll until `done()`; `deadline` is a time of the driver's clock.
+
+        Raises:
+            WaitTimeout: the deadline has passed.
+            ExecutionError: nothing is running that could bring it about, or only the code that waits.
+        """
+        self._deliver()
+        if not done():
+            self.poll()  # what has come before
+        while not done():
+            remaining = WAIT_SLICE if deadline is None else deadline - self._clock()
+            if remaining <= 0:
+                raise WaitTimeout("the wait passed its deadline; the work goes on and can be waited for again")
+            self.executor.check_wait()
+            idle = self._idle()
+            self.poll(min(remaining, WAIT_SLICE))
+            if idle and self._idle() and not done():
+                raise ExecutionError("nothing is running that could end this wait: a bug in raygrad, please report it")
+
+    def read(self, run: int, value: int, deadline: float | None = None) -> Any:
+        """Return a kept value, waiting for it and fetching it: an array, None if undefined, or another object; POISON
+        if its run failed or it was dropped.
+
+        Raises:
+            WaitTimeout: the deadline has passed.
+            WorkerLost: it was pinned on a worker that died after its run.
+        ExecutionError: it cannot leave its worker: a context that cannot be pickled, say.
+        """
+        found: list[tuple[ObjectId | None, Any]] = []
+
+        def here() -> bool:
+            with self._lock:
+                one = self._find(run, value)
+            if one is not None:
+                found.append(one)
+            return one is not None
+
+        self.wait(here, deadline)
+        name, what = found[0]
+        if name is None:
+            return what
+        values = self.executor.read(name, None if deadline is None else max(deadline - self._clock(), 0.0))
+        return POISON if values is POISON else values[what]
+
+    def stays(self, run: int, value: int, deadline: float | None = None) -> bool:
+        """Wait until a kept value is there; tell whether it is an array that stays on its worker until it is read. All
+        else is told by `read`: values that come in records, None among them, and why there is no value.
+
+        Raises:
+            WaitTimeout: the deadline has passed.
+        """
+        found: list[bool] = []
+
+        def here() -> bool:
+            with self._lock:
+                known = self._runs.get(run)
+                if known is None or value not in known.places:
+                    found.append(False)
+                else:
+                    place = known.places[value]
+                    if place.segment in known.returned or value in known.lost:
+                        stays = isinstance(place, OnWorker) and value not in known.lost
+                        found.append(stays and value not in known.results)
+            return bool(found)
+
+        self.wait(here, deadline)
+        return found[0]
+
+    def drop(self, values: Iterable[tuple[int, int]]) -> None:
+        """The client holds these kept values (run, value) no more. Those of failed runs are dropped already."""
+        with self._lock:
+            events: list[Event] = []
+            at = self._clock()
+            for number, value in values:
+                run = self._runs.get(number)
+                if run is None or run.places.pop(value, None) is None:
+                    continue
+                run.results.pop(value, None)
+                events.append(ValueDropped(at=at, run=number, value=value))
+                self._forget_if_empty(number)
+            if events:
+                self._tell(*events)
+
+    def abandon(self, run: int) -> None:
+        """Give up a run: what of it is not started never will be, and its values are dropped."""
+        with self._lock:
+            if run in self._runs:
+                self._tell(RunAbandoned(at=self._clock(), run=run))
+
+    def close(self) -> None:
+        """Stop the workers; whatever is unfinished is lost. Closing again does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._runs.clear()
+            self._reports.clear()
+        self.executor.close()
+        with self._news:
+            self._news.notify_all()
+
+    @property
+    def saved_bytes(self) -> int:
+        """Bytes of saved tensors and contexts in the object store now, by the records' account."""
+        return self._machine.saved_bytes
+
+    @property
+    def peak_saved_bytes(self) -> int:
+        """The most that `saved_bytes` has been."""
+        return self._machine.peak_saved_bytes
+
+    # ---- what has arrived -------------------------------------------------------------------------------------------
+
+    def _take(self, arrived: list[Report], *, awaited: bool) -> None:
+        """Enter reports of the executor, in order."""
+        for report in arrived:
+            match report:
+                case SegmentReturned(record, seconds):
+                    self._returned(record, seconds, awaited=awaited)
+                case ValueReady(run, value, ok, size, reason, left):
+                    if ok:
+                        self._ready.add(value_object(run, value))
+                        if left:
+                            self._brought(run, value, left)
+                    elif run in self._runs:
+                        self._runs[run].unreadable[value] = reason
+                    self._tell(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
+                case WorkerGone(worker, reason):
+                    self._lost[worker] = reason
+                    self._running.pop(worker, None)
+                    self._unpins.pop(worker, None)
+                    self._tell(WorkerLostEvent(at=self._clock(), worker=worker, reason=reason))
+
+    def _returned(self, record: Record, seconds: float = 0.0, *, awaited: bool = False) -> None:
+        at = self._clock()
+        worker = self._worker_index[record.worker]
+        self._running[worker] = self._running.get(worker, 1) - 1
+        run = self._runs.get(record.run)
+        opened: tuple[int, ...] = ()
+        if run is not None:
+            run.returned.add(record.segment)
+            base = run.planned.programs[record.segment].open_base
+            if base >= 0:
+                opened = tuple([value for value, _ in record.sizes if value >= base])
+                run.places.update((value, OnWorker(worker, record.segment)) for value in opened)
+            run.results.update((value, result) for value, result in record.results if value in run.places)
+            if record.status == "failed" and run.failure is None:
+                run.failure = record
+            sent, spent = run.sent.pop(record.segment, (at, 0.0))
+            if record.status != "skipped":
+                called = Called(record, sent, at, awaited, spent + seconds)
+                self._reports.append(partial(self._listener.record, called))
+        self._tell(
+            SegmentFinished(
+                at=at,
+                run=record.run,
+                segment=record.segment,
+                attempt=record.attempt,
+                status=cast("Status", record.status),
+                export_bytes=tuple([size for size, _ in record.exports]),
+                opened=opened,
+            )
+        )
+
+    def _brought(self, number: int, value: int, left: Sequence[tuple[str, int]]) -> None:
+        run = self._runs.get(number)
+        place = None if run is None else run.places.get(value)
+        if run is not None and place is not None and value in run.requested:
+            worker = run.planned.plan.segments[place.segment].worker
+            self._reports.append(partial(self._listener.brought, number, value, worker, left))
+
+    def _tell(self, *events: Event) -> None:
+        """Tell the machine what has happened, and do what it commands."""
+        not_started: list[Record] = []
+        for command in self._machine.handle(*events):
+            match command:
+                case RunSegment():
+                    failed = self._start(command)
+                    if failed is not None:
+                        not_started.append(failed)
+                case ExportValue(worker=worker, run=run, value=value):
+                    known = self._runs.get(run)
+                    asked = known is not None and value in known.requested
+                    self.executor.fetch(worker, run, value, self._maker(run, value), asked=asked)
+                case DropExport(run=run, segment=segment, export=export):
+                    self.executor.drop(ObjectId(run, segment, export))
+                case DropValue(run=run, value=value):
+                    self._ready.discard(value_object(run, value))
+                    self.executor.drop(value_object(run, value))
+                case Unpin(worker=worker, values=values):
+                    self._unpins.setdefault(worker, []).extend(values)
+                case LoseValue(run=run, value=value, worker=worker):
+                    self._runs[run].lost[value] = worker
+                case FinishRun(run=run):
+                    self._runs[run].finished = True
+                    self._forget_if_empty(run)
+                    self._reports.append(partial(self._listener.finished, run))
+                case FailRun():
+                    self._failed(command)
+        for record in not_started:
+            self._returned(record)
+
+    def _failed(self, why: FailRun) -> None:
+        run = self._runs.pop(why.run)
+        reason = why.reason.value
+        lost: Lost | None = None
+        if why.reason is FailReason.WORKER_LOST:
+            name = self.executor.cluster.workers[why.worker].name
+            reason += f": {name} ({self._lost.get(why.worker, 'gone')})"
+            segments = run.planned.plan.segments
+            lost = Lost(name, tuple([one for one in run.sent if segments[one].worker == why.worker]))
+        elif why.reason is FailReason.DEPENDENCY:
+            reason += f" on run {why.cause}"
+        record = run.failure if why.reason is FailReason.RAISED else None
+        self._reports.append(partial(self._listener.failed, why.run, record, reason, lost))
+
+    def _deliver(self) -> None:
+        """Report to the listener, in order; its handlers may come back here."""
+        while True:
+            with self._lock:
+                if not self._reports:
+                    return
+                report = self._reports.popleft()
+                self._delivering += 1
+            try:
+                report()
+            finally:
+                with self._lock:
+                    self._delivering -= 1
+
+    def _idle(self) -> bool:
+        """Tell whether nothing is under way, neither on workers nor in another thread."""
+        with self._lock:
+            return not (self.executor.busy or self._reports or self._delivering)
+
+    def _flush_unpins(self) -> None:
+        """Unpin on workers that no call is on its way to."""
+        for worker in [worker for worker in self._unpins if not self._running.get(worker)]:
+            self.executor.unpin(worker, self._unpins.pop(worker))
+
+    def _forget_if_empty(self, number: int) -> None:
+        run = self._runs[number]
+        if run.finished and not run.places:
+            del self._runs[number]
+
+    # ---- where values are -------------------------------------------------------------------------------------------
+
+    def _locate(self, external: External) -> Given | Located:
+        """Return where an external is. Of a failed run nothing is known; the machine fails whoever reads it."""
+        if isinstance(external, Given):
+            return external
+        run = self._runs.get(external.run)
+        place = None if run is None else run.places.get(external.value)
+        if run is None or place is None:
+            return Located(external.run, external.value, InStore(-1, -1, -1), -1)
+        worker = run.planned.plan.segments[place.segment].worker
+        return Located(external.run, external.value, place, -1 if worker in self._lost else worker)
+
+    def _carried(self, planned: Planned, externals: Sequence[Given | Located]) -> list[tuple[int, int]]:
+        """Return which externals are values that a run before made by the same graph."""
+        return [
+            (index, one.value)
+            for index, one in enumerate(externals)
+            if isinstance(one, Located) and one.run in self._runs and self._runs[one.run].planned.graph is planned.graph
+        ]
+
+    def _maker(self, number: int, value: int) -> SegmentId | None:
+        """Return the segment that pins a value, or None if its run has ended."""
+        run = self._runs.get(number)
+        if run is None or run.finished:
+            return None
+        place = run.planned.plan.kept.get(value)
+        return SegmentId(number, len(run.planned.programs) - 1 if place is None else place.segment)
+
+    def _find(self, number: int, value: int) -> tuple[ObjectId | None, Any] | None:
+        """Return (None, the value), or (object, position in it), or None if it is not here yet; ask for it then."""
+        run = self._runs.get(number)
+        if run is None or value not in run.places:
+            return None, POISON
+        if value in run.results:
+            return None, run.results[value]
+        place = run.places[value]
+        if place.segment not in run.returned:
+            return None
+        if isinstance(place, InStore):
+            return ObjectId(number, place.segment, place.export), place.position
+        name = value_object(number, value)
+        if name in self._ready:
+            return name, 0
+        if value in run.lost:
+            worker = run.lost[value]
+            name_of_it = self.executor.cluster.workers[worker].name
+            raise WorkerLost(f"the value was on {name_of_it}, which is lost ({self._lost[worker]})", name_of_it)
+        if value in run.unreadable:
+            raise ExecutionError(f"value {value} of run {number} cannot be brought here: {run.unreadable[value]}")
+        if value not in run.requested:
+            run.requested.add(value)
+            self._tell(ValueRequested(at=self._clock(), run=number, value=value))
+        return None
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
+
+    def _start(self, command: RunSegment) -> Record | None:
+        """Start a segment; return its failed record if that is not possible."""
+        began = time.thread_time()
+        run = self._runs[command.run]
+        unpinned = tuple(self._unpins.pop(command.worker, ()))
+        work = work_of(command, run.planned, run.externals, unpinned)
+        self._running[command.worker] = self._running.get(command.worker, 0) + 1
+        sent = self._clock()
+        run.sent[command.segment] = (sent, 0.0)
+        try:
+            self.executor.start(work)
+        except RaygradError as error:
+            if unpinned:
+                self._unpins.setdefault(command.worker, []).extend(unpinned)
+            return failed_record(work.call, run.planned.plan.workers[command.worker], 0, error)
+        run.sent[command.segment] = (sent, time.thread_time() - began)
+        return None

@@ -1,0 +1,177 @@
+"""A worker as the process of an actor: a host behind remote calls.
+
+Rules of this file: it runs in the worker's process and knows no backend. Whoever calls passes bytes and packed objects
+and gets bytes and packed objects back; nothing is put into a store from here (DESIGN §7). Calls come on several threads
+and in any order; one at a time has its turn (`turns`), and is carried out by one thread (`one_thread`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from raygrad.proto.program import Pinned
+from raygrad.proto.values import Packed
+from raygrad.scheduler.machine.machine import DEFAULT_WINDOW
+from raygrad.scheduler.model.numerics_class import Numerics
+
+from ...code.shipping import Shipment
+from ...code.warning_capture import WarningCollector
+from ...process.blas_threads import limit_blas
+from ...process.call_sequencer import ASIDE, Turns
+from ...process.garbage_collection import keep_what_is_loaded
+from ...process.gpu_assignment import serve_gpus
+from ...process.host import WorkerHost
+from ...process.numerics_class import numerics
+from ...process.run_record import packed_since
+from ...process.single_thread_executor import OneThread
+from ...values.device_staging import Left, noting
+from ...values.packed_values import POISON
+from ...values.wire import (
+    Frame,
+    compact,
+    decode_call,
+    decode_order,
+    decode_program,
+    encode_answer,
+    encode_record,
+    pieces,
+)
+from ..base import failed_record
+
+T = TypeVar("T")
+
+Fetched: TypeAlias = tuple[bool, int, tuple[Left, ...]]
+"""What is told of a value that was asked for."""
+
+CALLS_AT_ONCE: Final = 2 * DEFAULT_WINDOW
+"""Threads on which calls wait for their turn: one for each segment that a worker may be sent ahead, and as many again,
+so that there is always one for what others wait for."""
+
+
+class WorkerActor:
+    """The actor: a host behind remote calls. Its methods answer with values, never with errors of user code."""
+
+    def __init__(self, name: str, blas_threads: int) -> None:
+        _leave_the_repository()
+        importlib.import_module("raygrad.autograd")  # the catalogue of built-in ops
+        for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ[variable] = str(blas_threads)  # for libraries that are loaded later
+        limit_blas(blas_threads)
+        self._host = WorkerHost(name, WarningCollector())
+        self._turns = Turns()
+        self._thread = OneThread("raygrad-worker")
+        self._unread: dict[bytes, Frame | bytes] = {}
+        """By key, programs that no call has named yet."""
+        keep_what_is_loaded()
+
+    def hello(self, whereabouts: Callable[[], T]) -> tuple[int, T]:
+        """Return the process id, and what `whereabouts` says here."""
+        return os.getpid(), whereabouts()
+
+    def serve(self, numbers: Sequence[int], simulated: bool, memory: int | None = None) -> tuple[str, Numerics]:
+        """Serve the GPUs of this process under these numbers, and no others; return why that cannot be, or "", and what
+        decides over bits here."""
+        return serve_gpus(self._host.name, numbers, simulated, memory), numerics()
+
+    def pass_on(self, size: int, *_waited_for: Any) -> Any:
+        """Return that many bytes once what it waits for is here: what calls and links cost is measured with it."""
+        return self._in_turn(lambda: np.zeros(size, np.uint8) if size else b"")
+
+    def load(self, number: int, programs: Mapping[bytes, Frame | bytes], code: Mapping[str, Shipment]) -> None:
+        """Keep programs, and user code that they need. Each is read when a call names it: those that come later hold
+        up no call, and one that cannot be read fails its own calls."""
+
+        def loaded() -> None:
+            for fingerprint, shipment in code.items():
+                self._host.learn(fingerprint, shipment)
+            self._unread.update(programs)
+
+        self._in_turn(loaded, number)
+
+    def run(self, *arguments: Any) -> Any:
+        """Carry out an order: its calls, one after the other. The objects that it reads follow it.
+
+        Returns the answer and, if any were asked for, objects.
+        """
+        (number, after, exports, frames), references = decode_order(arguments)
+
+        def ran() -> Any:
+            records: list[Frame | bytes] = []
+            packed: list[Any] = []
+            for frame in frames:
+                record, objects = self._ran(frame, references, exports)
+                records.append(record)
+                packed += objects
+            answer = encode_answer(records)
+            return (answer, *packed) if exports else answer
+
+        return self._in_turn(ran, number, after)
+
+    def _ran(self, frame: Frame | bytes, references: Sequence[Any], exports: int) -> tuple[Frame | bytes, list[Any]]:
+        """Run one call; return its record, encoded, and its packed objects."""
+        started = time.perf_counter()
+        call = decode_call(pieces(frame))
+        host = self._host
+        try:
+            unread = self._unread.get(call.program)
+            if unread is not None:
+                host.load(call.program, decode_program(pieces(unread)))
+                del self._unread[call.program]
+            record, values = host.run(call, references, time.perf_counter() - started)
+            packing = time.perf_counter()
+            packed = [host.pack(one) for one in values]
+            return compact(encode_record(packed_since(record, packing))), packed
+        except BaseException as error:  # also SystemExit, which would end the actor: the record says what happened
+            seconds = time.perf_counter() - started
+            failed = failed_record(call, host.name, os.getpid(), error, seconds)
+            return compact(encode_record(failed)), [POISON] * exports
+
+    def give_up(self, number: int, values: Sequence[Pinned]) -> None:
+        """Order `number` will never come, because what it reads was lost: what it was to pin is poison."""
+        self._host.poison(values)
+        self._turns.end(number)
+
+    def fetch(self, run: int, value: int, asked: bool, *_waited_for: Any) -> tuple[Fetched, Any]:
+        """Return (whether it is there, its bytes, what left its device for it) and, as an object, a pinned value; if
+        the client `asked` for it, with what it holds on devices."""
+
+        def fetched() -> tuple[Fetched, Any]:
+            try:
+                found = self._host.fetch(run, value)
+            except KeyError:  # the segment that was to pin it failed
+                found = POISON
+            if found is POISON:
+                return (False, 0, ()), POISON
+            with noting() as left:
+                packed = self._host.pack([found], asked)
+            return (True, packed.nbytes if isinstance(packed, Packed) else 0, tuple(left)), packed
+
+        return self._in_turn(fetched)
+
+    def unpin(self, values: Sequence[Pinned]) -> None:
+        """Let go of pinned values."""
+        self._in_turn(lambda: self._host.unpin(values))
+
+    def _in_turn(self, function: Callable[[], T], number: int = ASIDE, after: tuple[int, ...] = ()) -> T:
+        """Wait for a turn, and have the worker's thread call a function in it."""
+        self._turns.take(number, after)
+        try:
+            return self._thread.call(function)
+        finally:
+            self._turns.give(number)
+
+
+def _leave_the_repository() -> None:
+    """Take raygrad's repository off the path, where Ray puts the driver's folder: `autograd` and `proto` are other
+    projects' names too."""
+    root = Path(__file__).resolve().parents[3]
+    if (root / "proto" / "graph.py").exists() and root.name != "raygrad":
+        sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != root]

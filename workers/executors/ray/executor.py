@@ -1,0 +1,420 @@
+"""Calls on workers that are Ray actors.
+
+Rules of this file: what an actor *returns* is owned by this process and survives the actor; nothing is ever put into
+the store by an actor (DESIGN §7). Calls are submitted ahead with object references as arguments, and come to actors in
+any order, so that one late argument holds up nothing else (H13); what has to be in order, workers keep in order
+(`channel`, `turns`). Ray retries and
+restarts nothing. Finding Ray is `rayconnection`'s, starting actors `rayactors`'s affair.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from raygrad.autograd.devices.serving import is_simulated, simulated_memory
+from raygrad.errors import ExecutionError, WaitTimeout, WorkerLost
+from raygrad.proto.program import Item, Pinned
+from raygrad.proto.values import Packed, pack_values
+from raygrad.scheduler.model.plan import Cluster, WorkerSpec
+
+from ...code.shipping import Shipment
+from ...process.gpu_assignment import asked_of, logical
+from ...values.packed_values import unpack_all
+from ...values.wire import compact, decode_answer, encode_call
+from ..base import (
+    Executor,
+    ObjectId,
+    Report,
+    SegmentId,
+    SegmentReturned,
+    ValueReady,
+    Work,
+    WorkerGone,
+    failed_record,
+    offered,
+    value_object,
+)
+from .actor_processes import as_ours, cause_of, start_workers, wait_until_gone
+from .channel import Channel, Loaded
+from .connection import connect, disconnect, node_id, ray_module, store_statistics
+from .flush_timer import Overdue
+from .links import measure_links
+
+SETTLE_DEADLINE: Final = 3.0
+"""Seconds for the store's statistics to show that dropped objects are gone; they lag by some tenths."""
+
+HEADER_BYTES: Final = 2048
+"""What an object in the store takes beside its arrays, at most: their specs, and what Ray puts around them. Far less
+than the least object that is in the store at all."""
+
+RECORD_DEADLINE: Final = 10.0
+"""Seconds to read a record that Ray says has arrived."""
+
+PUT_BYTES: Final = 64 * 1024
+"""A read-only array of this size or more that a call brings is put into the store once, while it lives (H17)."""
+
+LOOK_SECONDS: Final = 0.001
+"""Whoever does not wait looks for answers no more often than this: to look takes a tenth of it."""
+
+HELD_SECONDS: Final = 0.005
+"""After this long, what is held back is sent whatever else happens."""
+
+
+# ---- the executor ---------------------------------------------------------------------------------------------------
+
+
+class _Asked(NamedTuple):
+    """A message that is not answered yet."""
+
+    worker: int
+    number: int
+    """Of the message, or -1."""
+    what: list[Work] | tuple[int, int] | Loaded
+    """What was asked for: calls to be run, a (run, value) to be fetched, or programs to be loaded."""
+
+
+class RayExecutor(Executor):
+    """Runs calls on Ray actors.
+
+    Args:
+        address: "ray" (the running Ray, or a new local one) or "ray:HOST:PORT".
+        workers: how many; None means one per CPU of the cluster, and no fewer than `gpus`.
+        gpus: how many of the workers, the first ones, ask Ray for a GPU and serve it: each for one of its own, or for
+            as many or such a part as `worker_options` say by `num_gpus`. None: all ask for what these say, if anything,
+            and serve what they get if CuPy is there.
+        blas_threads: BLAS threads of each worker process.
+        object_store_memory: bytes of the object store of a Ray that is started here.
+        runtime_env, worker_options, placement_group: passed to Ray for each worker. `worker_options` are those of
+            `ray.remote` for actors: num_cpus, memory, resources, label_selector, ...; the i-th worker takes bundle i.
+
+    Raises:
+        BackendUnavailable: Ray is not installed.
+        ExecutionError: no Ray at the address, or the workers do not come up.
+        DeviceError: there are not so many GPUs, or they cannot be served.
+        ValueError: more options than Ray allows, or this process is connected to another Ray.
+    """
+
+    def __init__(
+        self,
+        address: str = "ray",
+        workers: int | None = None,
+        *,
+        gpus: int | None = None,
+        blas_threads: int = 1,
+        object_store_memory: int | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
+        worker_options: Mapping[str, Any] | None = None,
+        placement_group: Any = None,
+    ) -> None:
+        options = {"num_cpus": 1, **(worker_options or {})}
+        here = len(os.sched_getaffinity(0))
+        per_machine = max(workers or here, gpus or 0)
+        needed = -(-per_machine * options["num_cpus"] // 1)
+        connect(address, max(here, int(needed)), object_store_memory, logical(asked_of(per_machine, gpus, options)))
+        made: list[Any] = []
+        ray = self._ray = ray_module()
+        try:
+            by_cpu = max(1, int(ray.cluster_resources().get("CPU", 1) // max(options["num_cpus"], 1)))
+            if runtime_env is not None:
+                options["runtime_env"] = dict(runtime_env)
+            asked = asked_of(workers or max(by_cpu, gpus or 0), gpus, options)
+            self._workers = start_workers(
+                asked,
+                blas_threads,
+                placement_group,
+                made,
+                simulated=is_simulated(),
+                memory=simulated_memory(),
+                required=gpus is not None,
+            )
+        except BaseException:
+            for actor in made:
+                ray.kill(actor)
+            disconnect()
+            raise
+        specs = [
+            WorkerSpec(
+                worker.name,
+                devices=("cpu", *(f"cuda:{number}" for number in worker.gpus)),
+                host=worker.node_id,
+                resources=offered(own),
+                numerics=worker.numerics,
+            )
+            for worker, own in zip(self._workers, asked, strict=True)
+        ]
+        super().__init__(Cluster(tuple(specs)), node_id())
+        self._lock = threading.RLock()
+        self._asked: dict[Any, _Asked] = {}
+        """By the reference of its answer, each call that is not answered."""
+        self._channels = [self._channel_to(index) for index in range(len(self._workers))]
+        self._overdue = Overdue(self._send_overdue, HELD_SECONDS)
+        self._objects: dict[ObjectId, Any] = {}
+        self._sizes: dict[ObjectId, int] = {}
+        self._constants: dict[int, tuple[weakref.ref[Any], Any]] = {}
+        """By id of an array that lives, the object that holds it."""
+        self._reports: list[Report] = []
+        self._looked = 0.0
+        """When it was looked for answers, by `time.monotonic`."""
+        self._closed = False
+
+    def links(self) -> dict[str, Any]:
+        return measure_links(
+            self._ray, [worker.actor for worker in self._workers], [worker.host for worker in self.cluster.workers]
+        )
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
+
+    def start(self, work: Work) -> None:
+        with self._lock:
+            channel = self._channel(work.worker)
+            call = work.call
+            references = [self._object(name) for name in work.arguments]
+            values = [self._stored(value, references) for value in call.externals]
+            frame = compact(encode_call(call._replace(externals=tuple(values))))
+            if call.program not in channel.programs:
+                self._load(channel, work)
+            for index, reference in enumerate(channel.run(work, frame, references)):
+                self._objects[ObjectId(call.run, call.segment, index)] = reference
+            if channel.held is not None:
+                self._overdue.begin()
+
+    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, asked: bool = False) -> None:
+        with self._lock:
+            about, reference = self._channel(worker).fetch(run, value, after, asked)
+            self._asked[about] = _Asked(worker, -1, (run, value))
+            self._objects[value_object(run, value)] = reference
+
+    def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
+        with self._lock:
+            if not self._closed and not self._workers[worker].lost:
+                self._channels[worker].unpin(values)
+
+    def _channel_to(self, index: int) -> Channel:
+        """Make the channel to a worker."""
+
+        def asked(reference: Any, number: int, what: list[Work] | Loaded) -> None:
+            self._asked[reference] = _Asked(index, number, what)
+
+        return Channel(self._workers[index].actor, asked)
+
+    def _load(self, channel: Channel, work: Work) -> None:
+        """Send the program of a call, and with it those that the worker will need next: a message of its own for each
+        would cost both sides more than reading them."""
+        programs = {work.call.program: work.program, **dict(work.coming())}
+        code: dict[str, Shipment] = {}
+        for program in programs.values():
+            code |= self.code_of(program)
+        channel.load(programs, code)
+
+    def _channel(self, index: int) -> Channel:
+        if self._closed:
+            raise ExecutionError("this executor is closed")
+        worker = self._workers[index]
+        if worker.lost:
+            raise WorkerLost(f"{worker.name} is lost", worker.name)
+        return self._channels[index]
+
+    def _send_overdue(self) -> None:
+        """Send what has been held back for long: its worker may have nothing to do, and nobody polls."""
+        with self._lock:
+            now = time.monotonic()
+            for channel in self._channels:
+                if channel.held is None:
+                    continue
+                if now - channel.held.since >= HELD_SECONDS:
+                    channel.send_held()
+                else:
+                    self._overdue.begin()
+
+    def _object(self, name: ObjectId) -> Any:
+        reference = self._objects.get(name)
+        if reference is None:
+            raise ExecutionError(f"the object {tuple(name)} was dropped, or never asked for")
+        return reference
+
+    def _stored(self, value: Any, references: list[Any]) -> Any:
+        """Return an external as the call shall name it: a large array that nobody can write to goes by reference."""
+        if type(value) is not np.ndarray or value.nbytes < PUT_BYTES or value.flags.writeable:
+            return value
+        known = self._constants.get(id(value))
+        if known is None or known[0]() is not value:
+            identity = id(value)
+            watch = weakref.ref(value, lambda _: self._constants.pop(identity, None))
+            known = self._constants[identity] = (watch, self._ray.put(pack_values([value])))
+        references.append(known[1])
+        return Item(len(references) - 1, 0)
+
+    # ---- answers ----------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout: float) -> list[Report]:
+        with self._lock:
+            if timeout > 0 and not self._reports:
+                for channel in self._channels:
+                    channel.send_held()
+            waiting = [] if self._closed else list(self._asked)
+            pause = 0.0 if self._reports else timeout
+            now = time.monotonic()
+            looks = pause > 0 or now - self._looked >= LOOK_SECONDS
+        if waiting and looks:
+            self._looked = now
+            wait = self._ray.wait
+            ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
+            if pause and ready and len(waiting) > 1:
+                ready, _ = wait(waiting, num_returns=len(waiting), timeout=0)
+            for reference in ready:
+                self._answered(reference)
+        with self._lock:
+            for channel in self._channels:
+                if channel.held is not None and channel.hungry:
+                    channel.send_held()
+            reports, self._reports = self._reports, []
+            return reports
+
+    def _answered(self, reference: Any) -> None:
+        """Enter one answer."""
+        ray = self._ray
+        began = time.thread_time()
+        with self._lock:
+            asked = self._asked.pop(reference, None)
+            if asked is None or self._closed:
+                return
+            index, number, what = asked
+            channel = self._channels[index]
+            if number >= 0:
+                channel.answered(number, what if isinstance(what, list) else ())
+            try:
+                answer = ray.get(reference, timeout=RECORD_DEADLINE)
+            except ray.exceptions.RayError as error:
+                self._went_wrong(asked, error)
+                return
+            if isinstance(what, list):
+                records = decode_answer(answer)
+                spent = (time.thread_time() - began) / len(records)
+                for work, record in zip(what, records, strict=True):
+                    for position, (size, _) in enumerate(record.exports):
+                        self._sizes[ObjectId(record.run, record.segment, position)] = size
+                    if record.status == "done":
+                        channel.took(work, record.seconds)
+                    self._reports.append(SegmentReturned(record, spent))
+            elif isinstance(what, tuple):
+                ok, size, left = answer
+                self._sizes[value_object(*what)] = size
+                self._reports.append(ValueReady(*what, ok, size, left=left))
+
+    def _went_wrong(self, asked: _Asked, error: Exception) -> None:
+        """Enter an answer that Ray could not give: the worker died, or what the call reads was lost."""
+        index, number, what = asked
+        worker = self._workers[index]
+        exceptions = self._ray.exceptions
+        died = isinstance(error, exceptions.RayActorError)
+        if died and getattr(error, "actor_id", None) == worker.actor_id:
+            self._lose(index, error)
+            return
+        if isinstance(what, list):
+            if not worker.lost:
+                self._channels[index].give_up(number, what)
+            for work in what:
+                record = failed_record(work.call, worker.name, worker.pid, as_ours(error))
+                if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
+                    record = record._replace(status="skipped", failure=None)
+                self._reports.append(SegmentReturned(record))
+        elif isinstance(what, tuple):
+            self._reports.append(ValueReady(*what, False, 0, str(as_ours(error))))
+        # a load that failed: the calls that wait for it fail with the same error
+
+    def _lose(self, index: int, error: Exception) -> None:
+        worker = self._workers[index]
+        if worker.lost:
+            return
+        worker.lost = True
+        self._ray.kill(worker.actor)  # if it was only out of reach: what it might still do no longer counts
+        self._asked = {reference: asked for reference, asked in self._asked.items() if asked.worker != index}
+        self._channels[index].close()
+        self._reports.append(WorkerGone(index, f"process {worker.pid}: {cause_of(error)}"))
+
+    # ---- objects ----------------------------------------------------------------------------------------------------
+
+    def read(self, name: ObjectId, timeout: float | None) -> Any:
+        ray = self._ray
+        with self._lock:
+            reference = self._object(name)
+        try:
+            packed = ray.get(reference, timeout=timeout)
+        except ray.exceptions.GetTimeoutError as error:
+            raise WaitTimeout(f"the object {tuple(name)} was not here in {timeout} s") from error
+        except ray.exceptions.RayActorError as error:
+            raise WorkerLost(f"the worker that was to return a value died ({cause_of(error)})") from error
+        except ray.exceptions.RayError as error:
+            raise as_ours(error) from error
+        if isinstance(
+            packed, Packed
+        ):  # a copy: a view would hold its place in the store as long as the client holds it
+            packed = Packed(
+                packed.header, tuple([np.array(b) if isinstance(b, np.ndarray) else b for b in packed.buffers])
+            )
+        return unpack_all(packed)
+
+    def drop(self, name: ObjectId) -> None:
+        with self._lock:
+            self._objects.pop(name, None)
+            self._sizes.pop(name, None)
+
+    @property
+    def busy(self) -> bool:
+        with self._lock:
+            if self._reports or any(channel.held is not None for channel in self._channels):
+                return True
+            return any(not isinstance(asked.what, Loaded) for asked in self._asked.values())
+
+    def stored_bytes(self) -> int:
+        """Return the bytes in Ray's object stores, by their own statistics. Waits until they show no more than what
+        this executor holds, or a deadline has passed: on a Ray that others use they show more."""
+        deadline = time.monotonic() + SETTLE_DEADLINE
+        while True:
+            used = store_statistics()["bytes_used"]
+            with self._lock:
+                held = sum(self._sizes.values()) + self.constant_bytes
+                headers = HEADER_BYTES * (len(self._sizes) + len(self._constants))
+            if used <= held + headers or time.monotonic() > deadline:
+                return used
+            time.sleep(0.02)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of arrays of the client that were put into the store, and go when their arrays die."""
+        with self._lock:
+            return sum(array.nbytes for watch, _ in list(self._constants.values()) if (array := watch()) is not None)
+
+    def pids(self) -> tuple[int, ...]:
+        return tuple(worker.pid for worker in self._workers)
+
+    def node_ids(self) -> tuple[str, ...]:
+        """Return Ray's id of each worker's node."""
+        return tuple(worker.node_id for worker in self._workers)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._asked.clear()
+            for channel in self._channels:
+                channel.close()
+            self._objects.clear()
+            self._sizes.clear()
+            self._constants.clear()
+        self._overdue.close()
+        ray = self._ray
+        if ray.is_initialized():
+            here = node_id()
+            for worker in self._workers:
+                ray.kill(worker.actor)
+            wait_until_gone([worker.pid for worker in self._workers if worker.node_id == here])
+        disconnect()

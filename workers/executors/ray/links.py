@@ -1,0 +1,110 @@
+"""What calls to Ray actors and links between them cost, found out when they have started.
+
+Rules of this file: a few calls of `WorkerActor.pass_on`, a tenth of a second in all, and the shortest of several times,
+since whatever else the machine does only adds. Hosts are measured pairwise, by one worker each. Ray itself is used
+through the actors and the `ray` module that the caller passes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from statistics import median
+from typing import Any, Final
+
+from raygrad.scheduler.model.costs import Link
+
+ROUNDS: Final = 5
+"""Repetitions of each measurement."""
+
+CHAIN: Final = 6
+"""Calls of a chain, of which each waits for the one before; sent ahead, as segments are."""
+
+LARGE: Final = 4 << 20
+"""Bytes to measure a bandwidth by: they go through the object store."""
+
+PAIRS: Final = 6
+"""Pairs of hosts that are measured; the others are taken to be like them in the middle."""
+
+DEADLINE: Final = 10.0
+"""Seconds that one measurement may take: a worker that does not answer shows in the first run, not here."""
+
+
+def measure_links(ray: Any, actors: Sequence[Any], hosts: Sequence[str]) -> dict[str, Any]:
+    """Return what was measured as fields of `Costs`; nothing if an actor does not answer in time."""
+    try:
+        return _Probe(ray).measure(actors, hosts)
+    except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
+        return {}
+
+
+class _Probe:
+    """One use of `measure_links`."""
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+
+    def measure(self, actors: Sequence[Any], hosts: Sequence[str]) -> dict[str, Any]:
+        first = actors[0]
+        self.ray.get([actor.pass_on.remote(0) for actor in actors], timeout=DEADLINE)  # connections are made
+        submit, trip = self.best(lambda: self.trip(first))
+        ahead = self.best(lambda: (self.chain([first] * CHAIN, waiting=False), 0.0))[0]
+        follow = (ahead - trip) / (CHAIN - 1)  # a worker keeps the order of its calls itself
+        figures: dict[str, Any] = {
+            "submit_seconds": submit,
+            "send_seconds": max(trip - submit, 0.0) / 2,
+            "return_seconds": max(trip - submit, 0.0) / 2,
+            "call_seconds": max(ahead / CHAIN, submit),
+            "follow_seconds": max(follow, 0.0),
+        }
+        one_of = {host: actor for actor, host in zip(reversed(actors), reversed(hosts), strict=True)}
+        links = {
+            pair: self.link(one_of[pair[0]], one_of[pair[1]], trip) for pair in list(permutations(one_of, 2))[:PAIRS]
+        }
+        for actor, host in zip(actors, hosts, strict=True):
+            if actor is not one_of[host] and (host, host) not in links:
+                links[host, host] = self.link(one_of[host], actor, trip)
+        if links:
+            figures["links"] = links
+            figures["hop_seconds"] = median(link.hop_seconds for link in links.values())
+            figures["bandwidth"] = median(link.bandwidth for link in links.values())
+            figures["give_bandwidth"] = figures["bandwidth"]
+        return figures
+
+    def best(self, once: Callable[[], tuple[float, float]]) -> tuple[float, float]:
+        """Return the shortest of several measurements of two times."""
+        pairs = [once() for _ in range(ROUNDS)]
+        return min(one for one, _ in pairs), min(other for _, other in pairs)
+
+    def trip(self, actor: Any) -> tuple[float, float]:
+        """Return how long sending a call takes, and how long until its answer is here."""
+        start = time.perf_counter()
+        answer = actor.pass_on.remote(0)
+        sent = time.perf_counter()
+        self.ray.get(answer, timeout=DEADLINE)
+        return sent - start, time.perf_counter() - start
+
+    def chain(self, actors: Sequence[Any], size: int = 0, *, waiting: bool = True) -> float:
+        """Return how long calls take that are sent ahead, each waiting for the one before."""
+        start = time.perf_counter()
+        answers = [actors[0].pass_on.remote(size)]
+        for actor in actors[1:]:
+            answers.append(actor.pass_on.remote(size, *answers[-1:]) if waiting else actor.pass_on.remote(size))
+        self.ray.get(answers[-1] if waiting else answers, timeout=DEADLINE)
+        return time.perf_counter() - start
+
+    def link(self, source: Any, target: Any, trip: float) -> Link:
+        """Measure the way from one worker to another."""
+        there_and_back = [source, target] * (CHAIN // 2)
+        small = self.best(lambda: (self.chain(there_and_back), 0.0))[0]
+        hop = max(small - trip, 1e-5) / (CHAIN - 1)
+        large = self.best(lambda: (self.moved(source, target), 0.0))[0]
+        return Link(hop, LARGE / max(large - trip - hop, 1e-5))
+
+    def moved(self, source: Any, target: Any) -> float:
+        """Return how long it takes to make a large object on one worker and have another see it."""
+        start = time.perf_counter()
+        made = source.pass_on.remote(LARGE)
+        self.ray.get(target.pass_on.remote(0, made), timeout=DEADLINE)
+        return time.perf_counter() - start

@@ -1,0 +1,214 @@
+"""What the forward of a user Function is given on a worker: its arguments, as tensors over what they were recorded as.
+
+Rules of this file: arguments alone. What is given is read-only, save what forward may change in place: that is a
+private copy (DR-03). Arguments that are of one memory to the program are so to forward, too, where it may change one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from raygrad.autograd.devices.serving import guard
+from raygrad.autograd.elsewhere import copied
+from raygrad.autograd.layout import dense
+from raygrad.autograd.places import Place, Placed
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import GraphError
+from raygrad.proto.ir.nodes import UNDEFINED
+
+_new: Any = object.__new__
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+
+Slots = list[Any]
+Where: TypeAlias = "tuple[Any, ...]"
+"""Per argument, () if the value that is read is the argument. Else that is a view of the value, as others are: its
+place there, its shape, and which argument it is the same tensor as, or itself."""
+
+
+def given(array: Any, requires_grad: bool = False) -> Any:
+    """Return what user code gets for an array: a tensor over a dense, read-only view of it (H1, DR-03)."""
+    if type(array) is not _ARRAY:
+        return _given_on_device(array, requires_grad)
+    flags = array.flags
+    if not flags.c_contiguous:
+        array = dense(array)
+        flags = array.flags
+    if flags.writeable:
+        array = array.view()
+        array.setflags(write=False)
+    tensor = _new(Tensor)
+    tensor._data = array
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+def _given_on_device(array: Any, requires_grad: bool) -> Any:
+    """Return the same of an array of a device. No library has such that must not be written to: it is the tensor that
+    refuses."""
+    with guard(array):
+        tensor = Tensor.made(dense(array))
+    tensor._frozen = True
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+def writable(tensor: Tensor) -> Any:
+    """Return what user code gets for an argument that it may change in place: a private copy (DR-03).
+
+    An expanded array stays as it is: its elements share places, and a copy would have another layout (H1).
+    """
+    array = tensor._data
+    if array.flags.c_contiguous or array.flags.f_contiguous or all(array.strides):
+        tensor._data = copied(array)
+        tensor._frozen = False
+    return tensor
+
+
+def compile_arguments(
+    sources: Sequence[int], flags: Sequence[int], where: Where, changes: frozenset[int] | None
+) -> Callable[[Slots], tuple[Any, ...]]:
+    """Return what makes the arguments of forward.
+
+    Args:
+        sources: per argument, the slot that it is read from.
+        flags: per argument, 1 if its gradient is wanted, 0 if not, -1 if it is no tensor.
+        where: see `Where`; () if every value that is read is an argument.
+        changes: which arguments forward changes in place; None if that is not known.
+    """
+    if where and any(where):
+        return _of_one_memory(sources, flags, where, changes)
+    operands = tuple(zip(sources, flags, strict=True))
+    again = _repeated(sources, flags)
+    changed: Sequence[int] = [i for i, flag in enumerate(flags) if flag >= 0]
+    if changes is not None:
+        meant = changes | {first for position, first in again if position in changes}
+        changed = [i for i in changed if i in meant]
+
+    def arguments(slots: Slots) -> tuple[Any, ...]:
+        given_to: list[Any] = []
+        for source, flag in operands:
+            value = None if source == UNDEFINED else slots[source]
+            given_to.append(value if flag < 0 else given(value, flag == 1))
+        for position in changed:
+            writable(given_to[position])
+        return _with_repeated(given_to, again) if again else tuple(given_to)
+
+    return arguments
+
+
+def compile_originals(sources: Sequence[int], where: Where) -> Callable[[Slots], list[Any]]:
+    """Return what tells the values that arguments have before forward runs."""
+
+    def originals(slots: Slots) -> list[Any]:
+        values: list[Any] = []
+        for position, source in enumerate(sources):
+            value = None if source == UNDEFINED else slots[source]
+            if where and where[position]:
+                value = _views(value, [_placed(where[position])])[0]
+            values.append(value)
+        return values
+
+    return originals
+
+
+# ---- one memory ------------------------------------------------------------------------------------------------------
+
+
+def _repeated(sources: Sequence[int], flags: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the arguments that are the memory of an earlier one, each with that one's position."""
+    first: dict[int, int] = {}
+    found: list[tuple[int, int]] = []
+    for position, (source, flag) in enumerate(zip(sources, flags, strict=True)):
+        if flag >= 0 and source != UNDEFINED and first.setdefault(source, position) != position:
+            found.append((position, first[source]))
+    return tuple(found)
+
+
+def _with_repeated(args: Sequence[Any], again: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
+    """Return the arguments where what was given twice is one tensor, or two of one memory if one was detached: forward
+    sees its own changes by either name, as it does eagerly."""
+    out = list(args)
+    for position, first in again:
+        earlier = out[first]
+        flag = out[position]._requires_grad
+        out[position] = earlier
+        if flag != earlier._requires_grad:
+            out[position] = earlier.alias()
+            out[position]._requires_grad = flag
+    return tuple(out)
+
+
+def _of_one_memory(
+    sources: Sequence[int], flags: Sequence[int], where: Where, changes: frozenset[int] | None
+) -> Callable[[Slots], tuple[Any, ...]]:
+    """Return the same where arguments are views of a value that is not itself among them, or not only: forward sees its
+    changes by any name."""
+    groups: dict[int, list[int]] = {}
+    for position, source in enumerate(sources):
+        if where[position]:
+            groups.setdefault(source, []).append(position)
+    shared = {position for positions in groups.values() for position in positions}
+    alone = [position for position in range(len(sources)) if position not in shared]
+    others = compile_arguments(
+        [sources[i] for i in alone],
+        [flags[i] for i in alone],
+        (),
+        None if changes is None else frozenset([n for n, i in enumerate(alone) if i in changes]),
+    )
+    views = {source: [_placed(where[i]) for i in positions] for source, positions in groups.items()}
+    again = [(i, where[i][2]) for i in sorted(shared) if where[i][2] != i]
+
+    def arguments(slots: Slots) -> tuple[Any, ...]:
+        out: list[Any] = [None] * len(sources)
+        for position, value in zip(alone, others(slots), strict=True):
+            out[position] = value
+        for source, positions in groups.items():
+            array = slots[source]
+            if _is_to_write_to(array):
+                array = copied(array)
+            first: Tensor | None = None
+            for position, view in zip(positions, _views(array, views[source]), strict=True):
+                tensor = out[position] = Tensor.made(view)
+                tensor._requires_grad = flags[position] == 1
+                if first is None:
+                    first = tensor
+                tensor.share_counter(first)
+        return _with_repeated(out, again)
+
+    return arguments
+
+
+def _is_to_write_to(array: Any) -> bool:
+    """Tell whether the elements of an array have a place each: as of an argument alone, an expanded one stays as it is
+    (H1)."""
+    shared = [extent for stride, extent in zip(array.strides, array.shape, strict=True) if not stride and extent > 1]
+    return not shared or not array.size
+
+
+def _placed(where: Any) -> Placed:
+    place, shape, _ = where
+    order, parts, offset, strides = place
+    return Placed(Place(tuple(order), parts, offset, tuple(strides)), tuple(shape))
+
+
+def _views(array: Any, places: Sequence[Placed]) -> list[Any]:
+    """Return views of an array, or of a copy that lies so that there are such views (H1)."""
+    made = _all_over(array, places)
+    natural = tuple(range(array.ndim))
+    for order in (natural, *[one.place.order for one in places if one.place.order != natural]):
+        if made is not None:
+            return made
+        laid = array.transpose(order).copy(order="C")
+        made = _all_over(laid.transpose([order.index(axis) for axis in natural]), places)
+    if made is None:
+        raise GraphError(f"an array of shape {array.shape} cannot be laid out for the views of it that a Function gets")
+    return made
+
+
+def _all_over(array: Any, places: Sequence[Placed]) -> list[Any] | None:
+    with guard(array):
+        views = [one.over(array) for one in places]
+    return None if any(view is None for view in views) else views

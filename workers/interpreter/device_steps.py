@@ -1,0 +1,102 @@
+"""Steps whose values are on a device: built-in ops, their derivatives, and moves between devices.
+
+Rules of this file: which kernel serves is the registry's decision, by (op, device, dtype); the device of the operands
+is the current one while it runs. Nothing moves but by `to_device`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from raygrad.autograd.derive import vjp_arrays
+from raygrad.autograd.devices import Device
+from raygrad.autograd.devices.room import shapes_of, with_room
+from raygrad.autograd.devices.serving import CPU, guard, is_away, is_elsewhere, named, send, serving_array
+from raygrad.autograd.dispatch import MISUSE, explained
+from raygrad.autograd.elsewhere import run
+from raygrad.autograd.registry import get_op
+from raygrad.proto.ir.nodes import UNDEFINED, Node, OpCall, OpVjp
+from raygrad.proto.ir.specs import ArraySpec, Spec
+from raygrad.proto.program import Step
+
+from .arguments import Slots
+from .functions import Execute
+from .op_vjp import OpDerivative
+
+
+def device_of_node(node: Node, specs: Sequence[Spec]) -> Device:
+    """Return the device of what a built-in op or a sum makes, or of what its derivative reads."""
+    made = [specs[one] for one in node.outputs]
+    if isinstance(node, OpVjp):
+        made += [specs[one] for one in node.result_specs]
+    return next((named(one.device) for one in made if isinstance(one, ArraySpec) and one.device != "cpu"), CPU)
+
+
+def compile_move(step: Step, specs: Sequence[Spec]) -> Execute:
+    """Return what moves a value, or its gradient back."""
+    node = step.node
+    source, (target,) = node.inputs[-1], step.outputs
+    made = specs[node.outputs[0]]
+    assert isinstance(made, ArraySpec)
+    place = named(made.device)
+
+    def move(slots: Slots) -> None:
+        value = None if source == UNDEFINED else slots[source]
+        if target >= 0:
+            slots[target] = None if value is None else send(value, place)
+
+    return move
+
+
+def compile_op_on(node: OpCall, targets: Sequence[int], device: Device) -> Execute:
+    """Return what runs a built-in op on a device, whose outputs go to the slots `targets`."""
+    op = get_op(node.fn)
+    sources, params = node.inputs, node.params
+
+    def execute(slots: Slots) -> None:
+        operands = [None if s == UNDEFINED else slots[s] for s in sources]
+        if any(o is None and s != UNDEFINED for o, s in zip(operands, sources, strict=True)):
+            results: Any = (None,) * op.outputs
+        else:
+            arrays: list[Any] = [o for o in operands if is_elsewhere(o)]
+            dtype: Any = arrays[0].dtype if arrays else None
+            try:
+                if arrays:
+                    out = run(op, operands, params, dtype)
+                else:  # made on the device, of nothing
+                    out = op.builtin_kernel(device.type, dtype)(*operands, *params)
+            except MISUSE as error:
+                raise explained(op, params, operands, error) from None
+            results = (out,) if op.outputs == 1 else out
+        for target, value in zip(targets, results, strict=True):
+            if target >= 0:
+                slots[target] = value
+
+    return execute
+
+
+def compile_vjp_on(node: OpVjp, targets: Sequence[int], specs: Sequence[Spec], device: Device) -> Execute:
+    """Return what runs the derivative of a built-in op on a device, whose gradients go to the slots `targets`."""
+    one = OpDerivative.of(node, targets, specs, device.type)
+
+    def vjp(slots: Slots) -> None:
+        grads = one.grads(slots)
+        held = next((grad for grad in grads if grad is not None), None)
+        if held is None:
+            one.undefined(slots)
+            return
+        context = one.context(slots)
+        backend = serving_array(held)
+        with guard(held) if is_away(held) else nullcontext():
+            results = with_room(
+                backend,
+                backend.index_of(held),
+                lambda: f"in the derivative of {one.op.name} of {shapes_of(grads)}",
+                lambda: vjp_arrays(one.op, one.rule, context, grads),
+            )
+        for position, target in one.wanted:
+            slots[target] = results[position]
+
+    return vjp

@@ -1,0 +1,362 @@
+"""Running the forward of user Functions on a worker.
+
+Rules of this file: what forward is given and what is reported of its runs (H3). Undefined gradients are None. What
+backward computes is in `derivatives`; which step runs when is the runner's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+
+from raygrad.autograd.devices.serving import CPU, device_of, guard
+from raygrad.autograd.elsewhere import guard_of, places_of
+from raygrad.autograd.function import FunctionNode, run_forward
+from raygrad.autograd.hooked import is_packing, packing
+from raygrad.autograd.outputs import is_among, is_captured
+from raygrad.autograd.places import place_of
+from raygrad.autograd.recording import Fixed
+from raygrad.autograd.slots import INPUT, OUTPUT, PACKED
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import AutogradError, GraphError
+from raygrad.proto.ir.nodes import FunctionCall
+from raygrad.proto.layout import layout_of
+from raygrad.proto.program import Learned, Program, Step
+from raygrad.proto.values import Blob
+
+from ..code.nested_tensors import Embedding, opened, tensors_of
+from ..code.shipping import pickle_value
+from ..values.contexts import UNWANTED, WANTED, Context, attributes_of, bound_to
+from ..values.memory_accounting import holds
+from .arguments import Slots, compile_arguments, compile_originals
+from .emit import emitting_to
+from .leaf_gradients import Leaves
+from .mismatch_message import difference
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+
+Execute = Callable[[Slots], None]
+
+
+class Report(Protocol):
+    """What a running program tells about itself."""
+
+    learned: list[Learned]
+    undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
+    hooks: list[int]
+
+
+class Host(Protocol):
+    """What the runner needs of its host."""
+
+    report: Any
+    """The `Report` of the run that is under way."""
+
+    def code(self, fn: str, captured: Sequence[Any]) -> Any:
+        """Return user code by its name in the graph, with its captured values bound."""
+
+    def spill(self, slots: Slots, slot: int) -> Any:
+        """Write the value in a slot to disk; return what stands for it there."""
+
+    def loaded(self, spilled: Any) -> Any:
+        """Return the value that it stands for."""
+
+    def left(self, context: Context) -> Context:
+        """Return a context as backward left it, for the client to look at."""
+        ...
+
+
+def compile_function(node: FunctionCall, step: Step, program: Program, host: Host) -> Execute:
+    """Return what runs a Function's forward."""
+    execute = _Forward(node, step, program, host).execute
+    return _unheard(execute) if node.silent else execute
+
+
+class _Forward:
+    """The forward of a Function as a step of a program. What the step alone decides is found out once."""
+
+    def __init__(self, node: FunctionCall, step: Step, program: Program, host: Host) -> None:
+        flags, expected, names, places = node.requires_grad, node.expected, node.keywords, node.shared
+        count = len(flags)
+        self._step, self._host, self._expected, self._names = step, host, expected, names
+        sources, self._given_by_name = node.inputs[:count], node.inputs[count : count + len(names)]
+        self._leaves = leaves = Leaves.of(node, step.outputs)
+        self._captured = Leaves.inputs_before(step, leaves)[count + len(names) :]
+        self._edges = tuple([_edge(flag) for flag in flags])
+        self._recorded = node.recorded
+        self._context, self._targets = step.outputs[0], step.outputs[1:]
+        self._open_ended = program.open_base >= 0 and step is program.steps[-1]
+        self._arguments_of = compile_arguments(
+            sources, flags, places, None if expected is None else changes_of(expected)
+        )
+        self._originals = compile_originals(sources, places)
+        self._laid = any(places)
+        self._only_tensors = not names and -1 not in flags
+        self._shows = expected is None or self._open_ended
+        """Each run tells what it showed, since that is not known."""
+        self._agreed: Any = None
+        """The `plain_facts` of a run that showed what was expected: whoever has the same shows the same."""
+        self._holds_large = True
+        """Whether the contexts of such runs hold large arguments or outputs."""
+
+    def execute(self, slots: Slots) -> None:
+        """Run it: what code may read and write is lent before, and taken back after."""
+        args = self._arguments_of(slots)
+        named: dict[str, Any] = {}
+        embedded: list[Embedding] = []
+        if not self._only_tensors:
+            named = {name: slots[source] for name, source in zip(self._names, self._given_by_name, strict=True)}
+            embedded = [value for value in (*args, *named.values()) if type(value) is Embedding]
+        captured, leaves, recorded = self._captured, self._leaves, self._recorded
+        beside = len(captured) - sum([one.own for one in embedded])
+        read = [slots[s] for s in captured[:beside]] if beside else []
+        tensors = tensors_of(embedded, captured[beside:], slots) if embedded else []
+        lent = leaves.lend(slots, read, [], dict(enumerate(tensors))) if leaves else []
+        cls = self._host.code(self._step.node.fn, read)
+        inside: frozenset[int] = frozenset()
+        if embedded:
+            args, named, inside = opened(args, named, tensors)
+        placed = places_of(args)
+        try:
+            if placed is None and not is_packing(cls):
+                context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid)
+            else:
+                with packing(cls), nullcontext() if placed is None else guard_of(args):
+                    context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid)
+        except (AutogradError, ValueError) as error:
+            if not refuses_write(error):
+                raise
+            raise AutogradError(_WRITES.format(name=cls.__name__)) from error
+        if leaves:
+            leaves.take_back(slots, lent, cls.__name__)
+            if tensors and recorded:
+                context._lent = dict(enumerate(tensors))
+        if inside and recorded:
+            context._given = {**(context._given or {}), **{position: args[position] for position in inside}}
+        outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
+        if placed is not None or places_of(outputs) is not None:
+            context._input_places = placed or [CPU] * len(args)
+            context._places = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
+        as_agreed = False
+        if self._shows:
+            self._tell(slots, context, args, raw, outputs)
+        else:
+            facts = plain_facts(context, args, raw, outputs)
+            as_agreed = facts is not None and facts == self._agreed
+            if not as_agreed:
+                self._check(cls, context, args, raw, outputs)
+                self._agreed = facts
+        if self._context >= 0:
+            made = slots[self._context] = Context(context) if recorded else None
+            if made is not None and (self._holds_large or not as_agreed):
+                self._holds_large = made.let_go_of_large()
+        if self._open_ended:
+            slots.extend([o._data if isinstance(o, Tensor) else o for o in outputs])
+            return
+        targets = self._targets
+        if len(outputs) != len(targets):
+            raise GraphError(
+                f"{cls.__name__} returned {len(outputs)} outputs, but its infer said {len(targets)}: "
+                "infer must describe every output"
+            )
+        for target, output in zip(targets, outputs, strict=True):
+            if target >= 0:
+                slots[target] = output._data if isinstance(output, Tensor) else output
+
+    def _tell(self, slots: Slots, context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> None:
+        """Report what a run showed."""
+        if self._expected is None:
+            _check_unchanged(context, args, self._originals(slots))
+        shown = describe(context, args, outputs, isinstance(raw, tuple))
+        self._host.report.learned.append(learned(self._step.index, context, shown, args, outputs))
+
+    def _check(self, cls: Any, context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> None:
+        """Check that a run showed what was expected.
+
+        Raises:
+            GraphError: it showed something else.
+        """
+        shown = describe(context, args, outputs, isinstance(raw, tuple))
+        if shown != self._expected:
+            raise GraphError(
+                f"{cls.__name__} behaved differently from its first run with such arguments: "
+                f"{difference(self._expected, shown)}. What a session records goes by the first run: let kinds, "
+                "shapes and dtypes of outputs, and what is saved, depend on those of the arguments alone (pad, "
+                "or return a mask), or apply it outside of the session"
+            )
+
+
+def _unheard(execute: Execute) -> Execute:
+    """Return the same without its emits: they were sent when it ran the first time."""
+
+    def again(slots: Slots) -> None:
+        with emitting_to(None):
+            execute(slots)
+
+    return again
+
+
+READ_ONLY: Final = "read-only"
+"""In what NumPy and raygrad say of a write to an argument that was not declared."""
+
+FROZEN: Final = "must not be changed in place, since others read it too"
+"""In what raygrad says of a write to a tensor of a device that was not declared."""
+
+
+def refuses_write(error: Exception) -> bool:
+    """Tell whether an error says that something was written to which must not be."""
+    return READ_ONLY in str(error) or FROZEN in str(error)
+
+
+_WRITES: Final = (
+    "{name} changed an argument in place without saying so: call ctx.mark_dirty(...) with it in forward and return it, "
+    "work on a copy (x.clone()), or set writable_inputs = True on the Function to be given copies"
+)
+
+
+def changes_of(expected: Any) -> frozenset[int]:
+    """Return the arguments that earlier runs of a Function changed in place."""
+    return frozenset([kind[5][1] for kind in expected[0] if kind[0] == "array" and kind[5][:1] == (DIRTY,)])
+
+
+def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence[Any]) -> None:
+    """Check, the first time that a Function runs, that it wrote to no argument which it did not mark (OU-23)."""
+    marked = [tensor.counter() for tensor in context.dirty_tensors or ()]
+    for arg, before in zip(args, given, strict=True):
+        if isinstance(arg, Tensor) and not is_among(arg.counter(), marked):
+            now: Any = arg._data
+            if not _are_equal(now, before):
+                raise AutogradError(_WRITES.format(name=context._function.__name__))
+
+
+def _are_equal(now: Any, before: Any) -> bool:
+    if type(now) is _ARRAY:
+        return np.array_equal(now, before, equal_nan=now.dtype.kind in "fc")
+    with guard(now):
+        same = now == before
+        return bool((same | ((now != now) & (before != before))).all())
+
+
+def _edge(flag: int) -> Any:
+    """Return the edge of a context on a worker for a flag of `FunctionCall.requires_grad`: whether an argument's
+    gradient is wanted (1), or not (0), or is none (-1: no tensor)."""
+    return WANTED if flag == 1 else UNWANTED if flag == 0 else None
+
+
+def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> list[Any] | None:
+    """Return what decides `describe` where a run did nothing unusual: marked nothing, and returned new tensors only.
+    None where it did."""
+    if context.dirty_tensors is not None or context.non_differentiable is not None or context._references:
+        return None
+    if context._given:
+        return None
+    facts: list[Any] = [type(raw), len(outputs)]
+    for number, output in enumerate(outputs):
+        if type(output) is not Tensor or output._base is not None or output._requires_grad:
+            return None
+        for arg in args:
+            if arg is output:
+                return None
+        if number and is_among(output, outputs[:number]):
+            return None
+        data = output._data
+        facts.append(data.shape)
+        facts.append(data.dtype)
+        if type(data) is not _ARRAY:
+            facts.append(device_of(data))
+    if context._kept is not None:  # its first arguments, in order
+        facts.append(len(context._kept))
+        return facts
+    for slot in context._saved or ():
+        if slot is None:
+            facts.append(None)
+        elif slot[0] is PACKED:
+            return None
+        else:
+            facts.append(slot[0])
+            facts.append(slot[1])
+    return facts
+
+
+def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any], as_tuple: bool) -> tuple[Any, ...]:
+    """Return what a run of a Function showed, as plain data: later runs with an equal key must show the same (H3)."""
+    marked = context.non_differentiable or ()
+    context._barren = frozenset([number for number, output in enumerate(outputs) if is_among(output, marked)])
+    kinds: list[tuple[Any, ...]] = []
+    for number, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            kinds.append(("fixed", pickle_value(output)) if isinstance(output, Fixed) else ("object",))
+            continue
+        differentiable = output.dtype.kind in "fc" and not any(output is m for m in marked)
+        origin = _origin(context, output, args)
+        # an input in two slots is two aliases (OU-10), a new tensor one (OU-08)
+        twin = -1 if origin[:1] in ((SAME,), (DIRTY,)) else next((j for j in range(number) if outputs[j] is output), -1)
+        device = str(output.device)
+        kinds.append(("array", tuple(output.shape), output.dtype.name, int(differentiable), twin, origin, device))
+    slots = context._saved or ()
+    references = (context._references or {}).values()
+    inputs = {s.position for s in slots if s is not None and s.what is INPUT} | {p for k, p in references if k is INPUT}
+    inputs.update(context._given or ())
+    outs = {s.position for s in slots if s is not None and s.what is OUTPUT} | {p for k, p in references if k is OUTPUT}
+    return (tuple(kinds), tuple(sorted(inputs)), tuple(sorted(outs)), int(as_tuple), int(bool(slots)))
+
+
+SAME, DIRTY, VIEW = "same", "dirty", "view"
+"""What an output is to an argument, whose position follows: itself unchanged, itself changed in place, a view of it,
+whose place in it comes next, () if there is none."""
+
+CAPTURED: Final = "captured"
+"""The output is a tensor that requires grad and that the Function captured (OU-27)."""
+
+
+def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> tuple[Any, ...]:
+    """Return where an output comes from: () if forward made it, else what it is to which argument, -1 for something
+    that only forward knows."""
+    for position, arg in enumerate(args):
+        if output is arg:
+            return (DIRTY if is_among(arg, context.dirty_tensors or ()) else SAME, position)
+    if is_captured(context, output):
+        return (CAPTURED, -1)
+    base = output._base
+    if base is None:
+        return ()
+    position = next((position for position, arg in enumerate(args) if arg is base), -1)
+    place = None if position < 0 else place_of(output._data, args[position]._data)
+    return (VIEW, position, () if place is None else tuple(place))
+
+
+def learned(
+    index: int, context: FunctionNode, shown: tuple[Any, ...], args: Sequence[Any], outputs: Sequence[Any]
+) -> Learned:
+    """Return the entry of a record for a Function that was not known before."""
+    kinds, inputs, outs, as_tuple, saves = shown
+    specs: list[tuple[str, Any]] = []
+    for kind, output in zip(kinds, outputs, strict=True):
+        if kind[0] == "fixed":
+            specs.append(("fixed", Blob(kind[1])))
+        elif kind[0] == "object":
+            specs.append(("object", None))
+        else:
+            specs.append(("array", (*kind[1:], layout_of(output._data))))
+    facts = (
+        ("tuple", as_tuple),
+        ("saves", saves),
+        ("attributes", attributes_of(context)),
+        ("bound", bound_to(context)),
+        ("unchecked", _unchecked(context)),
+        ("holds", holds(context)),
+        ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changes_of(shown)])),
+    )
+    return Learned(index, (*specs, *facts), inputs, outs)
+
+
+def _unchecked(context: FunctionNode) -> tuple[tuple[int, bool], ...]:
+    """Return which saved inputs and (True) outputs hooks have packed as something else: changes in place of these do
+    not matter (GR-05)."""
+    slots = [slot for slot in context._saved or () if slot is not None and slot.position >= 0]
+    checked = {(slot.position, slot.what is OUTPUT) for slot in slots if slot.checked}
+    checked |= {(position, kind is OUTPUT) for kind, position in (context._references or {}).values()}
+    return tuple(sorted({(slot.position, slot.what is OUTPUT) for slot in slots} - checked))

@@ -1,0 +1,142 @@
+"""The `.grad` of leaves that are the client's, where code on a worker meets those leaves (H16).
+
+Rules of this file: what comes with a step and what goes home. A leaf comes with the gradient that it had when the step
+was recorded; code may read it, add to it by a pass of its own, or assign it; what is there at the end goes home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from raygrad.autograd.captured import LEAF, PLAIN, REMEDY, LeafElsewhere
+from raygrad.autograd.devices.serving import guard, is_elsewhere
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import AutogradError
+from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, HookCall
+from raygrad.proto.program import Step
+
+from ..code.pickling import opened_value
+from .arguments import Slots
+
+CAPTURED, ARGUMENT, HELD = 0, 1, 2
+"""Where a step meets a leaf: a value that its code captures, an argument of its Function, or a value that came with
+objects among the arguments of forward; each by its number."""
+
+Entry = tuple[tuple[int, int], ...]
+"""Where a step meets one leaf: (CAPTURED, ARGUMENT or HELD, number), one or more."""
+
+
+REFUSED, HOME, DISCARDED = 0, 1, 2
+"""What becomes of a gradient that code changed: an error; it goes home; nothing, since the run is one of derivatives,
+which is not to be noticed."""
+
+
+class Leaves:
+    """The leaves whose `.grad` comes along with a step: these are the last of its inputs, and, where they go home, the
+    last of its outputs."""
+
+    __slots__ = ("_entries", "_fate", "_sources", "_targets", "_title")
+
+    def __init__(self, entries: Sequence[Entry], fate: int, sources: Sequence[int], targets: Sequence[int]) -> None:
+        self._entries = entries
+        self._fate = fate
+        self._sources = sources
+        self._targets = targets
+        """Where they go, -1 where nobody needs it."""
+
+    @staticmethod
+    def of(node: FunctionCall | FunctionVjp | HookCall, outputs: Sequence[int]) -> Leaves | None:
+        """Return those of a node whose outputs go to these slots, None if it meets none."""
+        if node.leaves is None:
+            return None
+        entries, fate = node.leaves
+        targets = outputs[-len(entries) :] if fate == HOME else [-1] * len(entries)
+        return Leaves(entries, fate, node.inputs[-len(entries) :], targets)
+
+    @staticmethod
+    def inputs_before(step: Step, leaves: Leaves | None) -> tuple[int, ...]:
+        """Return the inputs of a step without those of its leaves."""
+        return step.node.inputs if leaves is None else step.node.inputs[: -len(leaves)]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def returned(self) -> int:
+        """The number of outputs."""
+        return len(self._entries) if self._fate == HOME else 0
+
+    def lend(
+        self, slots: Slots, read: list[Any], arguments: list[Any], held: Mapping[int, Tensor] | None
+    ) -> list[Tensor]:
+        """Put one tensor wherever the step meets a leaf, with its gradient, and return these tensors.
+
+        Args:
+            slots: the values of the run.
+            read: what is captured, as values; leaves are put in their places.
+            arguments: the arguments of the Function; the same.
+            held: by number, the tensors that came with objects among the arguments of forward.
+        """
+        lent: list[Tensor] = []
+        for entry, source in zip(self._entries, self._sources, strict=True):
+            tensor = self._met(entry, read, arguments, held)
+            for where, number in entry:
+                if where == CAPTURED:
+                    read[number] = tensor
+                elif where == ARGUMENT:
+                    arguments[number] = tensor
+            accumulator = None if tensor._accumulator is None else tensor._accumulator()
+            if isinstance(accumulator, LeafElsewhere):
+                accumulator.lent = self._fate != REFUSED
+            value = None if source == UNDEFINED else slots[source]
+            if value is None:
+                tensor._grad = None
+            elif self._fate == REFUSED:
+                tensor._grad = opened_value(value, PLAIN)
+            else:
+                with guard(value) if is_elsewhere(value) else nullcontext():
+                    tensor._grad = Tensor.made(value.copy(order="K"))
+            lent.append(tensor)
+        return lent
+
+    @staticmethod
+    def _met(entry: Entry, read: Sequence[Any], arguments: Sequence[Any], held: Mapping[int, Tensor] | None) -> Tensor:
+        """Return the tensor that is a leaf: the one that objects hold, that on the tape, or a new one."""
+        where, number = entry[0]
+        if where == HELD:
+            assert held is not None
+            return held[number]
+        if where == ARGUMENT:
+            return arguments[number]
+        return read[number] if isinstance(read[number], Tensor) else opened_value(read[number], LEAF)
+
+    def take_back(self, slots: Slots, lent: Sequence[Tensor], title: str) -> None:
+        """Put the gradients that the leaves have now where others read them.
+
+        Raises:
+            RuntimeError: one has a history, or was changed where it does not go home; names the code by its `title`.
+        """
+        grads = [tensor._grad for tensor in lent]
+        for tensor in lent:
+            tensor._grad = None
+        for tensor, source, target, grad in zip(lent, self._sources, self._targets, grads, strict=True):
+            if self._fate == REFUSED and (grad is None) != (source == UNDEFINED or slots[source] is None):
+                raise refused(title, tensor)
+            if self._fate == HOME and grad is not None and grad._requires_grad:
+                raise AutogradError(
+                    f"{title}: the .grad of a captured leaf of shape {list(tensor.shape)} got a history "
+                    "(create_graph=True), which cannot leave the worker: use autograd.grad with create_graph=True, "
+                    "and return the gradient"
+                )
+            if target >= 0:
+                slots[target] = None if grad is None else grad._data
+
+
+def refused(title: str, leaf: Tensor) -> AutogradError:
+    """Return the error of code that changed the `.grad` of a leaf where it would be lost."""
+    return AutogradError(
+        f"{title} changed the .grad of a leaf of shape {list(leaf.shape)}, which is the client's and would not get it: "
+        f"{REMEDY}"
+    )

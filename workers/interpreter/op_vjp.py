@@ -1,0 +1,81 @@
+"""The derivative of a built-in op, as a step names it.
+
+Rules of this file: what of a step is known before it runs, and what its slots hold when it does; who calls the rule,
+and on which device, is `runner`'s and `placed`'s affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from raygrad.autograd.derive import OpContext
+from raygrad.autograd.registry import Derivative, Op, get_op
+from raygrad.proto.ir.nodes import UNDEFINED, OpVjp
+from raygrad.proto.ir.specs import ArraySpec, Spec
+
+from .arguments import Slots
+
+Meta = tuple[tuple[int, ...], "np.dtype[Any]"]
+
+
+class OpDerivative(NamedTuple):
+    """See the head of this file."""
+
+    op: Op
+    rule: Derivative
+    params: Any
+    """The op's own."""
+    inputs: list[Meta | None]
+    """Per operand, its shape and dtype; None of what is no array."""
+    outputs: list[Meta]
+    saved_slots: Sequence[int]
+    grad_slots: Sequence[int]
+    wanted: list[tuple[int, int]]
+    """(operand, slot) of each gradient that somebody reads."""
+    wants: Any
+    """Per operand, whether its gradient is wanted."""
+
+    @classmethod
+    def of(cls, node: OpVjp, targets: Sequence[int], specs: Sequence[Spec], kind: str) -> OpDerivative:
+        """Read a node whose outputs go to the slots `targets`; the rule is the one for a kind of device.
+
+        Raises:
+            MissingDerivative: there is none.
+        """
+        op, needs = get_op(node.fn), node.wanted
+        inputs = [None if i < 0 else _meta(specs, i) for i in node.operand_specs]
+        outputs = [_meta(specs, i) for i in node.result_specs]
+        dtype = next((meta[1] for meta in inputs if meta is not None), None)
+        rule = op.builtin_derivative(kind, dtype)
+        if rule is None:
+            raise op.missing(kind, dtype)
+        split = len(node.inputs) - len(outputs)
+        positions = [position for position, need in enumerate(needs) if need]
+        wanted = [(p, target) for p, target in zip(positions, targets, strict=True) if target >= 0]
+        chosen = {position for position, _ in wanted}
+        wants = tuple([int(position in chosen) for position in range(len(needs))])
+        saved_slots, grad_slots = node.inputs[:split], node.inputs[split:]
+        return cls(op, rule, node.params, inputs, outputs, saved_slots, grad_slots, wanted, wants)
+
+    def grads(self, slots: Slots) -> list[Any]:
+        """Return the gradients that have arrived, per output of the op; None where none has."""
+        return [None if s == UNDEFINED else slots[s] for s in self.grad_slots]
+
+    def context(self, slots: Slots) -> OpContext:
+        """Return what the rule reads."""
+        saved = [None if s == UNDEFINED else slots[s] for s in self.saved_slots]
+        return OpContext(saved, self.params, self.wants, self.inputs, self.outputs)
+
+    def undefined(self, slots: Slots) -> None:
+        """Enter that there are no gradients, since none has arrived."""
+        for _, target in self.wanted:
+            slots[target] = None
+
+
+def _meta(specs: Sequence[Spec], index: int) -> Meta:
+    spec = specs[index]
+    assert isinstance(spec, ArraySpec)  # operands and results of ops are arrays
+    return tuple(spec.shape), np.dtype(spec.dtype)

@@ -1,0 +1,393 @@
+"""Running a program: its steps compiled once to closures over a list of slots, then run in order.
+
+Rules of this file: how each kind of node executes (`raygrad.proto.ir.nodes`), on bare arrays for built-in ops and on
+tensors for user code. Undefined gradients are None. It knows no scheduler and no transport.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from hashlib import blake2b
+from typing import Any, Final
+
+import numpy as np
+
+from raygrad.autograd.autocast import as_at
+from raygrad.autograd.derive import OpContext, vjp_arrays
+from raygrad.autograd.devices.serving import CPU, guard, is_away
+from raygrad.autograd.devices.sums import plus as placed_sum
+from raygrad.autograd.dispatch import MISUSE, explained
+from raygrad.autograd.elsewhere import guard_of, places_of
+from raygrad.autograd.engine import call_hook
+from raygrad.autograd.layout import is_array
+from raygrad.autograd.modes import state
+from raygrad.autograd.registry import get_op
+from raygrad.errors import AutogradError, GraphError, ImpureFunctionError
+from raygrad.proto.ir.nodes import (
+    UNDEFINED,
+    CheckDefined,
+    CheckDigest,
+    CheckNotNan,
+    ControlDependency,
+    Digest,
+    Emit,
+    FunctionCall,
+    FunctionVjp,
+    GradSum,
+    HookCall,
+    Load,
+    Node,
+    OpCall,
+    OpVjp,
+    Spill,
+    moves,
+    transforms_of,
+)
+from raygrad.proto.program import Program, Step
+
+from ..code.pickling import load
+from ..memory.eviction import in_room
+from .arguments import Slots, given
+from .derivatives import compile_function_vjp
+from .device_steps import compile_move, compile_op_on, compile_vjp_on, device_of_node
+from .emit import emit
+from .functions import Execute, Host, compile_function
+from .leaf_gradients import Leaves
+from .op_vjp import OpDerivative
+
+_ARRAY = np.ndarray
+_NUMBER: Any = np.generic
+"""What NumPy makes of two arrays without axes."""
+
+
+def compile_steps(program: Program, host: Host) -> list[Execute]:
+    """Return one closure per step."""
+    return [_compile(step, program, host) for step in program.steps]
+
+
+def _compile(step: Step, program: Program, host: Host) -> Execute:
+    compile_kind = _COMPILE.get(type(step.node))
+    if compile_kind is None:
+        raise GraphError(f"a node of unknown kind '{type(step.node).__name__}'")
+    return compile_kind(step.node, step, program, host)
+
+
+def _as_recorded(execute: Execute, recorded: Any) -> Execute:
+    """Return what runs user code with the casting state of the moment at which it was recorded (DR-10, LG-14)."""
+    if not recorded:  # outside of all regions, as nearly always: a run begins so
+        return execute
+
+    def in_region(slots: Slots) -> None:
+        with as_at(recorded):
+            execute(slots)
+
+    return in_region
+
+
+# ---- built-in ops -------------------------------------------------------------------------------------------------
+
+
+def _compile_op(node: OpCall, step: Step, program: Program, host: Host) -> Execute:
+    if moves(node):
+        return compile_move(step, program.specs)
+    device = device_of_node(node, program.specs)
+    return _compile_op_here(node, step.outputs) if device is CPU else compile_op_on(node, step.outputs, device)
+
+
+def _compile_op_here(node: OpCall, targets: Sequence[int]) -> Execute:
+    op = get_op(node.fn)
+    sources, params = node.inputs, node.params
+    sole = op.sole_kernel()
+    if sole is not None and op.outputs == 1 and UNDEFINED not in sources and len(sources) in (1, 2):
+        (target,) = targets
+        if len(sources) == 1:
+            (source,) = sources
+
+            def unary(slots: Slots) -> None:
+                a = slots[source]
+                if a is None:
+                    slots[target] = None
+                    return
+                try:
+                    out = sole(a, *params)
+                except MISUSE as error:
+                    raise explained(op, params, (a,), error) from None
+                slots[target] = out if type(out) is _ARRAY else np.asarray(out)
+
+            return unary
+        left, right = sources
+
+        def binary(slots: Slots) -> None:
+            a, b = slots[left], slots[right]
+            if a is None or b is None:
+                slots[target] = None
+                return
+            try:
+                out = sole(a, b, *params)
+            except MISUSE as error:
+                raise explained(op, params, (a, b), error) from None
+            slots[target] = out if type(out) is _ARRAY else np.asarray(out)
+
+        return binary
+
+    def general(slots: Slots) -> None:
+        operands = [None if s == UNDEFINED else slots[s] for s in sources]
+        if any(o is None and s != UNDEFINED for o, s in zip(operands, sources, strict=True)):
+            for target in targets:
+                if target >= 0:
+                    slots[target] = None
+            return
+        dtype: Any = next((o.dtype for o in operands if is_array(o)), None)
+        try:
+            out = op.builtin_kernel("cpu", dtype)(*operands, *params)
+        except MISUSE as error:
+            raise explained(op, params, operands, error) from None
+        for target, value in zip(targets, (out,) if op.outputs == 1 else out, strict=True):
+            if target >= 0:
+                slots[target] = value if type(value) is _ARRAY else np.asarray(value)
+
+    return general
+
+
+def _compile_op_vjp(node: OpVjp, step: Step, program: Program, host: Host) -> Execute:
+    if moves(node):
+        return compile_move(step, program.specs)
+    device = device_of_node(node, program.specs)
+    if device is not CPU:
+        return compile_vjp_on(node, step.outputs, program.specs, device)
+    return _compile_op_vjp_here(OpDerivative.of(node, step.outputs, program.specs, "cpu"))
+
+
+def _compile_op_vjp_here(one: OpDerivative) -> Execute:
+    op, rule, wanted = one.op, one.rule, one.wanted
+    saved_slots, grad_slots = one.saved_slots, one.grad_slots
+
+    if len(grad_slots) == 1 and len(wanted) == 1 and UNDEFINED not in (*saved_slots, *grad_slots):
+        (grad_slot,), ((position, target),) = grad_slots, wanted
+        params, wants, inputs, outputs = one.params, one.wants, one.inputs, one.outputs
+
+        def sole(slots: Slots) -> None:
+            grad = slots[grad_slot]
+            if grad is None:
+                slots[target] = None
+                return
+            context = OpContext([slots[s] for s in saved_slots], params, wants, inputs, outputs)
+            slots[target] = vjp_arrays(op, rule, context, (grad,))[position]
+
+        return sole
+
+    def vjp(slots: Slots) -> None:
+        grads = one.grads(slots)
+        for grad in grads:
+            if grad is not None:
+                break
+        else:
+            one.undefined(slots)
+            return
+        results = vjp_arrays(op, rule, one.context(slots), grads)
+        for position, target in wanted:
+            slots[target] = results[position]
+
+    return vjp
+
+
+def _compile_defined(node: CheckDefined, step: Step, program: Program, host: Host) -> Execute:
+    (source,) = step.node.inputs
+    (target,) = step.outputs
+
+    def defined(slots: Slots) -> None:
+        if slots[source] is None:
+            raise GraphError(
+                "a gradient that was defined in earlier runs is undefined in this one, and an optimiser had gone by "
+                "that: return zeros from the backward that left it out, or test `.grad is None` before each step"
+            )
+        if target >= 0:
+            slots[target] = slots[source]
+
+    return defined
+
+
+def _compile_sum(node: GradSum, step: Step, program: Program, host: Host) -> Execute:
+    """Return what adds two gradients, either of which may be undefined."""
+    plus: Callable[[Any, Any], Any] = operator.add if device_of_node(node, program.specs) is CPU else placed_sum
+    left, right = node.inputs
+    (target,) = step.outputs
+
+    def add(slots: Slots) -> None:
+        a, b = slots[left], slots[right]
+        total = b if a is None else a if b is None else plus(a, b)
+        slots[target] = np.asarray(total) if isinstance(total, _NUMBER) else total
+
+    return add
+
+
+def _compile_no_nan(node: CheckNotNan, step: Step, program: Program, host: Host) -> Execute:
+    (source,) = step.node.inputs
+    (target,) = step.outputs
+    message = node.message
+
+    def no_nan(slots: Slots) -> None:
+        value = slots[source]
+        if value is not None and value.dtype.kind in "fc":
+            with guard(value) if is_away(value) else nullcontext():
+                if np.isnan(value).any():
+                    raise AutogradError(message)
+        if target >= 0:
+            slots[target] = value
+
+    return no_nan
+
+
+def _compile_after(node: ControlDependency, step: Step, program: Program, host: Host) -> Execute:
+    source = step.node.inputs[0]
+    (target,) = step.outputs
+
+    def after(slots: Slots) -> None:
+        slots[target] = slots[source]
+
+    return after
+
+
+def _compile_digest(node: Digest, step: Step, program: Program, host: Host) -> Execute:
+    (target,) = step.outputs
+
+    def digest(slots: Slots) -> None:
+        slots[target] = fingerprint([slots[source] for source in step.node.inputs])
+
+    return digest
+
+
+def _compile_agree(node: CheckDigest, step: Step, program: Program, host: Host) -> Execute:
+    source, before, *made = step.node.inputs
+    (target,) = step.outputs
+    name = node.function
+
+    def agree(slots: Slots) -> None:
+        if fingerprint([slots[one] for one in made]) != slots[before]:
+            raise ImpureFunctionError(
+                f"{name} was run again, since its context was not kept, and did not return the same bits as before, so "
+                "that gradients would belong to another forward: draw random numbers with raygrad (rg.rand outside, "
+                "passed in), keep no state between calls, or set pure = False on it and no saved_policy = 'recompute', "
+                "which has its context kept",
+                name,
+            )
+        slots[target] = slots[source]
+
+    return agree
+
+
+def fingerprint(arrays: Sequence[np.ndarray[Any, Any] | None]) -> bytes:
+    """Return 64 bits that stand for the bits, shapes and dtypes of arrays."""
+    digest = blake2b(digest_size=8)
+    for array in arrays:
+        if array is None:
+            digest.update(b"-")
+            continue
+        digest.update(repr((array.dtype.str, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+def _compile_spill(node: Spill, step: Step, program: Program, host: Host) -> Execute:
+    (source,) = node.inputs
+    (target,) = step.outputs
+
+    def spill(slots: Slots) -> None:
+        slots[target] = host.spill(slots, source)
+
+    return spill
+
+
+def _compile_load(node: Load, step: Step, program: Program, host: Host) -> Execute:
+    (source,) = node.inputs
+    (target,) = step.outputs
+
+    def load(slots: Slots) -> None:
+        slots[target] = host.loaded(slots[source])
+
+    return load
+
+
+# ---- user code -----------------------------------------------------------------------------------------------------
+
+
+def _compile_function(node: FunctionCall, step: Step, program: Program, host: Host) -> Execute:
+    return _as_recorded(in_room(compile_function(node, step, program, host), step, host), node.casting)
+
+
+def _compile_function_vjp(node: FunctionVjp, step: Step, program: Program, host: Host) -> Execute:
+    return _as_recorded(in_room(compile_function_vjp(node, step, host), step, host), node.casting)
+
+
+def _compile_hook(node: HookCall, step: Step, program: Program, host: Host) -> Execute:
+    return _as_recorded(in_room(_hook(node, step, host), step, host), node.casting)
+
+
+def _hook(node: HookCall, step: Step, host: Host) -> Execute:
+    kind, count = node.kind, node.gradients
+    leaves = Leaves.of(node, step.outputs)
+    inputs = Leaves.inputs_before(step, leaves)
+    values, beside, captured = inputs[:count], inputs[count : count + node.shown], inputs[count + node.shown :]
+    targets = step.outputs[: len(step.outputs) - (leaves.returned if leaves else 0)]
+
+    def hook(slots: Slots) -> None:
+        read = [slots[s] for s in captured]
+        lent = leaves.lend(slots, read, [], None) if leaves else []
+        code = host.code(node.fn, read)
+        host.report.hooks.append(step.index)
+        state.here.grad = False  # as in the pass: under create_graph hooks run at the client (HK-13)
+        try:
+            shown = [_shown(slots, s) for s in values]
+            with nullcontext() if places_of(shown) is None else guard_of(shown):
+                results = call_hook(kind, code, shown, [_shown(slots, s) for s in beside])
+        finally:
+            state.here.grad = True
+        if leaves:
+            leaves.take_back(slots, lent, getattr(code, "__name__", type(code).__name__))
+        for target, value in zip(targets, results, strict=True):
+            if target >= 0:
+                slots[target] = None if value is None else value._data
+
+    return hook
+
+
+def _compile_emit(node: Emit, step: Step, program: Program, host: Host) -> Execute:
+    packed, *tensors = node.inputs
+
+    def send(slots: Slots) -> None:
+        emit(*load(slots[packed], (), [slots[slot] for slot in tensors]))
+
+    return send
+
+
+def _shown(slots: Slots, slot: int) -> Any:
+    return None if slot == UNDEFINED or slots[slot] is None else given(slots[slot])
+
+
+def node_name(node: Node, code: str = "") -> str:
+    """Return a node's name for messages, with the name of the user code that it runs: `tanh`, `tanh (vjp)`, `Solve`,
+    `Solve (vjp)`, `tensor hook scale`."""
+    base = code or node.fn
+    if isinstance(node, HookCall):
+        return f"{node.kind} hook {base}"
+    return base + (f" ({' of '.join(transforms_of(node))})" if node.depth else "")
+
+
+_COMPILE: Final[dict[type, Callable[[Any, Step, Program, Host], Execute]]] = {
+    OpCall: _compile_op,
+    OpVjp: _compile_op_vjp,
+    FunctionCall: _compile_function,
+    FunctionVjp: _compile_function_vjp,
+    HookCall: _compile_hook,
+    GradSum: _compile_sum,
+    CheckDefined: _compile_defined,
+    CheckNotNan: _compile_no_nan,
+    ControlDependency: _compile_after,
+    Digest: _compile_digest,
+    CheckDigest: _compile_agree,
+    Emit: _compile_emit,
+    Spill: _compile_spill,
+    Load: _compile_load,
+}

@@ -1,0 +1,41 @@
+"""Which bits a worker's libraries give: its numerics class (H12).
+
+Rules of this file: what decides over bits, in words; nothing is set here (`threads`), nor compared
+(`scheduler.model.numerics_class`).
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any, cast
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from raygrad.autograd.devices.serving import at_hand
+from raygrad.scheduler.model.numerics_class import Numerics
+
+
+def numerics() -> Numerics:
+    """Return the classes of this process: of the host, and of its GPUs if it serves any."""
+    found = [("cpu", ", ".join([platform.machine(), _numpy(), *_blas()]))]
+    backend = at_hand()
+    if backend is not None and backend.count():
+        found.append((backend.kind, backend.numerics()))
+    return tuple(found)
+
+
+def _numpy() -> str:
+    config = cast("Any", np.show_config(mode="dicts"))
+    simd = config["SIMD Extensions"]
+    return f"NumPy {np.__version__} with {'+'.join([*simd['baseline'], *simd.get('found', ())])}"
+
+
+def _blas() -> list[str]:
+    """Return the linear algebra libraries that are loaded: which, for which core, and with how many threads."""
+    told = [
+        f"{one.internal_api} {one.version} for {getattr(one, 'architecture', None) or 'any core'} x {one.num_threads}"
+        for one in ThreadpoolController().lib_controllers
+        if one.user_api == "blas"
+    ]
+    return sorted(set(told))

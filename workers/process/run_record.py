@@ -1,0 +1,150 @@
+"""What a worker tells of a call: its record, and in it why the call failed, if it did.
+
+Rules of this file: nothing is run or kept here. What crosses besides are the exported values (`objects`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
+from raygrad.autograd.tensor import Tensor
+from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Failure, Learned, Program, Record, Timing, Warned
+
+from ..code.shipping import pack_exception
+from ..interpreter.runner import node_name
+from ..values.contexts import Context
+from ..values.spill_files import Away, Parked
+
+
+class RunReport:
+    """What a run tells besides its values; see `Record`."""
+
+    def __init__(self) -> None:
+        self.learned: list[Learned] = []
+        self.undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
+        self.hooks: list[int] = []
+        self.emits: list[tuple[int, int, str, Any]] = []
+        self.began = 0.0
+        """See `Timing`."""
+        self.inputs = 0.0
+        self.steps = 0.0
+        self.waited = 0.0
+        self.peaks: tuple[tuple[str, int], ...] = ()
+        self.nodes: list[tuple[int, float, float]] = []
+
+
+def record_of(
+    call: Call,
+    worker: str,
+    report: RunReport,
+    started: float,
+    status: str,
+    failure: Failure | None = None,
+    warned: tuple[Warned, ...] = (),
+) -> Record:
+    """Return the record of a call that began at `started`, by `time.perf_counter`."""
+    return Record(
+        run=call.run,
+        segment=call.segment,
+        attempt=call.attempt,
+        worker=worker,
+        pid=os.getpid(),
+        seconds=time.perf_counter() - started,
+        status=status,
+        exports=(),
+        results=(),
+        sizes=(),
+        learned=tuple(report.learned),
+        undefined=tuple(report.undefined),
+        emits=tuple(report.emits),
+        hooks=tuple(report.hooks),
+        failure=failure,
+        warned=warned,
+        timing=Timing(report.began, report.inputs, report.steps, 0.0, tuple(report.nodes), report.waited),
+        peaks=report.peaks,
+    )
+
+
+def with_values(
+    record: Record,
+    slots: Sequence[Any],
+    results: Sequence[tuple[int, int]],
+    exports: Sequence[Sequence[Any]],
+    sizes: Sequence[tuple[int, int]],
+) -> Record:
+    """Return the record with the bytes of what is exported, those results (slot, value) that are small enough to ride
+    in it, and the sizes of other values."""
+    return record._replace(
+        exports=tuple(
+            [(sum(max(size_of(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]
+        ),
+        results=tuple([(value, slots[slot]) for slot, value in results if _rides(slots[slot])]),
+        sizes=tuple(sizes),
+    )
+
+
+def failure_of(program: Program, position: int, slots: Sequence[Any], error: Exception, code: str | None) -> Failure:
+    """Return what is told of an error at a step, or before them all (-1); `code` is the name of the user code that it
+    runs, if it does."""
+    trace, kind = "".join(traceback.format_exception(error)), type(error).__name__
+    if not 0 <= position < len(program.steps):
+        return Failure(-1, "segment", (), trace, pack_exception(error), kind, str(error))
+    step = program.steps[position]
+    shapes = tuple(_shape(slots[slot]) for slot in step.node.inputs if slot >= 0)
+    name = node_name(step.node, code or "")
+    return Failure(step.index, name, shapes, trace, pack_exception(error), kind, str(error))
+
+
+def packed_since(record: Record, started: float) -> Record:
+    """Return the record of a run whose outputs have been packed since then, by `time.perf_counter`."""
+    return record._replace(timing=record.timing._replace(outputs=time.perf_counter() - started))
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        array = cast("np.ndarray[Any, Any]", value)
+        return f"{array.dtype}{list(array.shape)}"
+    if is_elsewhere(value):
+        return f"{value.dtype}{list(value.shape)} on {device_of(value)}"
+    return "context" if isinstance(value, Context) else type(value).__name__
+
+
+def detached(value: Any) -> Any:
+    """Return what user code emits without its history, on the host."""
+    if isinstance(value, Tensor):
+        return Tensor.made(to_host(value.read()))
+    if isinstance(value, tuple):
+        return tuple(detached(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [detached(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        return {k: detached(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def size_of(value: Any) -> int:
+    """Return the bytes of a value, -1 of an undefined one."""
+    if value is None:
+        return -1
+    if isinstance(value, np.ndarray | Context | Parked) or is_elsewhere(value):
+        return value.nbytes
+    return 0
+
+
+def _saved_size(value: Any) -> int:
+    return value.nbytes if isinstance(value, Context) else 0
+
+
+def _rides(value: Any) -> bool:
+    """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do. Arrays of
+    a device never do, nor what waits on disk: they stay there until somebody asks."""
+    if isinstance(value, Context | Away) or is_elsewhere(value):
+        return False
+    return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES

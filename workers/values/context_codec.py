@@ -1,0 +1,172 @@
+"""What a context consists of, as plain data: slots, attributes, hooks and specs, each by itself.
+
+Rules of this file: one thing in, what stands for it out, and back. What a whole context is put together from is the
+affair of `contexts`. An array of a device is (device, array of the host) while it travels, and has gone to its device
+wherever it is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from raygrad.autograd.devices.device import Device
+from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.function import Function, FunctionNode
+from raygrad.autograd.hooked import unpack_of
+from raygrad.autograd.hooks import HookDict
+from raygrad.autograd.inheriting import owns_grad
+from raygrad.autograd.layout import is_array
+from raygrad.autograd.saving import Packed
+from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Saved
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import NotShippable
+from raygrad.proto.values import Blob
+
+from ..code.shipping import pickle_value, unpickle_value
+from .device_staging import StagedArray, pack_object, staged, unpack_object, unstaged
+
+PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
+"""What travels as it is."""
+
+
+def pack_slot(node: FunctionNode, slot: Saved | None, asked: bool) -> Any:
+    if slot is None:
+        return None
+    if slot.kind is PACKED:
+        what, packed = slot.value
+        meta, value = packed.content
+        return (PACKED, slot.position, (what, pack_meta(meta), pack_attribute(node, "saved_tensors", value, asked)))
+    return (
+        slot.kind,
+        slot.position,
+        pack_attribute(node, "saved_tensors", slot.value, asked)[:2] if slot.kind is VALUE else None,
+    )
+
+
+def unpack_slot(cls: type[Function], slot: Any) -> Saved | None:
+    if slot is None:
+        return None
+    kind, position, array = slot
+    if kind == PACKED:
+        what, meta, value = array
+        what = next(known for known in (INPUT, OUTPUT, VALUE) if known == what)
+        packed = Packed.again(unpack_of(cls), unpack_meta(meta), unpack_attribute(value))
+        return Saved(PACKED, position, (what, packed), UNSHARED, 0)
+    if kind == VALUE:
+        found = unstaged(*array[1]) if array[0] == "device" else array[1]
+        return Saved(VALUE, -1, Tensor.made(found), UNSHARED, 0)
+    return Saved(INPUT if kind == INPUT else OUTPUT, position, None, UNSHARED, 0)
+
+
+def pack_hooks(hooks: HookDict | None) -> Any:
+    """Return the hooks that forward registered on its ctx."""
+    return None if not hooks else Blob(pickle_value(list(hooks.values())))
+
+
+def unpack_hooks(packed: Any) -> HookDict | None:
+    if packed is None:
+        return None
+    hooks: list[Any] = unpickle_value(bytes(packed.data))
+    return HookDict(enumerate(hooks))
+
+
+def pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> Any:
+    data = getattr(value, "_data", value)
+    if is_elsewhere(data):
+        if not asked:
+            raise NotShippable(
+                f"'ctx.{name}' of {node.name()} is on {device_of(data)}, and does not leave its worker: keep what "
+                "others read as a tensor of the host (tensor.cpu())"
+            )
+        return ("device", staged(data), owns_grad(value) if isinstance(value, Tensor) else None)
+    if isinstance(value, Tensor):
+        return ("tensor", value.read(), owns_grad(value))
+    if is_array(value) and value.dtype.kind in "biufc":
+        return ("array", value, value.flags.writeable)
+    if type(value) in PLAIN:
+        return ("plain", value)
+    try:
+        return ("pickle", pack_object(value, asked))
+    except Exception as error:
+        raise NotShippable(
+            f"the attribute 'ctx.{name}' of {node.name()} is a {type(value).__name__} that cannot be pickled, but its "
+            f"backward runs in another segment ({error}); save arrays instead, and rebuild it in backward"
+        ) from error
+
+
+def unpack_attribute(entry: Any) -> Any:
+    kind, value = entry[0], entry[1]
+    if kind == "tensor":
+        return _tensor(value, entry[2])
+    if kind == "array":
+        return value.copy() if entry[2] else value
+    if kind == "pickle":
+        return unpack_object(value)
+    if kind == "device":
+        return unstaged(*value) if entry[2] is None else _tensor(unstaged(*value), entry[2])
+    return value
+
+
+def _tensor(array: Any, requires_grad: bool) -> Tensor:
+    tensor = Tensor.made(array)
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+def pack_places(places: Sequence[Any] | None) -> Any:
+    return None if places is None else tuple([None if place is None else str(place) for place in places])
+
+
+def pack_meta(meta: Any) -> Any:
+    return None if meta is None else (tuple(meta[0]), np.dtype(meta[1]).name)
+
+
+def unpack_meta(meta: Any) -> Any:
+    return None if meta is None else (tuple(meta[0]), np.dtype(meta[1]))
+
+
+# ---- on a device and off it ------------------------------------------------------------------------------------------
+
+
+def placed(packed: dict[str, Any]) -> dict[str, Any]:
+    """Return a packed context with its arrays on the devices where they were, as far as these are served here."""
+    return _with_arrays(packed, lambda one: (one[0], unstaged(*one)))
+
+
+def unplaced(packed: dict[str, Any]) -> dict[str, Any]:
+    """Return a packed context as it travels, of one that may be `placed`."""
+    return _with_arrays(packed, lambda one: staged(one[1]) if is_elsewhere(one[1]) else one)
+
+
+def _with_arrays(packed: dict[str, Any], change: Callable[[StagedArray], StagedArray]) -> dict[str, Any]:
+    def changed(entry: Any) -> Any:
+        if entry is not None and entry[0] == "device":
+            return ("device", change(entry[1]), *entry[2:])
+        if entry is not None and entry[0] == "pickle" and len(entry[1]) > 1:
+            blob, *arrays = entry[1]
+            return ("pickle", (blob, *map(change, arrays)))
+        return entry
+
+    def slot(one: Any) -> Any:
+        if one is None or one[2] is None:
+            return one
+        kind, position, value = one
+        return (kind, position, (*value[:2], changed(value[2])) if kind == PACKED else changed(value))
+
+    attributes = {name: changed(entry) for name, entry in packed["attributes"].items()}
+    saved = [slot(one) for one in packed["saved"]]
+    return {**packed, "saved": saved, "attributes": attributes, "notes": changed(packed["notes"])}
+
+
+def is_opaque(value: Any) -> bool:
+    """Tell whether something may hold more than is seen: it is no tensor, array or plain data, nor holds only such."""
+    if isinstance(value, dict):
+        return any([is_opaque(one) for one in cast("dict[Any, Any]", value).values()])
+    if isinstance(value, list | tuple):
+        return any([is_opaque(one) for one in cast("Sequence[Any]", value)])
+    if is_array(value):
+        return bool(value.dtype.hasobject)
+    return not (isinstance(value, Tensor | Device | np.dtype) or type(value) in PLAIN)

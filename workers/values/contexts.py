@@ -1,0 +1,414 @@
+"""Contexts between workers: what a user's forward saved, taken apart into arrays and opaque attributes.
+
+Rules of this file: no scheduling, no execution. In one segment a context stays the live node; only when it leaves the
+worker's process is it packed. Saved inputs and outputs are slot references: their arrays are values of their own and
+are never stored twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Final, cast
+
+import numpy as np
+
+from raygrad.autograd.context import HOLDING, OWN
+from raygrad.autograd.devices.serving import is_elsewhere, named
+from raygrad.autograd.function import Function, FunctionNode
+from raygrad.autograd.node import FREED
+from raygrad.autograd.packed import changes_on
+from raygrad.autograd.recording import Resident
+from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
+from raygrad.autograd.tensor import Tensor
+from raygrad.errors import NotShippable
+from raygrad.proto.ir.specs import LIVE, STAYS
+from raygrad.proto.values import Blob
+
+from .context_codec import (
+    PLAIN,
+    is_opaque,
+    pack_attribute,
+    pack_hooks,
+    pack_meta,
+    pack_places,
+    pack_slot,
+    placed,
+    unpack_attribute,
+    unpack_hooks,
+    unpack_meta,
+    unpack_slot,
+    unplaced,
+)
+
+LARGE: Final = 1 << 16
+"""Bytes of an argument or output that a context does not hold beside its references."""
+
+
+class Context:
+    """A context as a slot holds it: live, or packed until a vjp asks for it, or elsewhere until somebody does."""
+
+    __slots__ = ("_away", "_live", "_packed", "_rebuilt", "again", "unchanged")
+
+    def __init__(
+        self,
+        live: FunctionNode | None = None,
+        packed: dict[str, Any] | None = None,
+        rebuilt: list[FunctionNode] | None = None,
+    ) -> None:
+        self._live = live
+        self._packed = packed
+        self._away: Callable[[], dict[str, Any]] | None = None
+        """Brings what was packed."""
+        self._rebuilt = rebuilt
+        """Where those that were packed alike, and hold no data, keep the first that was rebuilt."""
+        self.again: Any = None
+        """What makes it again, if that is known (`again`)."""
+        self.unchanged = False
+        """It is what backward has left of a context, and backward changed nothing on it."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that it alone keeps alive."""
+        return sum(map(_size_of, self.parts()))
+
+    def parts(self) -> list[Any]:
+        """Return what it alone keeps alive: arrays, blobs, and what holds memory of its own (`Resident`)."""
+        found: list[Any] = []
+        live = self._live
+        if live is None:
+            if self._packed is not None:
+                _find_parts(self._packed, found)
+            return found
+        if live.readable:
+            for slot in live._saved or ():
+                if slot is None or (slot.position >= 0 and slot.kind is not PACKED):
+                    continue  # nearly always: an input or an output, which is a value of its own
+                if slot.kind is VALUE:
+                    _find_parts(slot.value._data, found)
+                elif slot.kind is PACKED and not slot.checked:
+                    _find_parts(slot.value[1].content[1], found)
+        references = live._references or ()
+        for name, value in live.__dict__.items():
+            if name not in OWN and name not in references:
+                _find_parts(value, found)
+        return found
+
+    def hides(self, device: str = "") -> bool:
+        """Tell whether it may hold more on a device than is seen: its Function read or made tensors there, and left an
+        object that is nobody's to look into."""
+        live = self._live
+        if live is None or (live._input_places is None and live._places is None):
+            return False
+        places = [str(place) for place in (*(live._input_places or ()), *(live._places or ())) if place is not None]
+        if device and device not in places:
+            return False
+        return any([is_opaque(value) for value in live._attributes().values()])
+
+    def let_go_of_large(self) -> bool:
+        """Hold large arguments and outputs, which are values of their own, by reference only: else they would live as
+        long as this does, though whoever reads them has them from elsewhere. Tell whether there are such."""
+        live = self._live
+        if live is None or not live.readable:
+            return False
+        references = live._references
+        large = False
+        for tensor in live._kept or ():
+            large = large or tensor._data.nbytes >= LARGE
+        if live._kept is None:
+            for slot in live._saved or ():
+                if slot is not None and (slot[0] is INPUT or slot[0] is OUTPUT):
+                    value = slot[2]
+                    large = large or (value._data if slot[0] is INPUT else value).nbytes >= LARGE
+        if not large:
+            return False
+        live.keep_slots(
+            [
+                slot
+                if slot is None or (slot.kind is not INPUT and slot.kind is not OUTPUT)
+                else Saved(slot.kind, slot.position, None, UNSHARED, 0)
+                for slot in live._saved or ()
+            ]
+        )
+        for name in references or ():
+            live.__dict__.pop(name, None)
+        return True
+
+    def settle(self) -> None:
+        """Have what it holds on devices there, of a context that came packed: it is where it counts, and is not copied
+        again by who asks for it."""
+        if self._packed is not None:
+            self._packed = placed(self._packed)
+
+    def put_away(self, away: Callable[[], dict[str, Any]]) -> None:
+        """Hold nothing but what brings it, packed, if somebody asks."""
+        self._away, self._live, self._packed, self._rebuilt = away, None, None, None
+
+    def _here(self) -> dict[str, Any]:
+        """Return it packed, if it is not live."""
+        if self._packed is not None:
+            return self._packed
+        assert self._away is not None
+        return self._away()
+
+    def live(self, cls: type[Function]) -> FunctionNode:
+        """Return the node, rebuilt for `cls` if it came packed, or if its forward was that of a class which read
+        something else (a variable that was changed between the application and the pass)."""
+        live = self._live
+        if live is None:
+            rebuilt = self._rebuilt
+            if rebuilt and rebuilt[0]._function is cls:
+                live = _again(cls, rebuilt[0])
+            else:
+                live = _rebuild(cls, self._here())
+                if rebuilt is not None:
+                    rebuilt[:] = [live]
+            self._live = live
+            self._packed = self._rebuilt = self._away = None
+        elif live._function is not cls:
+            return _again(cls, live)
+        return live
+
+    def bound(self) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        """Return the tensors that backward has to meet as they are in what the context holds: arguments, by position,
+        and leaves that were lent, by number. A context with such is not packed."""
+        live = self._live
+        return (_NONE, _NONE) if live is None else (live._given or _NONE, live._lent or _NONE)
+
+    def seen(self, cls: type[Function]) -> FunctionNode:
+        """Return the node for who only looks at it."""
+        if self._live is not None:
+            return self._live
+        return _rebuild(cls, self._here())
+
+    def packed(self, asked: bool = False) -> dict[str, Any]:
+        """Return it as plain data, arrays and blobs; if it was `asked` for with what it has on devices.
+
+        Raises:
+            NotShippable: an attribute cannot be pickled, or is on a device and was not asked for; names it.
+        """
+        if self._live is None:
+            return unplaced(self._here())
+        node = self._live
+        references = node.references()
+        saved: Any = node._saved
+        return {
+            "saved": [pack_slot(node, slot, asked) for slot in saved] if node.readable else (),
+            "refused": saved.message if type(saved) is Refused else "" if node.readable else FREED,
+            "hooks": [pack_hooks(hooks) for hooks in (node._pre_hooks, node._post_hooks)],
+            "attributes": {
+                name: pack_attribute(node, name, value, asked)
+                for name, value in node._attributes().items()
+                if name not in references
+            },
+            "notes": None if not node._notes else pack_attribute(node, "metadata", node._notes, asked),
+            "references": dict(references),
+            "needs": node.needs_input_grad,
+            "materialize": (node.materialize_grads, node._materialize_non_diff_grads),
+            "barren": tuple(sorted(node._barren)),
+            "wanted": tuple(edge is not None and edge[0] is not None for edge in node._edges),
+            "inputs": tuple(pack_meta(meta) for meta in node._inputs),
+            "outputs": tuple(pack_meta(meta) for meta in node._metas),
+            "places": (pack_places(node._input_places), pack_places(node._places)),
+        }
+
+
+_NONE: Final[dict[int, Tensor]] = {}
+"""Never written to."""
+
+
+def is_bare(node: FunctionNode) -> bool:
+    """Tell whether a context holds nothing but references to arguments and outputs."""
+    if node._notes or not node._attributes().keys() <= node.references().keys():
+        return False
+    slots: Any = node._saved if node.readable else ()
+    return all([slot is None or slot.kind is INPUT or slot.kind is OUTPUT for slot in slots or ()])
+
+
+class Alike:
+    """The contexts of one object that hold no data of their own: those that are packed alike are packed once."""
+
+    def __init__(self) -> None:
+        self._first: dict[Any, tuple[int, tuple[Any, ...]]] = {}
+        """Per Function, where one stands and what it consists of."""
+
+    def place(self, context: Context, number: int) -> int:
+        """Return where one stands that this context, entry `number`, is packed like; -1 if it has to be packed."""
+        node = context._live
+        if node is None:
+            return -1
+        facts = _facts(node)
+        if facts is None:
+            return -1
+        function = node._function
+        place, before = self._first.get(function, (-1, ()))
+        if before == facts:
+            return place
+        self._first[function] = (number, facts)
+        return -1
+
+
+def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
+    """Return what a context without data is packed from; None if it holds data of its own: a value, an attribute, a
+    note, a hook."""
+    saved: Any = node._saved
+    if type(saved) not in (list, tuple) or node._references != {} or node._notes:
+        return None
+    if node._pre_hooks is not None or node._post_hooks is not None:
+        return None
+    for name in node.__dict__:
+        if name not in OWN:
+            return None
+    slots: list[Any] = []
+    for slot in saved:
+        if slot is None:
+            slots.append(None)
+        elif slot[0] is INPUT or slot[0] is OUTPUT:
+            slots.append(slot[:2])
+        else:
+            return None
+    flags = (node.materialize_grads, node._materialize_non_diff_grads, node._barren, node._input_places, node._places)
+    return (slots, node.needs_input_grad, node._edges, node._inputs, node._metas, *flags)
+
+
+def bound_to(node: FunctionNode) -> int:
+    """Return 0 if a context can leave its worker (H10), STAYS if only for the disk there, LIVE if not even that."""
+    if node._given or node._lent:
+        return LIVE  # a copy of what it holds would hold other tensors than its arguments
+    if node._input_places is None:
+        try:
+            Context(node).packed()
+        except NotShippable:
+            pass
+        else:
+            return 0
+    return STAYS if _all_is_seen(node) else LIVE  # what it saved lies on a device, where its backward has to run
+
+
+def _all_is_seen(node: FunctionNode) -> bool:
+    """Tell whether a context holds nothing but tensors, arrays and plain data."""
+    if node._notes or node._pre_hooks or node._post_hooks:
+        return False
+    held = list(node._attributes().values())
+    saved: Any = node._saved if node.readable else ()
+    held += [slot.value[1].content[1] for slot in saved or () if slot is not None and slot.kind is PACKED]
+    return not any([is_opaque(value) for value in held])
+
+
+# ---- what backward and the client change (DR-05) ---------------------------------------------------------------------
+
+
+def with_attributes(node: FunctionNode, assigned: Sequence[tuple[str, int]], values: Sequence[Any]) -> FunctionNode:
+    """Return a copy of a context with attributes that the client set: (name, 1 if the value is a tensor's array)."""
+    copy = object.__new__(type(node))
+    copy.__dict__.update(node.__dict__)
+    for (name, is_tensor), value in zip(assigned, values, strict=True):
+        copy.__dict__[name] = Tensor.made(value) if is_tensor else value
+    if copy._references is not None:
+        names = {name for name, _ in assigned}
+        copy._references = {name: ref for name, ref in copy._references.items() if name not in names} or None
+    return copy
+
+
+def has_changed(before: dict[str, Any], ran: FunctionNode) -> bool:
+    """Tell whether backward set or deleted something on a context that was `before`. That it let go of what was saved
+    (CX-24, CX-25) is no change: the client knows of it."""
+    now = ran.__dict__
+    names = (now.keys() | before.keys()) - HOLDING
+    return any([before.get(name, _ABSENT) is not now.get(name, _ABSENT) for name in names])
+
+
+def attributes_of(node: FunctionNode) -> int:
+    """Return what attributes the user set on a context: 0 none, 1 constants, 2 some that backward may write to."""
+    attributes = node._attributes()
+    if node._notes or any([_may_be_written_to(value) for value in attributes.values()]):
+        return WRITABLE
+    return int(bool(attributes))
+
+
+WRITABLE: Final = 2
+
+
+def left_behind(context: FunctionNode, before: dict[str, Any], ran: FunctionNode) -> FunctionNode:
+    """Return `context` with what backward changed on `ran`, a copy of it that was `before`."""
+    now = ran.__dict__
+    left = object.__new__(type(context))
+    left.__dict__.update({name: value for name, value in context.__dict__.items() if name in now})
+    changed = changes_on(before, ran)
+    left.__dict__.update(changed)
+    if left._references is not None and not changed.keys().isdisjoint(left._references):
+        left._references = {name: ref for name, ref in left._references.items() if name not in changed} or None
+    return left
+
+
+_ABSENT: Any = object()
+_CONSTANT: Final = (*PLAIN, tuple, frozenset, np.dtype, np.ufunc, type, FunctionType, BuiltinFunctionType)
+
+
+def _may_be_written_to(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        value = value._data
+    if isinstance(value, np.ndarray):
+        return bool(value.flags.writeable)
+    return not isinstance(value, _CONSTANT)
+
+
+class _Wanted(FunctionNode):
+    """Stands at the end of an edge whose gradient is wanted; never run."""
+
+
+WANTED = (_Wanted(), 0)
+UNWANTED = (None, 0)
+
+
+def _again(cls: type[Function], node: FunctionNode) -> FunctionNode:
+    """Return another node, of `cls`, with the same contents."""
+    made = cls._backward_cls()
+    made.__dict__.update(node.__dict__)
+    return made
+
+
+def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
+    node = cls._backward_cls()
+    refused = packed["refused"]
+    node.keep_slots([unpack_slot(cls, slot) for slot in packed["saved"]])
+    if refused:
+        node._saved = Refused(refused)
+    if packed["notes"] is not None:
+        node._notes = unpack_attribute(packed["notes"])
+    for name, value in packed["attributes"].items():
+        setattr(node, name, unpack_attribute(value))
+    node._references = {name: tuple(ref) for name, ref in packed["references"].items()}
+    node.needs_input_grad = tuple(packed["needs"])
+    node.materialize_grads, node._materialize_non_diff_grads = packed["materialize"]
+    node._barren = frozenset(packed["barren"])
+    node._inputs = [unpack_meta(meta) for meta in packed["inputs"]]
+    node._metas = [unpack_meta(meta) for meta in packed["outputs"]]
+    node._edges = [
+        None if m is None else WANTED if w else UNWANTED for m, w in zip(node._inputs, packed["wanted"], strict=True)
+    ]
+    node._pre_hooks, node._post_hooks = [unpack_hooks(hooks) for hooks in packed["hooks"]]
+    inputs, outputs = packed["places"]
+    if inputs is not None:
+        node._input_places = [None if place is None else named(place) for place in inputs]
+    if outputs is not None:
+        node._places = [named(place) for place in outputs]
+    return node
+
+
+def _find_parts(value: Any, found: list[Any]) -> None:
+    """Add what holds memory in plain data, once for each time that it is there."""
+    if isinstance(value, Tensor):
+        value = value._data
+    if isinstance(value, np.ndarray | Resident | Blob) or is_elsewhere(value):
+        found.append(value)
+    elif isinstance(value, dict):
+        for one in cast("dict[Any, Any]", value).values():
+            _find_parts(one, found)
+    elif isinstance(value, list | tuple):
+        for one in cast("Sequence[Any]", value):
+            _find_parts(one, found)
+
+
+def _size_of(part: Any) -> int:
+    return len(part.data) if isinstance(part, Blob) else part.nbytes

@@ -1,0 +1,80 @@
+"""What is on a device while it is on its way from a process to another: in host memory, with the name of the device.
+
+Rules of this file: a device's array travels as (device, array of the host), dense in its own axis order, and is never
+pickled; inside other objects it travels beside their pickle. It goes to its device where that is served; elsewhere it
+stays in host memory, for the node that moves it on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from raygrad.autograd.devices.absent import AbsentArray
+from raygrad.autograd.devices.serving import at_hand, device_of, is_elsewhere, named, send, to_host
+from raygrad.proto.values import Blob
+
+from ..code.pickling import load, pickle_around_arrays, pickle_value
+
+StagedArray: TypeAlias = tuple[str, Any]
+"""(device, array of the host)."""
+
+
+Left: TypeAlias = tuple[str, int]
+"""(device, bytes) of an array that has left its device."""
+
+
+class _Noted(threading.local):
+    left: list[Left] | None = None
+
+
+_noted = _Noted()
+
+
+@contextmanager
+def noting() -> Generator[list[Left]]:
+    """Enter into the list that is given what leaves its device on this thread, within the block."""
+    before, _noted.left = _noted.left, []
+    try:
+        yield _noted.left
+    finally:
+        _noted.left = before
+
+
+def staged(array: Any) -> StagedArray:
+    """Return an array of a device as it travels; `unstaged` is the inverse."""
+    place = str(device_of(array))
+    if _noted.left is not None and type(array) is not AbsentArray:
+        _noted.left.append((place, array.nbytes))
+    return place, to_host(array)
+
+
+def unstaged(device: str, host: Any) -> Any:
+    """Return an array that came from another process on its device, if that is served here: itself if it is there."""
+    if is_elsewhere(host):
+        return host
+    place, backend = named(device), at_hand()
+    if backend is None or (place.index or 0) not in backend.numbers():
+        return AbsentArray(place, host)
+    return send(host, place)
+
+
+def pack_object(value: Any, asked: bool) -> tuple[Any, ...]:
+    """Return a Python object as it travels; `unpack_object` is the inverse. Arrays of devices go with it only if it was
+    `asked` for: else nobody knows of these transfers.
+
+    Raises:
+        NotShippable: it cannot be pickled, or holds an array of a device that is not to go with it.
+    """
+    if not asked:
+        return (Blob(pickle_value(value)),)
+    data, arrays = pickle_around_arrays(value)
+    return (Blob(data), *[staged(array) for array in arrays])
+
+
+def unpack_object(packed: Sequence[Any]) -> Any:
+    """Return the object that `pack_object` was given."""
+    blob, *arrays = packed
+    return load(bytes(blob.data), (), [unstaged(*one) for one in arrays])

@@ -1,0 +1,110 @@
+"""Objects that cross processes: lists of values in a form that the codec takes, and back.
+
+Rules of this file: no transport, and no worker; what waits elsewhere is asked for. POISON is the object that never was
+made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import numpy as np
+
+from raygrad.autograd.devices.serving import is_elsewhere
+from raygrad.proto.values import Packed, pack_values, unpack_values
+
+from .contexts import Alike, Context
+from .device_staging import pack_object, staged, unpack_object, unstaged
+from .memory_accounting import HOST
+from .spill_files import Away
+
+
+class Poison:
+    """Stands for a value that was not made, because something before it failed."""
+
+    def __repr__(self) -> str:
+        return "POISON"
+
+    def __reduce__(self) -> str:
+        return "POISON"
+
+
+POISON: Final = Poison()
+
+LIKE: Final = "like"
+"""Of an entry of an object: a context that is packed like an earlier entry."""
+
+
+def portable(value: Any, asked: bool = False) -> Any:
+    """Return a value as arrays, plain data and blobs, which the codec takes; `restored` is its inverse. What the client
+    `asked` for goes with what it holds on devices.
+
+    Raises:
+        NotShippable: it cannot be pickled, or holds an array of a device and was not asked for.
+    """
+    if value is None or type(value) in (np.ndarray, float, int, bool, str):
+        return value
+    if isinstance(value, Context):
+        return ("context", value.packed(asked))
+    if is_elsewhere(value):
+        return ("device", *staged(value))
+    return ("object", *pack_object(value, asked))
+
+
+def restored(value: Any) -> Any:
+    """Return the value that `portable` was given."""
+    if type(value) is not tuple:
+        return value
+    kind, *body = cast("tuple[Any, ...]", value)
+    if kind == "device":
+        return unstaged(*body)
+    if kind == "context":
+        return Context(packed=body[0])
+    return unpack_object(body)
+
+
+def pack_all(values: list[Any] | Poison, back: Callable[[Away], Any], asked: bool = False) -> Packed | Poison:
+    """Return an object's values in a form that crosses processes; if the client `asked` for them, with what they hold
+    on devices. What is away comes `back`, one after the other: there may not be room for all.
+
+    Raises:
+        NotShippable: a context that cannot be pickled, or something that holds an array of a device.
+    """
+    if isinstance(values, Poison):
+        return values
+    alike = Alike()
+    entries: list[Any] = []
+    for number, value in enumerate(values):
+        if isinstance(value, Away):
+            entries.append(portable(back(value), asked))
+            continue
+        place = alike.place(value, number) if type(value) is Context else -1
+        entries.append(portable(value, asked) if place < 0 else (LIKE, place))
+    return pack_values(entries)
+
+
+def coming(packed: Packed) -> dict[str, int]:
+    """Return, per memory, the bytes that a packed object will hold: what goes on to a device is there."""
+    sizes: dict[str, int] = {}
+    for entry in unpack_values(packed):
+        if type(entry) is tuple and entry[0] == "device":
+            _, device, array = cast("tuple[str, str, Any]", entry)
+            sizes[device] = sizes.get(device, 0) + array.nbytes
+    return {HOST: packed.nbytes - sum(sizes.values()), **sizes}
+
+
+def unpack_all(packed: Packed | Poison, into: list[Any] | None = None) -> list[Any] | Poison:
+    """Return the values of a packed object, one by one put `into` a list if there is one; arrays are read-only."""
+    if isinstance(packed, Poison):
+        return packed
+    values: list[Any] = [] if into is None else into
+    rebuilt: dict[int, list[Any]] = {}
+    entries = unpack_values(packed)
+    for entry in entries:
+        if type(entry) is tuple and entry[0] == LIKE:
+            place = cast("tuple[str, int]", entry)[1]
+            values.append(Context(packed=entries[place][1], rebuilt=rebuilt.setdefault(place, [])))
+        else:
+            values.append(restored(entry))
+    return values
