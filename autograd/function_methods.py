@@ -1,13 +1,14 @@
 """Functions of the catalogue that are methods of tensors as they are, the tensor being their first argument.
 
 Rules of this file: names alone, one a line; the catalogue puts its functions here when it is loaded. What a method
-takes, and does, is what the function of its name says. A method that takes its arguments otherwise than the function
-stands in `methods.py` or `shape_methods.py`.
+takes, and does, is what the function of its name says. Those of more frequent use are declared with their signatures,
+in `methods` and `layout_methods`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -142,7 +143,16 @@ class FunctionMethods:
     xlogy: Method
 
 
-def attach(functions: Any) -> None:
-    """Make the methods: `functions` has them by name."""
+def attach(functions: Any, *declared: type) -> None:
+    """Make the methods.
+
+    Args:
+        functions: what has the functions by name.
+        declared: classes of declarations without a body, each of which the function of its name replaces.
+    """
     for name in FunctionMethods.__annotations__:
         setattr(FunctionMethods, name, getattr(functions, name))
+    for methods in declared:
+        for name, method in list(vars(methods).items()):
+            if isinstance(method, FunctionType):
+                setattr(methods, name, getattr(functions, method.__name__))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import changes as _changes
 from .. import function_methods as _function_methods
 from .. import in_place_methods as _in_place_methods
+from .. import layout_methods as _layout_methods
 from .. import methods as _methods
 from .. import numpy_functions as _numpy_functions
 from .. import operators as _operators
@@ -196,6 +197,7 @@ globals().update(gathered(TOP))
 _names = {function: ("raygrad", name) for name, function in reversed(gathered(TOP).items())}
 __all__ = sorted(gathered(TOP))  # pyright: ignore[reportUnsupportedDunderAll]
 
-_methods.ops = _shape_methods.ops = _operators.ops = _changes.ops = _numpy_functions.ops = sys.modules[__name__]
-_function_methods.attach(sys.modules[__name__])
+_shape_methods.ops = _operators.ops = _changes.ops = _numpy_functions.ops = sys.modules[__name__]
+_function_methods.attach(sys.modules[__name__], _methods.TensorMethods, _layout_methods.LayoutMethods)
 _in_place_methods.attach(sys.modules[__name__])
+_operators.attach(sys.modules[__name__])
