@@ -1,8 +1,10 @@
-"""Each source file has its test file: `proto/graph.py` has `tests/proto/test_graph.py`."""
+"""Each source file has its test file: `proto/graph.py` has `tests/proto/test_graph.py`. Families of ops share one."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from ..autograd.ops.cases import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("autograd", "scheduler", "workers", "proto")
@@ -27,6 +29,8 @@ def sources() -> dict[str, Path]:
 
 
 def mirror(path: Path) -> Path:
+    if path.parent == Path("autograd", "ops") and path.stem in FAMILIES:
+        return Path("tests", path.parent, "test_families.py")
     return Path("tests", path.parent, f"test_{path.name.removeprefix('_')}")
 
 
