@@ -72,10 +72,11 @@ def count(sources: Iterable[Source]) -> Counter[str]:
 
 def table(now: Counter[str], before: Counter[str] | None = None) -> str:
     """Return a table of rooms, their sum and the programs around them; beside an earlier count, if there is one."""
-    rows = [(room, now[room], before and before[room]) for room in PRODUCT]
-    rows.append(("product", sum(row[1] for row in rows), before and sum(before[room] for room in PRODUCT)))
-    rows += [(room, now[room], before and before[room]) for room in PROGRAMS]
-    return "\n".join(f"{name:<12}{counted:>8,}{compared(counted, was)}" for name, counted, was in rows)
+    sums = [Counter({**found, "product": sum(found[room] for room in PRODUCT)}) for found in (now, before or Counter())]
+    return "\n".join(
+        f"{name:<12}{sums[0][name]:>8,}{compared(sums[0][name], None if before is None else sums[1][name])}"
+        for name in (*PRODUCT, "product", *PROGRAMS)
+    )
 
 
 def compared(now: int, before: int | None) -> str:

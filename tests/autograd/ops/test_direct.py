@@ -32,6 +32,7 @@ def test_it_applies_its_op_to_tensors_and_arrays():
     assert (double.__name__, double.__module__, double.__doc__) == ("add", __name__, "Return the sum.")
     x = rg.tensor(3.0, requires_grad=True)
     double(x, x).backward()
+    assert x.grad is not None
     assert x.grad.item() == 2.0
     negated = of_one(get_op("neg"), __name__, "Return the negative.")(np.array([1.0]))
     assert type(negated) is np.ndarray
