@@ -14,7 +14,7 @@ from .arithmetic import add, div, logaddexp, mul, pow, sub
 from .compare import isfinite, isinf, isnan, keep, where
 from .complexes import complex, imag, real
 from .define import conj, define, infer_comparison, infer_elementwise, infer_same, quiet, xp
-from .direct import of_one, of_two
+from .direct import OfTwo, of_one, of_two
 from .kinds import no_complex, real_floats, takes
 from .layouts import to_dtype
 from .reduce import sum
@@ -150,7 +150,7 @@ copysign = of_two(
     __name__,
     "Return the size of `input` with the sign of `other`.",
 )
-xlogy = of_two(
+xlogy: OfTwo = of_two(
     define(
         "xlogy",
         ("a", "b"),
@@ -163,7 +163,7 @@ xlogy = of_two(
     __name__,
     "Return `input * log(other)`, 0 where `input` is 0.",
 )
-xlog1py = of_two(
+xlog1py: OfTwo = of_two(
     define(
         "xlog1py",
         ("a", "b"),

@@ -213,7 +213,7 @@ sgn = _unary(
 floor = of_one(_rounding("floor", _rounded(np.floor)), __name__, "Return the greatest integers not above.")
 ceil = of_one(_rounding("ceil", _rounded(np.ceil)), __name__, "Return the smallest integers not below.")
 trunc = of_one(_rounding("trunc", _rounded(np.trunc)), __name__, "Return `input` rounded towards zero.")
-zeros_as = _unary(
+zeros_as: OfOne = _unary(
     "zeros_as",
     _zeros,
     lambda ctx, g: zeros_as(g),
