@@ -1,10 +1,13 @@
-"""Each source file has its test file: `proto/graph.py` has `tests/proto/test_graph.py`. Families of ops share one."""
+"""Each source file has its test file: `proto/graph.py` has `tests/proto/test_graph.py`. Families of ops share one,
+and so do optimisers.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from ..autograd.ops.cases import FAMILIES
+from ..optim.rules import RULES
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("autograd", "scheduler", "workers", "proto")
@@ -31,6 +34,8 @@ def sources() -> dict[str, Path]:
 def mirror(path: Path) -> Path:
     if path.parent == Path("autograd", "ops") and path.stem in FAMILIES:
         return Path("tests", path.parent, "test_families.py")
+    if path.parent == Path("optim") and path.stem in map(str.lower, RULES):
+        return Path("tests", path.parent, "test_optimizers.py")
     return Path("tests", path.parent, f"test_{path.name.removeprefix('_')}")
 
 
