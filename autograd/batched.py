@@ -6,6 +6,7 @@ How ops treat it stands in `batching/`, what opens a level in `vmap.py`. It know
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -74,10 +75,7 @@ class Batched:
     @property
     def size(self) -> int:
         """The number of elements of one example."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
     def __repr__(self) -> str:
         return f"Batched(shape={self.shape}, dtype={self.dtype}, of {self.level.size} examples)"

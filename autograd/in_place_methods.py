@@ -17,6 +17,45 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
     Method = Callable[..., Tensor]
+    MethodAlone = Callable[[], Tensor]
+    MethodWith = Callable[[Any], Tensor]
+
+
+class AloneInPlace:
+    """Changes by one op of the tensor alone."""
+
+    ceil_: MethodAlone
+    cos_: MethodAlone
+    exp_: MethodAlone
+    expm1_: MethodAlone
+    floor_: MethodAlone
+    log_: MethodAlone
+    log1p_: MethodAlone
+    neg_: MethodAlone
+    reciprocal_: MethodAlone
+    relu_: MethodAlone
+    round_: MethodAlone
+    rsqrt_: MethodAlone
+    sigmoid_: MethodAlone
+    sign_: MethodAlone
+    sin_: MethodAlone
+    sqrt_: MethodAlone
+    square_: MethodAlone
+    tanh_: MethodAlone
+    trunc_: MethodAlone
+
+
+class WithOtherInPlace:
+    """Changes by one op of the tensor and another operand."""
+
+    bitwise_and_: MethodWith
+    bitwise_or_: MethodWith
+    bitwise_xor_: MethodWith
+    floor_divide_: MethodWith
+    fmod_: MethodWith
+    mul_: MethodWith
+    pow_: MethodWith
+    remainder_: MethodWith
 
 
 class ElementwiseInPlace:
@@ -126,6 +165,20 @@ def _tensors_of(arguments: tuple[Any, ...]) -> list[Any]:
     return found
 
 
+def _alone(function: Any) -> Any:
+    def change(self: Any) -> Any:
+        return in_place(self, function)
+
+    return change
+
+
+def _with_other(function: Any) -> Any:
+    def change(self: Any, other: Any) -> Any:
+        return in_place(self, lambda old: function(old, other), other)
+
+    return change
+
+
 def _elementwise(function: Any) -> Any:
     def change(self: Any, *args: Any, **options: Any) -> Any:
         def compute(old: Any) -> Any:
@@ -162,6 +215,8 @@ def _scattered(function: Any) -> Any:
 def _attach() -> None:
     """Make the methods."""
     for methods, make in (
+        (AloneInPlace, _alone),
+        (WithOtherInPlace, _with_other),
         (ElementwiseInPlace, _elementwise),
         (ComparedInPlace, _compared),
         (ScatteredInPlace, _scattered),

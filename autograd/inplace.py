@@ -372,21 +372,22 @@ def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
 
 def _through_view(result: Tensor) -> None:
     """Note in the graph that a result is what a view was changed to."""
-    node: Any = result.grad_fn
-    if node.__class__ is OpNode:
-        node.__class__ = ChangeOfView
-    elif node.__class__ is DeviceOpNode:
-        node.__class__ = DeviceChangeOfView
+    _become(result, ChangeOfView, DeviceChangeOfView)
 
 
 def of_part(result: Tensor) -> Tensor:
     """Note in the graph that a result differs from what was there before in a part of it only; return it."""
+    _become(result, CopySlices, DeviceCopySlices)
+    return result
+
+
+def _become(result: Tensor, on_host: type[OpNode], on_device: type[OpNode]) -> None:
+    """Give the node of a result another class, if it is that of an op as it is."""
     node: Any = result.grad_fn
     if node.__class__ is OpNode:
-        node.__class__ = CopySlices
+        node.__class__ = on_host
     elif node.__class__ is DeviceOpNode:
-        node.__class__ = DeviceCopySlices
-    return result
+        node.__class__ = on_device
 
 
 def _warn_of_hooks(view: Tensor) -> None:

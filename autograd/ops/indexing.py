@@ -21,7 +21,7 @@ from ..devices.serving import send, settled
 from ..dispatch import call
 from ..tensor import Tensor
 from .compare import nonzero, where
-from .define import Shape, broadcast_shape, contiguous, define, space_of
+from .define import Shape, broadcast_shape, contiguous, define, infer_shaped, space_of
 from .joining import stack
 from .layouts import to_dtype, zeros_as
 from .shape import expand, reshape, unsqueeze
@@ -320,10 +320,6 @@ def _index_grad(g: Any, rows: Any, axes: Shape, shape: Shape) -> Any:
     return out
 
 
-def _index_grad_infer(params: tuple[Any, ...], g: Any, rows: Any) -> Any:
-    return params[1], g.dtype
-
-
 def _index_grad_backward(ctx: Any, g: Any) -> Any:
     return call(INDEX, (g, ctx.saved_tensors[0]), (ctx.params[0],)), None
 
@@ -355,7 +351,7 @@ def _index_put_backward(ctx: Any, g: Any) -> Any:
 
 
 INDEX = define("index", ("a", "rows"), _index, _index_infer, _index_backward, saves="rows")
-_INDEX_GRAD = define("index_grad", ("g", "rows"), _index_grad, _index_grad_infer, _index_grad_backward, saves="rows")
+_INDEX_GRAD = define("index_grad", ("g", "rows"), _index_grad, infer_shaped(1), _index_grad_backward, saves="rows")
 INDEX_PUT = define("index_put", ("a", "value", "rows"), _index_put, _index_put_infer, _index_put_backward, saves="rows")
 
 

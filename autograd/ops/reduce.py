@@ -301,22 +301,33 @@ def _logsumexp_backward(ctx: Any, g: Any) -> Any:
     return restored(g, ctx) * conj(exp(a - restored(out, ctx)))
 
 
-def _cumsum(a: Any, axis: int) -> Any:
-    if not a.ndim:
-        return a.astype(_counting(a.dtype))
-    a = dense(a)
-    if type(a) is not np.ndarray:
-        return a.cumsum(axis, _counting(a.dtype))
-    return np.add.accumulate(a, axis, _counting(a.dtype))
+def running(ufunc: np.ufunc, method: str) -> Any:
+    """Return the kernel of a ufunc's running values, for which arrays of other libraries have a method; integers are
+    counted as int64."""
+
+    def run(a: Any, axis: int) -> Any:
+        if not a.ndim:
+            return a.astype(_counting(a.dtype))
+        a = dense(a)
+        if type(a) is not np.ndarray:
+            return getattr(a, method)(axis, _counting(a.dtype))
+        return ufunc.accumulate(a, axis, _counting(a.dtype))
+
+    return quiet(row_by_row(run))
 
 
-def _cumsum_infer(params: tuple[Any, ...], a: Any) -> Any:
+def infer_running(params: tuple[Any, ...], a: Any) -> Any:
+    """The shape rule of running values."""
     return a.shape, _counting(a.dtype)
 
 
+def from_behind(g: Any, axis: int) -> Any:
+    """Return the running sum from the end: the derivative of the running sum."""
+    return flip(cumsum(flip(g, axis), axis), axis)
+
+
 def _cumsum_backward(ctx: Any, g: Any) -> Any:
-    (axis,) = ctx.params
-    return flip(cumsum(flip(g, axis), axis), axis) if g.shape else g
+    return from_behind(g, *ctx.params) if g.shape else g
 
 
 _LOGSUMEXP = define(
@@ -331,8 +342,8 @@ _LOGSUMEXP = define(
 _CUMSUM = define(
     "cumsum",
     ("a",),
-    quiet(row_by_row(_cumsum)),
-    _cumsum_infer,
+    running(np.add, "cumsum"),
+    infer_running,
     _cumsum_backward,
     saves="none",
 )

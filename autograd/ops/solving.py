@@ -40,15 +40,11 @@ def _inv_backward(ctx: Any, g: Any) -> Any:
     return -matmul(adjoint, matmul(g, adjoint))
 
 
-def _infer_square(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, a.dtype
-
-
 def _inverse(a: Any) -> Any:
     return _linalg.inv(dense(a))
 
 
-_INV = define("inv", ("a",), told("inv", _inverse), _infer_square, _inv_backward, saves="output")
+_INV = define("inv", ("a",), told("inv", _inverse), infer_same, _inv_backward, saves="output")
 
 
 def inv(A: Any) -> Any:
@@ -239,7 +235,7 @@ def _cofactors_backward(ctx: Any, h: Any) -> Any:
     return call(_SECOND_COFACTORS, (conj(ctx.saved_tensors[0]), conj(h)))
 
 
-_COFACTORS = define("cofactors", ("a",), quiet(_cofactors), _infer_square, _cofactors_backward)
+_COFACTORS = define("cofactors", ("a",), quiet(_cofactors), infer_same, _cofactors_backward)
 _SECOND_COFACTORS = define(
     "second_cofactors", ("a", "h"), quiet(_second_cofactors), infer_same, _second_cofactors_backward
 )
