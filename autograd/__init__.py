@@ -12,7 +12,7 @@ if not __name__.startswith("raygrad."):  # found through the repository's root, 
         "this is a part of raygrad and has no import name of its own: use `import raygrad.autograd`", name=__name__
     )
 
-from . import ops as ops  # first: the catalogue fills the registry and gives tensors their methods
+from . import ops as ops  # first: what of it lower layers use are single modules of it
 
 # isort: split
 from . import forward_ad as forward_ad
@@ -21,6 +21,7 @@ from . import grad_mode as grad_mode
 from . import graph as graph
 from .anomaly import detect_anomaly as detect_anomaly
 from .anomaly import set_detect_anomaly as set_detect_anomaly
+from .assembly import assemble as _assemble
 from .dispatch import apply_op as apply_op
 from .engine import backward as backward
 from .engine import grad as grad
@@ -28,7 +29,6 @@ from .function import Function as Function
 from .gradcheck import gradcheck as gradcheck  # the function hides the module of its name, as in PyTorch
 from .gradcheck import gradgradcheck as gradgradcheck
 from .graph import Node as Node
-from .handles import offer_saved_attributes as _offer_saved_attributes
 from .inference import inference_mode as inference_mode
 from .legacy import variable as variable
 from .modes import enable_grad as enable_grad
@@ -40,14 +40,13 @@ from .passes import is_multithreading_enabled as is_multithreading_enabled
 from .passes import set_multithreading_enabled as set_multithreading_enabled
 from .registered import declare_op as declare_op
 from .registry import AutogradConfig as AutogradConfig
-from .registry import get_op as _get_op
 from .registry import list_ops as list_ops
 from .registry import list_undeclared as list_undeclared
 from .registry import register_autograd as register_autograd
 from .registry import register_kernel as register_kernel
 from .tensor import Tensor as Variable  # the old name (LG-13)
 
-_offer_saved_attributes(_get_op(name) for name in list_ops())
+_assemble()
 
 __all__ = [
     "AutogradConfig",

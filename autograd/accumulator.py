@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raygrad.errors import AutogradError
 
+from .catalogue import ops
 from .modes import state
 from .node import Edge, Node, call_node
 from .recording import Data, Pending, Recorder, settled
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
+from .tensor import Tensor
 
 ACCUMULATOR_RANK = 1 << 62
 """Accumulators rank above all other nodes: they run as soon as they are ready (EN-20)."""
@@ -66,6 +65,14 @@ def is_inner(edge: Edge | None) -> bool:
     return edge is not None and edge[0] is not None and not isinstance(edge[0], AccumulateGrad)
 
 
+def stale_value(data: Data, made_by: Edge | None, keeper: Node) -> str:
+    """Return how the message for a stale saved value names it (CX-13)."""
+    what = f"[{data.dtype} {list(data.shape)}], "
+    if made_by is not None and made_by[0] is not None and is_inner(made_by):
+        what += f"which is output {made_by[1]} of {made_by[0]._title()}, "
+    return what + f"saved by {keeper._title()},"
+
+
 _LOCKS = [threading.RLock() for _ in range(16)]
 """Passes on several threads may accumulate into one leaf (EN-25); leaves share locks, since one each would cost memory.
 What runs under one of these takes no other lock."""
@@ -86,19 +93,7 @@ def accumulate(
         _add_to_grad(variable, grad, create_graph, recorder, anew)
 
 
-def next_value(grad: Tensor, data: Data, recorder: Recorder) -> None:
-    """Give a stored gradient its next value in a session, and with it whatever shares its memory."""
-    if grad._recipe is None and grad._views is None:
-        recorder.write(grad, "_data", data)
-    else:
-        from .inplace import next_value_of_all
-
-        next_value_of_all(grad, data, recorder)
-
-
 def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, anew: bool) -> None:
-    from . import ops
-
     old = variable._grad
     if create_graph:
         if old is not None and settled(old._data) is None:
@@ -116,7 +111,7 @@ def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Rec
         elif anew:
             _set_grad(variable, variable.made(recorder.add(old._data, laid)), recorder)
         else:
-            next_value(old, recorder.add(old._data, laid), recorder)
+            old._next_value(recorder.add(old._data, laid), recorder)
     elif old is None:
         _set_grad(variable, variable.made(ops.copy_in_order(grad, order)), None)
     elif anew:

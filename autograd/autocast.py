@@ -20,6 +20,7 @@ from raygrad.errors import AutogradError, DtypeError
 
 from . import dtypes
 from .batched import Batched
+from .catalogue import ops
 from .devices.serving import as_device, named
 from .modes import Modes, state
 from .tensor import Tensor
@@ -279,8 +280,6 @@ def converted(casting: Casting, operand: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _converted(casting: Casting, tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    from . import ops
-
     if tensor.dtype == dtype:
         return tensor
     here = state.here

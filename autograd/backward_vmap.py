@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import NoSingleValue
 
+from . import ops
 from .batched import Level, beneath, innermost, split
+from .batching import batched
 from .elsewhere import zeros_on
 from .recording import Pending
+from .slots import UNSHARED, VALUE, Saved
 from .tensor import Tensor
 from .user_backward import run_backward
 
@@ -32,9 +35,6 @@ def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_
         level = innermost([*grads, *saved, *node._attributes().values()])
         if level is None:
             raise
-    from . import ops
-    from .batching import batched
-
     found: list[list[Tensor | None]] = []
     with beneath(level):
         for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
@@ -52,8 +52,6 @@ def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_
 
 
 def _picked(value: Any, level: Level, number: int) -> Any:
-    from . import ops
-
     whole, dim = split(value, level)
     if dim is None:
         return whole
@@ -64,8 +62,6 @@ def _picked(value: Any, level: Level, number: int) -> Any:
 
 def _picked_node(node: FunctionNode, saved: Sequence[Any], level: Level, number: int) -> FunctionNode:
     """Return a context for one example."""
-    from .slots import UNSHARED, VALUE, Saved
-
     one = object.__new__(type(node))
     one.__dict__.update(node.__dict__)
     one._saved = [None if t is None else Saved(VALUE, -1, _picked(t, level, number), UNSHARED, 0) for t in saved]
@@ -81,9 +77,6 @@ def each_example(run: Callable[[list[Any]], Sequence[Any]], grads: Sequence[Any]
     A node of a session whose gradients are batched is run so: each example is an application that a worker may have.
     `as_tensors` says whether gradients are tensors here, or what these hold.
     """
-    from . import ops
-    from .batching import batched
-
     tensors = [grad if grad is None or isinstance(grad, Tensor) else Tensor.made(grad) for grad in grads]
     level = innermost(tensors)
     if level is None:

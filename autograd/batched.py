@@ -6,6 +6,7 @@ How ops treat it stands in `batching/`, what opens a level in `vmap.py`. It know
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -74,10 +75,7 @@ class Batched:
     @property
     def size(self) -> int:
         """The number of elements of one example."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
     def __repr__(self) -> str:
         return f"Batched(shape={self.shape}, dtype={self.dtype}, of {self.level.size} examples)"
@@ -169,3 +167,13 @@ def refused(how: str) -> NoSingleValue:
         f"vmap: {how} was asked for the array of a Tensor, which stands for one example of many inside vmap. Keep to "
         "operations on tensors; a Function that works on arrays gets a `vmap` staticmethod, or generate_vmap_rule=True"
     )
+
+
+def batched(value: Tensor, dim: int | None, level: Level) -> Tensor:
+    """Return the tensor that stands for one example of `value`, which holds them along `dim`; None: it is the same for
+    every example, and returned as it is."""
+    if dim is None:
+        return value
+    made = value.made(Batched(value, dim, level))
+    made._counter = value.counter()  # a change of all examples is one of this
+    return made

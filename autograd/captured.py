@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from raygrad.errors import AutogradError
 
-from .accumulator import AccumulateGrad, next_value
+from .accumulator import AccumulateGrad
 from .devices import Device
 from .node import Node, next_sequence
 from .recording import Data, Pending, Recorder
@@ -47,7 +47,7 @@ def come_home(leaf: Tensor, grad: Pending, recorder: Recorder, *, anew: bool) ->
     if old is None or anew:
         recorder.write(leaf, "_grad", leaf.made(grad))
     else:
-        next_value(old, grad, recorder)
+        old._next_value(grad, recorder)
 
 
 class LeafElsewhere(AccumulateGrad):

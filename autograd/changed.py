@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from . import ops
 from .op_node import OpNode
 from .recording import Data, Recorder, settled
 
@@ -39,9 +40,7 @@ class ChangeOfView(OpNode):
         results = super()._run(grads, create_graph, recorder)
         zeros, arrived = results[0], grads[0]
         if create_graph and zeros is not None and arrived is not None and not zeros._requires_grad:
-            from .ops import zeros_as
-
-            return [zeros_as(arrived), *results[1:]] if arrived._requires_grad else results
+            return [ops.zeros_as(arrived), *results[1:]] if arrived._requires_grad else results
         return results
 
 

@@ -1,7 +1,7 @@
 """Changes in place with a rule of their own: what they check or fill is not what the function of their name does.
 
 Rules of this file: each method makes its new value by the catalogue's op, and `inplace` puts it into the tensor. Those
-that are just a function in place are named in `in_place_methods`. The catalogue puts itself here when it is loaded.
+that are just a function in place are named in `in_place_methods`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
+from . import ops
+from .creation import rand_like, randn_like
 from .inplace import in_place, of_part, set_item
 from .overlap import check_apart, check_partial
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-ops: Any = None
 
 
 class Changes:
@@ -35,42 +35,6 @@ class Changes:
         """Divide by `other` in place."""
         return in_place(self, lambda old: ops.div(old, other, rounding_mode=rounding_mode), other)
 
-    def mul_(self, other: Any) -> Tensor:
-        """Multiply by `other` in place."""
-        return in_place(self, lambda old: ops.mul(old, other), other)
-
-    def pow_(self, other: Any) -> Tensor:
-        """Raise to the power `other` in place."""
-        return in_place(self, lambda old: ops.pow(old, other), other)
-
-    def remainder_(self, other: Any) -> Tensor:
-        """Take the remainder by `other` in place."""
-        return in_place(self, lambda old: ops.remainder(old, other), other)
-
-    def fmod_(self, other: Any) -> Tensor:
-        """Take C's remainder by `other` in place."""
-        return in_place(self, lambda old: ops.fmod(old, other), other)
-
-    def floor_divide_(self, other: Any) -> Tensor:
-        """Divide by `other` and round down in place."""
-        return in_place(self, lambda old: ops.floor_divide(old, other), other)
-
-    def bitwise_and_(self, other: Any) -> Tensor:
-        """And with `other` in place."""
-        return in_place(self, lambda old: ops.bitwise_and(old, other), other)
-
-    def bitwise_or_(self, other: Any) -> Tensor:
-        """Or with `other` in place."""
-        return in_place(self, lambda old: ops.bitwise_or(old, other), other)
-
-    def bitwise_xor_(self, other: Any) -> Tensor:
-        """Exclusive or with `other` in place."""
-        return in_place(self, lambda old: ops.bitwise_xor(old, other), other)
-
-    def neg_(self) -> Tensor:
-        """Negate in place."""
-        return in_place(self, ops.neg)
-
     def abs_(self) -> Tensor:
         """Take the absolute value in place.
 
@@ -78,78 +42,6 @@ class Changes:
             RuntimeError: the tensor is complex, its absolute value is not.
         """
         return in_place(self, _abs_of_same_dtype)
-
-    def sign_(self) -> Tensor:
-        """Take the sign in place."""
-        return in_place(self, ops.sign)
-
-    def exp_(self) -> Tensor:
-        """Take the exponential in place."""
-        return in_place(self, ops.exp)
-
-    def expm1_(self) -> Tensor:
-        """Take `exp(x) - 1` in place."""
-        return in_place(self, ops.expm1)
-
-    def log_(self) -> Tensor:
-        """Take the logarithm in place."""
-        return in_place(self, ops.log)
-
-    def log1p_(self) -> Tensor:
-        """Take `log(1 + x)` in place."""
-        return in_place(self, ops.log1p)
-
-    def sqrt_(self) -> Tensor:
-        """Take the square root in place."""
-        return in_place(self, ops.sqrt)
-
-    def rsqrt_(self) -> Tensor:
-        """Take `1 / sqrt(x)` in place."""
-        return in_place(self, ops.rsqrt)
-
-    def square_(self) -> Tensor:
-        """Square in place."""
-        return in_place(self, ops.square)
-
-    def reciprocal_(self) -> Tensor:
-        """Take `1 / x` in place."""
-        return in_place(self, ops.reciprocal)
-
-    def sin_(self) -> Tensor:
-        """Take the sine in place."""
-        return in_place(self, ops.sin)
-
-    def cos_(self) -> Tensor:
-        """Take the cosine in place."""
-        return in_place(self, ops.cos)
-
-    def tanh_(self) -> Tensor:
-        """Take the hyperbolic tangent in place."""
-        return in_place(self, ops.tanh)
-
-    def sigmoid_(self) -> Tensor:
-        """Take the sigmoid in place."""
-        return in_place(self, ops.sigmoid)
-
-    def relu_(self) -> Tensor:
-        """Take `max(x, 0)` in place."""
-        return in_place(self, ops.relu)
-
-    def floor_(self) -> Tensor:
-        """Round down in place."""
-        return in_place(self, ops.floor)
-
-    def ceil_(self) -> Tensor:
-        """Round up in place."""
-        return in_place(self, ops.ceil)
-
-    def trunc_(self) -> Tensor:
-        """Round towards zero in place."""
-        return in_place(self, ops.trunc)
-
-    def round_(self) -> Tensor:
-        """Round to the nearest in place."""
-        return in_place(self, ops.round)
 
     def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
         """Limit to [min, max] in place."""
@@ -213,8 +105,6 @@ class Changes:
         """
         if not std >= 0:
             raise AutogradError(f"normal expects std >= 0.0, but found std {std}")
-        from .creation import randn_like
-
         return in_place(self, lambda old: randn_like(old) * std + mean)
 
     def uniform_(self, from_: float = 0.0, to: float = 1.0) -> Tensor:
@@ -225,8 +115,6 @@ class Changes:
         """
         if not from_ <= to:
             raise AutogradError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
-        from .creation import rand_like
-
         return in_place(self, lambda old: rand_like(old) * (to - from_) + from_)
 
     def copy_(self, src: Any) -> Tensor:

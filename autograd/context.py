@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.errors import AutogradError
 
-from .accumulator import is_inner
+from .accumulator import is_inner, stale_value
 from .backward_vmap import backward_batched
 from .derive import Meta
 from .devices import Device
 from .devices.serving import CPU
+from .handles import raw_saved_tensors
 from .levels import carried
 from .members import MembersOfFunction
 from .modes import state
@@ -27,7 +28,7 @@ from .recording import Data, Recorder
 from .slots import INPUT, OUTPUT, PACKED, TAKEN, VALUE, GivenAway, Refused, Saved, place_of, replayed
 from .tensor import Tensor
 from .user_backward import arrays_through, densified, run_backward, shown
-from .versions import exchanged, stale_message, stale_value, was_changed
+from .versions import exchanged, stale_message, was_changed
 
 if TYPE_CHECKING:
     from .function import Function
@@ -273,8 +274,6 @@ class FunctionNode(MembersOfFunction, Node):
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
         """A handle for each saved slot, on which hooks can be set (CX-29)."""
-        from .handles import raw_saved_tensors
-
         return raw_saved_tensors(self)
 
     def _output_now(self, position: int, counter: list[int], data: Data) -> Data:

@@ -18,6 +18,7 @@ import numpy as np
 from raygrad.errors import AutogradError, DtypeError
 
 from . import dtypes
+from .batched import batched
 from .devices.serving import CPU, is_elsewhere, send, serving, target, to_host
 from .elsewhere import copied, made_on, sent
 from .inference import marked
@@ -370,8 +371,6 @@ def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, de
     place = target(device)
     if not state.batches:
         return _leaf(_placed_draw(partial(draw, ()), place), requires_grad)
-    from .batching import batched
-
     open_levels = state.batches
     for level in open_levels:
         if level.randomness == "error":

@@ -13,6 +13,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from .catalogue import ops
 from .devices.serving import settled
 
 if TYPE_CHECKING:
@@ -183,8 +184,6 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
     Raises:
         AutogradError: it does not.
     """
-    from . import ops
-
     lead = len(grad.shape) - len(shape)
     axes = (
         [*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and grad.shape[i + lead] != 1)]

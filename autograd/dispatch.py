@@ -18,6 +18,7 @@ from .after_session import brought_home
 from .anomaly import remember as remember_origin
 from .batched import Batched, innermost, living
 from .devices.serving import CPU, device_of, is_elsewhere, is_placed, settled
+from .dispatch_table import table
 from .elsewhere import meeting, missing, run
 from .handles import pack_op
 from .inference import marked
@@ -33,7 +34,6 @@ from .registry import Op, get_op
 from .repeating import repeated
 from .saving import in_force
 from .strides import reshapes_to_view
-from .tangents import propagate
 from .tensor import Tensor
 from .views import NO_GRAD, Stale, memory, remember
 
@@ -212,11 +212,9 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
     if met is None:
         met = operands if op.promotes is None else promoted(op, operands)
     if batched:
-        from .batching import batched_call
-
-        made = batched_call(op, met, params, needed)
+        made = table.batched_op(op, met, params, needed)
         if state.here.forward:
-            propagate(op, met, params, made)
+            table.forward_op(op, met, params, made)
         return made
     if recorder is None and elsewhere:
         datas = [o.read() if isinstance(o, Tensor) else o for o in met]
@@ -238,7 +236,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
     if met is not operands:
         note_conversion((result,) if op.outputs == 1 else result, operands, met)
     if state.here.forward:
-        propagate(op, met, params, result)
+        table.forward_op(op, met, params, result)
     if state.here.inference:
         for made in (result,) if op.outputs == 1 else result:
             if made._base is None:
@@ -261,13 +259,13 @@ def _several(
 
 def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Apply an op to tensors by the entries that a user registered; None if they do not serve this application."""
-    from .registered import applied
-
     if not any(isinstance(operand, Tensor) for operand in operands):
         return None
     if op.promotes is not None:
         operands = promoted(op, operands)
-    return applied(op, operands, params, _compute_dtype(operands), kind_of([_held(operand) for operand in operands]))
+    return table.registered_op(
+        op, operands, params, _compute_dtype(operands), kind_of([_held(operand) for operand in operands])
+    )
 
 
 def _held(operand: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, DeviceError, MissingKernel
 
+from .catalogue import ops
 from .derive import quiet
 from .devices import Backend, Device
 from .devices.device import KINDS
@@ -64,10 +65,8 @@ def meeting(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
         )
     if not scalars or not devices:
         return operands
-    from .ops import to_device
-
     return [
-        to_device(operand, devices[0]) if isinstance(operand, Tensor) and operand.device is CPU else operand
+        ops.to_device(operand, devices[0]) if isinstance(operand, Tensor) and operand.device is CPU else operand
         for operand in operands
     ]
 
@@ -180,18 +179,14 @@ def filled_on(device: Device, shape: tuple[int, ...], value: Any, dtype: Any, re
     """Return a tensor of one number on a device, of no graph: made there, recorded if there is a recorder."""
     if recorder is None:
         return Tensor.made(make(target(device), lambda xp: xp.full(shape, value, dtype)))
-    from .ops.layouts import full
-
-    return Tensor.made(full(recorder, shape, value, dtype, device))
+    return Tensor.made(ops.full_on(recorder, shape, value, dtype, device))
 
 
 def sent(array: Any, place: Device | None) -> Any:
     """Return a new tensor's data: an array on a device, or in a session what a transfer that is recorded will give."""
     if place is None or state.here.recorder is None:
         return send(array, place)
-    from .ops import to_device
-
-    return to_device(Tensor.made(array), place)._data
+    return ops.to_device(Tensor.made(array), place)._data
 
 
 def made_on(place: Device | None, maker: Callable[[Any], Any]) -> Any:

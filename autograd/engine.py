@@ -14,7 +14,10 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from . import ops
 from .batched import Batched
+from .batched_grads import grads_of_batch
+from .batching.passes import OnTensors
 from .captured import LeftBehind
 from .derive import Meta
 from .devices import Device
@@ -128,7 +131,6 @@ def grad(
         )
     roots = _as_tuple(outputs)
     if is_grads_batched:
-        from .batched_grads import grads_of_batch
 
         def for_one(grads: list[Any]) -> Any:
             return grad(
@@ -244,8 +246,6 @@ def _of_its_own(gradient: Tensor) -> Tensor:
 
 def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
     if state.here.batches:
-        from .batching.passes import OnTensors
-
         return OnTensors()
     for root in roots:
         if not isinstance(root, Tensor):
@@ -313,8 +313,6 @@ def _grads_of(grads: Any, count: int) -> list[Any]:
 
 def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tuple[Edge, Any]]:
     """Return each root's edge with its checked gradient (EN-01 to EN-05)."""
-    from . import ops
-
     seeds: list[tuple[Edge, Any]] = []
     for index, (root, grad) in enumerate(zip(roots, grads, strict=True)):
         if isinstance(root, Tensor):

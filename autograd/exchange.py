@@ -6,8 +6,7 @@ its history, version counter and views; its memory is that of the other from the
 
 from __future__ import annotations
 
-import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +14,16 @@ from raygrad.errors import AutogradError
 
 from . import dtypes
 from .batched import Batched
+from .catalogue import ops
 from .devices.serving import is_elsewhere
 from .modes import state
 from .node import NO_EDGE
+from .promotion import remember_converted
 from .recording import Pending
+from .staleness import stale
+from .tensor import Tensor
 from .versions import note_exchanged, watch
-from .views import RETURNED, Stale, leave_memory, memory, owner_of, remember_alias, stale, views_of
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
+from .views import RETURNED, Stale, leave_memory, memory, owner_of, remember_alias, views_of
 
 
 def exchange_data(tensor: Tensor, value: Tensor) -> None:
@@ -34,8 +34,6 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
     """
     if tensor._requires_grad and not dtypes.is_differentiable(value.dtype):
         raise AutogradError("data set to a tensor that requires gradients must be floating point or complex dtype")
-    from .tensor import Tensor
-
     edge = (tensor.edge() if tensor._requires_grad else NO_EDGE) if tensor._counter is not None else None
     if value.dtype != tensor.dtype or value.device != tensor.device:
         tensor._accumulator = None  # which knows the old dtype, and the device
@@ -75,14 +73,6 @@ def held_by(tensor: Tensor) -> list[Any]:
     return [data] if tensor._snapshot is None else [data, tensor._snapshot[2]]
 
 
-def remember_converted(tensor: Tensor, data: Any) -> None:
-    """Note that a node may save `data`, which is what a tensor holds, in another dtype."""
-    if type(data) is Batched:  # the values of all examples were converted, and noted there
-        return
-    known = [entry for entry in tensor._converted or () if entry() is not None]
-    tensor._converted = [*known, weakref.ref(data)]
-
-
 def exchange_converted(tensor: Tensor, *, written: bool = False) -> None:
     """Note what a tensor that holds something else now is in the dtypes in which nodes may have saved it; `written` as
     of `note_exchanged`."""
@@ -93,8 +83,6 @@ def exchange_converted(tensor: Tensor, *, written: bool = False) -> None:
 
 
 def _exchange_converted(tensor: Tensor, old: Any, written: bool) -> None:
-    from . import ops
-
     if tensor.dtype != old.dtype:
         new = ops.to_dtype(tensor.detach(), old.dtype)
         note_exchanged(tensor.counter(), old, new, written=written)

@@ -13,17 +13,18 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from . import dtypes
+from . import dtypes, ops
 from .batched import Batched, bottom, living, refused
 from .devices.serving import CPU, device_of, guard, is_placed, ordinal_of, to_host, writable
+from .elsewhere import copied
 from .modes import state
 from .recording import Pending
+from .tensor import Tensor
 from .views import Stale
 
 if TYPE_CHECKING:
     from .levels import Tangents
     from .node import Node
-    from .tensor import Tensor
 
 
 class Exports:
@@ -96,9 +97,7 @@ class Exports:
         """Return a tensor to be read on the host: itself, or, of a pending value on a device, a recorded transfer."""
         data = self._data
         if type(data) is Pending and is_placed(data) and not data.record.recorder.closed:
-            from .ops import to_device
-
-            return to_device(_made(data), CPU)
+            return ops.to_device(_made(data), CPU)
         return cast("Tensor", self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -185,7 +184,7 @@ class Exports:
     async def _ready(self) -> Tensor:
         """Wait for the value without blocking the event loop; return the tensor itself."""
         if type(self._data) is Pending:
-            import asyncio
+            import asyncio  # takes long to load, and who awaits has it
 
             await asyncio.get_running_loop().run_in_executor(None, self.read)
         return cast("Tensor", self)
@@ -238,8 +237,6 @@ class Exports:
         return format(str(self), spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        from .elsewhere import copied
-
         if self.grad_fn is not None:
             raise AutogradError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
@@ -267,8 +264,6 @@ class Exports:
 
 
 def _made(data: Any) -> Tensor:
-    from .tensor import Tensor
-
     return Tensor.made(data)
 
 

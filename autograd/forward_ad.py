@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from raygrad.errors import AutogradError
 
+from . import ops
 from .levels import Level, only, set_levels
 from .modes import state
 from .tensor import Tensor
@@ -110,8 +111,6 @@ def dual(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
     Raises:
         RuntimeError: the shapes differ, or one of them carries a tangent of that level already.
     """
-    from . import ops
-
     check_size(tensor, tangent)
     if level.of(tensor) is not None:
         raise AutogradError(
@@ -154,8 +153,6 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 def unpacked(level: Level, tensor: Tensor) -> UnpackedDualTensor:
     """Return the primal and the tangent of a tensor at a level; what it carries of levels outside stays on both."""
-    from . import ops
-
     with only(state.forward[: state.forward.index(level)]):
         return UnpackedDualTensor(ops.view(tensor, tensor.shape), level.of(tensor))
 

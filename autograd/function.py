@@ -26,6 +26,7 @@ from .context import FunctionNode as FunctionNode
 from .context import refer
 from .derive import Meta
 from .devices.serving import guard, is_away, is_elsewhere
+from .dispatch_table import table
 from .elsewhere import check_kinds, places_of
 from .function_jvp import propagate
 from .handles import pack_function
@@ -166,9 +167,7 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
     """Apply a Function while a rare mode is on, or to values that are not at hand."""
     args = tuple([living(arg) if isinstance(arg, Tensor) else arg for arg in args])
     if here.batches and (level := innermost(flatten(args)[0])) is not None:
-        from .function_vmap import apply_batched
-
-        return apply_batched(cls, args, named, level)
+        return table.batched_function(cls, args, named, level)
     recorder = here.recorder
     for arg in args:
         if not isinstance(arg, Tensor):
@@ -194,9 +193,7 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
                 f"{cls.__name__}.apply: in a session saved-tensor hooks do not pack what a Function saves while its "
                 "arguments carry tangents: leave their block before it is applied, or apply it outside of the session"
             )
-        from .jointly import apply_jointly
-
-        return apply_jointly(cls, args, named)
+        return table.forward_function(cls, args, named)
     return recorder.function(cls, args, named)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from . import ops
 from .forward_ad import check_size
 from .levels import Level, carried, only
 from .modes import state
@@ -63,8 +64,6 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
 
 def _given(node: FunctionNode, arg: Any, level: Level) -> Tensor | None:
     """Return what jvp is given for an argument: its tangent, zeros or None (FW-06)."""
-    from . import ops
-
     if not isinstance(arg, Tensor) or arg.dtype.kind not in "fc":
         return None
     tangent = level.of(arg)

@@ -1,14 +1,17 @@
 """Functions of the catalogue that are methods of tensors as they are, the tensor being their first argument.
 
-Rules of this file: names alone, one a line; the catalogue puts its functions here when it is loaded. What a method
-takes, and does, is what the function of its name says. A method that takes its arguments otherwise than the function
-stands in `methods.py` or `shape_methods.py`.
+Rules of this file: names alone, one a line. What a method
+takes, and does, is what the function of its name says. Those of more frequent use are declared with their signatures,
+in `methods` and `layout_methods`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+from . import ops
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -142,7 +145,13 @@ class FunctionMethods:
     xlogy: Method
 
 
-def attach(functions: Any) -> None:
-    """Make the methods: `functions` has them by name."""
-    for name in FunctionMethods.__annotations__:
-        setattr(FunctionMethods, name, getattr(functions, name))
+for _name in FunctionMethods.__annotations__:
+    setattr(FunctionMethods, _name, getattr(ops, _name))
+
+
+def bind(*declared: type) -> None:
+    """Replace each method of classes of declarations without a body by the function of its name."""
+    for methods in declared:
+        for name, method in list(vars(methods).items()):
+            if isinstance(method, FunctionType):
+                setattr(methods, name, getattr(ops, method.__name__))

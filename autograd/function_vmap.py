@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from raygrad.errors import AutogradError, NoSingleValue
 
+from . import ops
 from .batched import Level, beneath, bottom, refused, split
 from .batching import along, batched
 from .context import FunctionNode
@@ -28,6 +29,7 @@ from .recording import Pending
 from .slots import keep
 from .tensor import Tensor
 from .trees import LEAF, Structure, broadcast, flatten, unflatten
+from .vmapped import Batch, vmapped
 
 if TYPE_CHECKING:
     from .function import Function
@@ -208,8 +210,6 @@ def _generated(
 
     In a session each example is an application of its own, so that they are spread over the workers.
     """
-    from .vmapped import Batch, vmapped
-
     recorded = state.recorder is not None or any(type(bottom(getattr(v, "_data", None))) is Pending for v in values)
     if not recorded and cls not in _ONE_BY_ONE and cls._plan.setup is not None:
         batch = Batch(level, tuple(dims), structure, named)
@@ -231,8 +231,6 @@ def _one_by_one(
     size: int,
 ) -> tuple[Any, list[int | None]]:
     """Apply the Function to one example after the other, and stack the outputs."""
-    from . import ops
-
     made: list[list[Any]] = []
     kind = LEAF
     for number in range(max(size, 1)):  # of no examples, to one of zeros, for the shape of what comes out
@@ -250,8 +248,6 @@ def _one_by_one(
 
 
 def _example(value: Tensor, dim: int, number: int, size: int) -> Tensor:
-    from . import ops
-
     if size:
         return ops.select(value, dim, number)
     return zeros_on(value.device, value.shape[:dim] + value.shape[dim + 1 :], value.dtype)

@@ -17,7 +17,7 @@ from .levels import hand_on
 from .modes import enable_grad
 from .tensor import Tensor
 from .transforms.common import Aliases
-from .transforms.jacobian import along_basis, one_by_one
+from .transforms.jacobian import along_basis, jacfwd, one_by_one
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -280,8 +280,6 @@ def _check_strategy(strategy: str, create_graph: bool, strict: bool, vectorize: 
 
 def _by_columns(func: Callable[..., Any], inputs: Any) -> Any:
     """Return the Jacobian by forward mode, all columns at once."""
-    from .transforms.jacobian import jacfwd
-
     given, several = _as_tuple(inputs, "inputs", "jacobian")
     given = tuple([tensor.detach() for tensor in given])
     found = jacfwd(func, argnums=tuple(range(len(given))))(*given)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import AutogradError
 
-from .context import FunctionNode
 from .modes import state
 from .node import FREED, Edge
 from .op_node import OpNode
@@ -22,6 +21,7 @@ from .slots import INPUT, OUTPUT, PACKED, Saved
 from .tensor import Tensor
 
 if TYPE_CHECKING:
+    from .context import FunctionNode
     from .registry import Op
 
 

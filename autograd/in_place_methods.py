@@ -1,6 +1,6 @@
 """Changes in place that are functions of the catalogue: `x.erf_()` gives `x` the value of `erf(x)`.
 
-Rules of this file: names alone, one a line; the catalogue makes the methods when it is loaded. Changes that check or
+Rules of this file: names alone, one a line; each function is in the catalogue. Changes that check or
 fill otherwise than their function stand in `changes`.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from . import ops
 from .inplace import in_place
 from .overlap import check_apart
 
@@ -16,6 +17,45 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
     Method = Callable[..., Tensor]
+    MethodAlone = Callable[[], Tensor]
+    MethodWith = Callable[[Any], Tensor]
+
+
+class AloneInPlace:
+    """Changes by one op of the tensor alone."""
+
+    ceil_: MethodAlone
+    cos_: MethodAlone
+    exp_: MethodAlone
+    expm1_: MethodAlone
+    floor_: MethodAlone
+    log_: MethodAlone
+    log1p_: MethodAlone
+    neg_: MethodAlone
+    reciprocal_: MethodAlone
+    relu_: MethodAlone
+    round_: MethodAlone
+    rsqrt_: MethodAlone
+    sigmoid_: MethodAlone
+    sign_: MethodAlone
+    sin_: MethodAlone
+    sqrt_: MethodAlone
+    square_: MethodAlone
+    tanh_: MethodAlone
+    trunc_: MethodAlone
+
+
+class WithOtherInPlace:
+    """Changes by one op of the tensor and another operand."""
+
+    bitwise_and_: MethodWith
+    bitwise_or_: MethodWith
+    bitwise_xor_: MethodWith
+    floor_divide_: MethodWith
+    fmod_: MethodWith
+    mul_: MethodWith
+    pow_: MethodWith
+    remainder_: MethodWith
 
 
 class ElementwiseInPlace:
@@ -125,6 +165,20 @@ def _tensors_of(arguments: tuple[Any, ...]) -> list[Any]:
     return found
 
 
+def _alone(function: Any) -> Any:
+    def change(self: Any) -> Any:
+        return in_place(self, function)
+
+    return change
+
+
+def _with_other(function: Any) -> Any:
+    def change(self: Any, other: Any) -> Any:
+        return in_place(self, lambda old: function(old, other), other)
+
+    return change
+
+
 def _elementwise(function: Any) -> Any:
     def change(self: Any, *args: Any, **options: Any) -> Any:
         def compute(old: Any) -> Any:
@@ -138,8 +192,6 @@ def _elementwise(function: Any) -> Any:
 
 def _compared(function: Any) -> Any:
     def change(self: Any, *args: Any, **options: Any) -> Any:
-        from . import ops
-
         def compute(old: Any) -> Any:
             out = ops.to_dtype(function(old, *args, **options), old.dtype)
             for one in (old, *operands):
@@ -160,16 +212,21 @@ def _scattered(function: Any) -> Any:
     return change
 
 
-def attach(functions: Any) -> None:
-    """Make the methods: `functions` has the functions by name."""
+def _attach() -> None:
+    """Make the methods."""
     for methods, make in (
+        (AloneInPlace, _alone),
+        (WithOtherInPlace, _with_other),
         (ElementwiseInPlace, _elementwise),
         (ComparedInPlace, _compared),
         (ScatteredInPlace, _scattered),
     ):
         for name in methods.__annotations__:
-            change = make(getattr(functions, name[:-1]))
+            change = make(getattr(ops, name[:-1]))
             change.__name__ = name
             change.__qualname__ = f"{methods.__name__}.{name}"
             change.__doc__ = f"Take `{name[:-1]}` of the tensor in place; see the function."
             setattr(methods, name, change)
+
+
+_attach()

@@ -9,13 +9,14 @@ graph, and its views are made again from there.
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.errors import AutogradError
 
+from . import ops, tangents_in_place
 from .batched import Batched
+from .batching import change_of_all
 from .changed import ChangeOfView, CopySlices, EmptyView
 from .devices.serving import guard, is_away, writable
 from .devices.sums import write_into
@@ -28,6 +29,9 @@ from .overlap import check_partial
 from .placed import DeviceOpNode, OnDevice
 from .places import Placed
 from .recording import Pending, Recorder
+from .renewed import mark_asked, rebase, renew
+from .replay import again, check_sure, is_sure, written_back
+from .staleness import stale
 from .strides import note_strides
 from .versions import bump, note_exchanged
 from .views import (
@@ -35,20 +39,15 @@ from .views import (
     UNKNOWN,
     Recipe,
     Stale,
-    again,
     check_rebase,
-    check_sure,
     has_views,
     is_lost,
-    is_sure,
     made_by,
     memory,
     node_of,
     owner_of,
     parent_of,
-    stale,
     views_of,
-    written_back,
 )
 
 if TYPE_CHECKING:
@@ -81,9 +80,7 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
     if operands:
         check_partial(tensor, operands)
     if state.here.forward:
-        from . import tangents_in_place
-
-        return tangents_in_place.in_place(tensor, compute)
+        return tangents_in_place.in_place(tensor, compute, in_place)
     _check_leaf(tensor)
     result = _fitted(tensor, compute(tensor))
     if type(result._data) is Batched and type(tensor._data) is not Batched:
@@ -115,14 +112,12 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
     if flows:
         _keep_new_value(result, tensor, recorder is None)
         if tensor._base is not None and not isinstance(result.grad_fn, CopySlices):  # a part is a view of its own
-            _note_asked(tensor)
+            mark_asked(tensor)
     return tensor
 
 
 def set_item(tensor: Any, index: Any, value: Any) -> None:
     """Do `tensor[index] = value`: eagerly and without gradient only the elements meant are touched."""
-    from . import ops
-
     if state.here.forward or (state.here.grad and (tensor._requires_grad or getattr(value, "_requires_grad", False))):
         try:
             in_place(tensor, lambda old: _with_item(old, index, value))
@@ -146,8 +141,6 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
 
 
 def _with_item(old: Tensor, index: Any, value: Any) -> Tensor:
-    from . import ops
-
     result = ops.with_item(old, index, value)
     node = result.grad_fn
     if not isinstance(node, OpNode) or node.op.name != "setitem":  # put at indices, which are saved
@@ -221,7 +214,7 @@ def changed_by_function(
     if recorder is not None:
         bump(tensor.counter())
     if node is not None and tensor._base is not None:
-        _note_asked(tensor)
+        mark_asked(tensor)
 
 
 def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
@@ -263,9 +256,8 @@ def _write(tensor: Tensor, result: Tensor) -> None:
     counter = tensor.counter()
     before = counter[0]
     if type(tensor._data) is Batched or type(result._data) is Batched:
-        from .batching import write
-
-        write(tensor, result)
+        value, new = change_of_all(tensor, result)
+        in_place(value, lambda old: new)
     elif 0 not in tensor.shape:
         write_into(memory(tensor._data), memory(result._data))
     if counter[0] == before:  # what is under a batch counts its own change, with the same counter
@@ -299,8 +291,6 @@ def _check_writeable(tensor: Tensor) -> None:
 
 def _fitted(tensor: Tensor, result: Tensor) -> Tensor:
     """Return the result in the tensor's dtype."""
-    from . import ops
-
     if result.shape != tensor.shape:
         raise AutogradError(
             f"output with shape {list(tensor.shape)} doesn't match the broadcast shape {list(result.shape)}"
@@ -382,47 +372,22 @@ def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
 
 def _through_view(result: Tensor) -> None:
     """Note in the graph that a result is what a view was changed to."""
-    node: Any = result.grad_fn
-    if node.__class__ is OpNode:
-        node.__class__ = ChangeOfView
-    elif node.__class__ is DeviceOpNode:
-        node.__class__ = DeviceChangeOfView
+    _become(result, ChangeOfView, DeviceChangeOfView)
 
 
 def of_part(result: Tensor) -> Tensor:
     """Note in the graph that a result differs from what was there before in a part of it only; return it."""
-    node: Any = result.grad_fn
-    if node.__class__ is OpNode:
-        node.__class__ = CopySlices
-    elif node.__class__ is DeviceOpNode:
-        node.__class__ = DeviceCopySlices
+    _become(result, CopySlices, DeviceCopySlices)
     return result
 
 
-def rebase(tensor: Tensor, result: Tensor) -> None:
-    """Put the tensor in the place of the result in the graph."""
-    node = result.grad_fn
-    assert node is not None
-    if tensor._retains_grad:
-        move_retained(tensor, tensor.grad_fn, tensor.output_nr, node, result.output_nr)
-    tensor._requires_grad = True
-    tensor.grad_fn = node
-    tensor.output_nr = result.output_nr
-    if tensor._base is None and has_views(tensor):
-        from .inheriting import pass_on
-
-        pass_on(tensor)
-
-
-def move_retained(tensor: Tensor, before: Node | None, number: int, node: Node, output_nr: int) -> None:
-    """Let output `output_nr` of a node fill a tensor's `.grad`, and what it was before not any more."""
-    if before is None or before._retained is None:
-        return
-    before._retained.pop(number, None)
-    if node._retained is None:
-        node._retained = {}
-        node._hooked = True
-    node._retained[output_nr] = weakref.ref(tensor)
+def _become(result: Tensor, on_host: type[OpNode], on_device: type[OpNode]) -> None:
+    """Give the node of a result another class, if it is that of an op as it is."""
+    node: Any = result.grad_fn
+    if node.__class__ is OpNode:
+        node.__class__ = on_host
+    elif node.__class__ is DeviceOpNode:
+        node.__class__ = on_device
 
 
 def _warn_of_hooks(view: Tensor) -> None:
@@ -436,12 +401,6 @@ def _warn_of_hooks(view: Tensor) -> None:
             UserWarning,
             stacklevel=5,
         )
-
-
-def _note_asked(view: Tensor) -> None:
-    from .renewed import mark_asked
-
-    mark_asked(view)
 
 
 def _is_functions(recipe: Recipe) -> bool:
@@ -465,8 +424,6 @@ def _apart(parent: Tensor) -> Tensor:
 
 def renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
-    from .renewed import renew
-
     root = changed if changed._base is None else changed._base
     before = state.here.grad
     for view in views_of(owner_of(changed)):

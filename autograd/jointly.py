@@ -13,12 +13,15 @@ from weakref import WeakKeyDictionary
 
 from raygrad.errors import MissingDerivative
 
+from .forward_ad import dual
 from .function import Function, apply_with_tangents
 from .levels import Level, only, opened
 from .members import unwritten_jvp
 from .modes import state
 from .node import Node
 from .tensor import Tensor
+from .transforms.common import Aliases
+from .transforms.reverse import gradients
 
 Request = tuple[int, tuple[bool, ...], bool, dict[str, Any]]
 """(how many arguments, which of them have a tangent, whether jvp runs with recording on, keyword-only arguments)."""
@@ -61,9 +64,6 @@ class Jointly(Function):
     @classmethod
     def backward(cls, ctx: Any, *grads: Any) -> Any:
         """Run it again on a tape, and pull the gradients back."""
-        from .transforms.common import Aliases
-        from .transforms.reverse import gradients
-
         _refuse_overwritten(cls, ctx)
         items = _items(ctx)
         places = [i for i, item in enumerate(items) if isinstance(item, Tensor) and item.dtype.kind in "fc"]
@@ -139,8 +139,6 @@ def _items(ctx: Any) -> list[Any]:
 def _carrying(level: Level, item: Any, tangent: Tensor | None) -> Any:
     if tangent is None or not isinstance(item, Tensor):
         return item
-    from .forward_ad import dual
-
     return dual(level, item, tangent)
 
 

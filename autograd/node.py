@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from .devices.serving import CPU
 from .hooks import ClientHook, HookDict, RemovableHandle
 from .modes import state
 from .recording import Data, Recorder
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
+from .tensor import Tensor
 
 Edge = tuple["Node | None", int]
 """(producer, which of its outputs); (None, 0) for a tensor that does not require grad."""
@@ -188,8 +186,6 @@ def call_node(node: Node, grads: Sequence[Tensor | None]) -> Any:
     Raises:
         TypeError: not one gradient (or None) per output.
     """
-    from .tensor import Tensor
-
     if len(grads) != len(node._metas):
         raise TypeError(f"expected {len(node._metas)} arguments, got {len(grads)} instead")
     for grad in grads:

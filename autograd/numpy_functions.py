@@ -1,19 +1,16 @@
 """NumPy's functions on tensors: `np.exp(x)` is the op of the same meaning, with its gradient.
 
-Rules of this file: which function is which op. One that is none runs on arrays, where no gradient is asked for. The
-catalogue puts itself here when it is loaded.
+Rules of this file: which function is which op. One that is none runs on arrays, where no gradient is asked for.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .tensor import Tensor
-
-ops: Any = None
+from . import ops
+from .tensor import Tensor
 
 
 class NumpyFunctions:
@@ -25,7 +22,7 @@ class NumpyFunctions:
             return NotImplemented
         name = _UFUNCS.get(ufunc)
         if name is None:
-            result: Any = ufunc(*[x.numpy() if isinstance(x, NumpyFunctions) else x for x in inputs])  # type: ignore[attr-defined]
+            result: Any = ufunc(*[x.numpy() if isinstance(x, Tensor) else x for x in inputs])
             return _made(result) if ufunc.nout == 1 else tuple([_made(part) for part in result])
         return getattr(ops, name)(*[_operand(x) for x in inputs])
 
@@ -95,8 +92,6 @@ _UFUNCS = {
 
 
 def _made(array: Any) -> Tensor:
-    from .tensor import Tensor
-
     return Tensor.made(np.asarray(array))
 
 

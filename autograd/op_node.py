@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.errors import AutogradError
 
-from .accumulator import AccumulateGrad
+from .accumulator import AccumulateGrad, stale_value
 from .derive import Meta, OpContext, vjp_arrays, vjp_tensors
-from .node import FREED, NO_EDGE, Node, call_node
+from .node import FREED, NO_EDGE, Edge, Node, call_node, next_sequence
 from .recording import Data, Pending, Record, Recorder
-from .versions import exchanged, stale_message, stale_value, wanted_leaf, was_changed, was_detached
+from .registry import get_op
+from .tensor import Tensor
+from .versions import exchanged, stale_message, wanted_leaf, was_changed, was_detached
 
 if TYPE_CHECKING:
     from .registry import Derivative, Op
-    from .tensor import Tensor
 
 
 class OpNode(Node):
@@ -197,9 +198,6 @@ class OpNode(Node):
 
     def _residual_tensors(self, saved: Sequence[Data]) -> list[Any]:
         """Return the residuals as tensors with their place in the graph, and their tangents."""
-        from .promotion import as_computed
-        from .tensor import Tensor
-
         assert self.rule is not None
         out: list[Any] = []
         for slot, (position, data) in enumerate(zip(self.rule.saves, saved, strict=True)):
@@ -234,3 +232,23 @@ class OpNode(Node):
             if version is not None:  # what saves it anew is to notice changes, too
                 out[-1]._counter = version[0]
         return out
+
+
+def as_computed(data: Any, edge: Edge) -> Edge:
+    """Return where the gradient of an operand that a node saved goes: to `edge`, through a conversion to the dtype in
+    which the operand was given."""
+    below, number = edge
+    if below is None or (meta := below._metas[number]) is None or meta[1] == data.dtype:
+        return edge
+    op = get_op("to_dtype")
+    node = OpNode()
+    node.op = op
+    node.rule = op.sole_rule or op.derivative("cpu", data.dtype)
+    node.params = (data.dtype.name,)
+    node._edges = (edge,)
+    node.needs_input_grad = (True,)
+    node.inputs = ((data.shape, meta[1]),)
+    node._metas = ((data.shape, data.dtype),)
+    node._sequence = next_sequence()
+    node.saved_tensors = node.versions = ()
+    return node, 0

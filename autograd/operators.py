@@ -1,191 +1,89 @@
 """Python's operators on tensors.
 
-Rules of this file: each method calls the op of the same meaning. `ops` is the catalogue, which puts itself here when it
-is loaded: it is built on tensors, and so cannot be imported first.
+Each calls the function of the same meaning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from raygrad.errors import DtypeError, MissingKernel
 
+from . import ops
 from .changes import Changes
 from .inplace import in_place, set_item
 from .numpy_functions import NumpyFunctions
 from .overlap import check_item
+from .tensor import Tensor
 
-if TYPE_CHECKING:
-    from .tensor import Tensor
+Operator = Callable[[Any, Any], "Tensor"]
 
-ops: Any = None
+
+def _both_ways(name: str, function_name: str) -> tuple[Operator, Operator]:
+    """Return the operators `self op other` and `other op self`, which call a function of the catalogue."""
+    function: Any = getattr(ops, function_name)
+
+    def operator(self: Any, other: Any) -> Tensor:
+        try:
+            return function(self, other)
+        except DtypeError:
+            return NotImplemented
+
+    def mirror(self: Any, other: Any) -> Tensor:
+        try:
+            return function(other, self)
+        except DtypeError:
+            return NotImplemented
+
+    return _named(operator, f"__{name}__"), _named(mirror, f"__r{name}__")
+
+
+def _comparison(name: str) -> Operator:
+    """Return the operator that compares by the function of its name."""
+    return _both_ways(name, name)[0]
+
+
+def _in_place(name: str, method: str) -> Operator:
+    """Return the operator that assigns by a method in place."""
+
+    def operator(self: Any, other: Any) -> Tensor:
+        return getattr(self, method)(other)
+
+    return _named(operator, f"__i{name}__")
+
+
+def _named(operator: Any, name: str) -> Operator:
+    operator.__name__, operator.__qualname__ = name, f"Operators.{name}"
+    return operator
 
 
 class Operators(Changes, NumpyFunctions):
     """Operators of tensors. What an operator cannot take it leaves to the other operand, as Python wants it."""
 
-    def __add__(self, other: Any) -> Tensor:
-        try:
-            return ops.add(self, other)
-        except DtypeError:
-            return NotImplemented
+    __add__, __radd__ = _both_ways("add", "add")
+    __sub__, __rsub__ = _both_ways("sub", "sub")
+    __mul__, __rmul__ = _both_ways("mul", "mul")
+    __truediv__, __rtruediv__ = _both_ways("truediv", "div")
+    __floordiv__, __rfloordiv__ = _both_ways("floordiv", "floor_divide")
+    __mod__, __rmod__ = _both_ways("mod", "remainder")
+    __pow__, __rpow__ = _both_ways("pow", "pow")
+    __and__, __rand__ = _both_ways("and", "bitwise_and")
+    __or__, __ror__ = _both_ways("or", "bitwise_or")
+    __xor__, __rxor__ = _both_ways("xor", "bitwise_xor")
+    __lshift__, __rlshift__ = _both_ways("lshift", "bitwise_left_shift")
+    __rshift__, __rrshift__ = _both_ways("rshift", "bitwise_right_shift")
 
-    def __radd__(self, other: Any) -> Tensor:
-        try:
-            return ops.add(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __iadd__(self, other: Any) -> Tensor:
-        return self.add_(other)
-
-    def __sub__(self, other: Any) -> Tensor:
-        try:
-            return ops.sub(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rsub__(self, other: Any) -> Tensor:
-        try:
-            return ops.sub(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __isub__(self, other: Any) -> Tensor:
-        return self.sub_(other)
-
-    def __mul__(self, other: Any) -> Tensor:
-        try:
-            return ops.mul(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rmul__(self, other: Any) -> Tensor:
-        try:
-            return ops.mul(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __imul__(self, other: Any) -> Tensor:
-        return self.mul_(other)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        try:
-            return ops.div(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        try:
-            return ops.div(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return self.div_(other)
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        try:
-            return ops.floor_divide(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        try:
-            return ops.floor_divide(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __ifloordiv__(self, other: Any) -> Tensor:
-        return self.floor_divide_(other)
-
-    def __mod__(self, other: Any) -> Tensor:
-        try:
-            return ops.remainder(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rmod__(self, other: Any) -> Tensor:
-        try:
-            return ops.remainder(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __imod__(self, other: Any) -> Tensor:
-        return self.remainder_(other)
-
-    def __pow__(self, other: Any) -> Tensor:
-        try:
-            return ops.pow(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rpow__(self, other: Any) -> Tensor:
-        try:
-            return ops.pow(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __ipow__(self, other: Any) -> Tensor:
-        return self.pow_(other)
-
-    def __and__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_and(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rand__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_and(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __iand__(self, other: Any) -> Tensor:
-        return self.bitwise_and_(other)
-
-    def __or__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_or(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __ror__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_or(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __ior__(self, other: Any) -> Tensor:
-        return self.bitwise_or_(other)
-
-    def __xor__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_xor(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rxor__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_xor(other, self)
-        except DtypeError:
-            return NotImplemented
-
-    def __ixor__(self, other: Any) -> Tensor:
-        return self.bitwise_xor_(other)
-
-    def __lshift__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_left_shift(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rlshift__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_left_shift(other, self)
-        except DtypeError:
-            return NotImplemented
+    __iadd__ = _in_place("add", "add_")
+    __isub__ = _in_place("sub", "sub_")
+    __imul__ = _in_place("mul", "mul_")
+    __itruediv__ = _in_place("truediv", "div_")
+    __ifloordiv__ = _in_place("floordiv", "floor_divide_")
+    __imod__ = _in_place("mod", "remainder_")
+    __ipow__ = _in_place("pow", "pow_")
+    __iand__ = _in_place("and", "bitwise_and_")
+    __ior__ = _in_place("or", "bitwise_or_")
+    __ixor__ = _in_place("xor", "bitwise_xor_")
 
     def __ilshift__(self, other: Any) -> Tensor:
         return in_place(self, lambda old: ops.bitwise_left_shift(old, other), other)
@@ -193,65 +91,27 @@ class Operators(Changes, NumpyFunctions):
     def __irshift__(self, other: Any) -> Tensor:
         return in_place(self, lambda old: ops.bitwise_right_shift(old, other), other)
 
-    def __rshift__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_right_shift(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __rrshift__(self, other: Any) -> Tensor:
-        try:
-            return ops.bitwise_right_shift(other, self)
-        except DtypeError:
-            return NotImplemented
+    __lt__, __le__, __gt__, __ge__ = map(_comparison, ("lt", "le", "gt", "ge"))
 
     def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
-        if other is None:
-            return NotImplemented
         try:
-            return ops.eq(self, other)
+            return NotImplemented if other is None else ops.eq(self, other)
         except DtypeError:
             return NotImplemented
 
     def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
-        if other is None:
-            return NotImplemented
         try:
-            return ops.ne(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __lt__(self, other: Any) -> Tensor:
-        try:
-            return ops.lt(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __le__(self, other: Any) -> Tensor:
-        try:
-            return ops.le(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __gt__(self, other: Any) -> Tensor:
-        try:
-            return ops.gt(self, other)
-        except DtypeError:
-            return NotImplemented
-
-    def __ge__(self, other: Any) -> Tensor:
-        try:
-            return ops.ge(self, other)
+            return NotImplemented if other is None else ops.ne(self, other)
         except DtypeError:
             return NotImplemented
 
     __hash__ = object.__hash__
 
     def __matmul__(self, other: Any) -> Tensor:
-        return ops.matmul(self, other) if isinstance(other, Operators) else NotImplemented
+        return ops.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return ops.matmul(other, self) if isinstance(other, Operators) else NotImplemented
+        return ops.matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
     def __imatmul__(self, other: Any) -> Tensor:
         return in_place(self, lambda old: ops.matmul(old, other))

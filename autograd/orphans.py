@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from .node import NO_EDGE, Node, next_sequence
 from .recording import Data, Recorder
+from .renewed import RenewedView, memory_changed, move_retained, take_back
+from .staleness import make_stale
 from .versions import watch
-from .views import made_by, owner_of, views_of
+from .views import RETURNED, made_by, owner_of, views_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -37,8 +39,6 @@ class CutOff(Node):
 def orphan_views(base: Tensor) -> None:
     """Let the next change of its memory cut off the views of a tensor that is about to require no grad any more; those
     that the last change gave a place for which nobody has asked are cut off at once."""
-    from .renewed import RenewedView, take_back
-
     for view in views_of(owner_of(base)):
         if view._base is base and view._requires_grad:
             if type(view) is not RenewedView:
@@ -62,9 +62,15 @@ def cut_off(orphans: Sequence[Tensor]) -> None:
 
 
 def _cut(view: Tensor) -> None:
-    from .inplace import move_retained
-
     node = CutOff(view)
     if view._retains_grad:
         move_retained(view, view.grad_fn, view.output_nr, node, 0)
     view.grad_fn, view.output_nr = node, 0
+
+
+def follow_change(views: Sequence[Tensor]) -> None:
+    """End the place in the graph of views whose memory was changed: those that a Function returned get stale, others
+    are cut off or follow their base."""
+    make_stale([view for view in views if view._made_by in RETURNED])
+    cut_off([view for view in views if view._made_by not in RETURNED])
+    memory_changed(views)

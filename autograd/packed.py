@@ -15,6 +15,8 @@ from raygrad.errors import AutogradError
 
 from .accumulator import AccumulateGrad
 from .derive import Meta
+from .engine import gradients
+from .graph import GradientEdge
 from .levels import only
 from .modes import state
 from .node import FREED, NO_EDGE, Edge, Node, next_sequence
@@ -117,9 +119,6 @@ def differentiated(
         AutogradError: a derivative flows into a saved intermediate value, or into what a backward marked with
             `once_differentiable` returned.
     """
-    from .engine import gradients
-    from .graph import GradientEdge
-
     pairs = [
         (o, c) for o, c in zip(outputs, cotangents, strict=True) if o is not None and o._requires_grad and c is not None
     ]

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache, reduce
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
 from .devices.serving import space_of, start_of
 from .layout import strided_over
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
 
 Shape = tuple[int, ...]
 Array = np.ndarray[Any, Any]
@@ -137,28 +134,6 @@ class Placed:
             return space_of(first).lib.stride_tricks.as_strided(first, self.shape, strides)
         return strided_over(first, self.shape, strides)
 
-    def again(self, parent: Tensor) -> Tensor:
-        """Return what the view shows of its parent as it is now."""
-        from . import ops
-
-        given, order = self._counting(parent)
-        return ops.placed(given, self.shape, self.place.strides, self.place.offset, order)
-
-    def written(self, parent: Tensor, value: Tensor) -> Tensor:
-        """Return the value that the parent has once the view has `value`.
-
-        Raises:
-            AutogradError: the view shows elements more than once.
-        """
-        from . import ops
-
-        given, order = self._counting(parent)
-        whole = ops.put_placed(given, value, self.shape, self.place.strides, self.place.offset, order)
-        if self.place.parts == 1:
-            return whole
-        whole = ops.view_as_complex(whole)
-        return ops.permute(whole, [int(axis) for axis in np.argsort(self.place.order)])
-
     def strides_in(self, shape: Shape, strides: Sequence[int], itemsize: int) -> Shape | None:
         """Return the strides in bytes of the view, made of a parent with these: None where it is not one of that, since
         forward has to copy (H1)."""
@@ -175,12 +150,3 @@ class Placed:
         element, part = divmod(offset, parts)
         at = numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
         return int(at.reshape(-1)[element]) + part * (itemsize // parts) if at.size else 0
-
-    def _counting(self, parent: Tensor) -> tuple[Tensor, Shape]:
-        """Return what the elements are counted in (of complex numbers their parts), and in which order of axes."""
-        from . import ops
-
-        order = self.place.order
-        if self.place.parts == 1:
-            return parent, order
-        return ops.view_as_real(ops.permute(parent, order)), tuple(range(len(order) + 1))

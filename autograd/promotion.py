@@ -7,6 +7,7 @@ own (EN-20).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -15,11 +16,11 @@ import numpy as np
 from raygrad.errors import DtypeError
 
 from . import dtypes
+from .batched import Batched
+from .catalogue import ops
 from .devices.serving import is_elsewhere
-from .exchange import remember_converted
-from .node import Edge, next_sequence
 from .op_node import OpNode
-from .registry import Op, get_op
+from .registry import Op
 from .tensor import Tensor
 
 
@@ -42,8 +43,6 @@ def promoted(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
-    from . import ops
-
     dims: list[Any] = []
     zeros: list[Any] = []
     numbers: list[Any] = []
@@ -82,6 +81,14 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     return out
 
 
+def remember_converted(tensor: Tensor, data: Any) -> None:
+    """Note that a node may save `data`, which is what a tensor holds, in another dtype."""
+    if type(data) is Batched:  # the values of all examples were converted, and noted there
+        return
+    known = [entry for entry in tensor._converted or () if entry() is not None]
+    tensor._converted = [*known, weakref.ref(data)]
+
+
 def note_conversion(results: Sequence[Tensor], given: Sequence[Any], met: Sequence[Any]) -> None:
     """Note on the node of an op if it computed with operands, `met`, in another dtype than they were given in."""
     for operand, converted in zip(given, met, strict=True):
@@ -94,23 +101,3 @@ def note_conversion(results: Sequence[Tensor], given: Sequence[Any], met: Sequen
         if isinstance(node, OpNode):
             node._converts = True
             return
-
-
-def as_computed(data: Any, edge: Edge) -> Edge:
-    """Return where the gradient of an operand that a node saved goes: to `edge`, through a conversion to the dtype in
-    which the operand was given."""
-    below, number = edge
-    if below is None or (meta := below._metas[number]) is None or meta[1] == data.dtype:
-        return edge
-    op = get_op("to_dtype")
-    node = OpNode()
-    node.op = op
-    node.rule = op.sole_rule or op.derivative("cpu", data.dtype)
-    node.params = (data.dtype.name,)
-    node._edges = (edge,)
-    node.needs_input_grad = (True,)
-    node.inputs = ((data.shape, meta[1]),)
-    node._metas = ((data.shape, data.dtype),)
-    node._sequence = next_sequence()
-    node.saved_tensors = node.versions = ()
-    return node, 0

@@ -6,6 +6,7 @@ never asks what a recorder does with what it is told.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -110,10 +111,7 @@ class Pending:
     @property
     def size(self) -> int:
         """The number of elements."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
     def __repr__(self) -> str:
         return f"Pending(shape={self.shape}, dtype={self.dtype})"

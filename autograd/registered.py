@@ -18,6 +18,7 @@ from raygrad.errors import AutogradError, MissingDerivative
 from .context import FunctionNode
 from .derive import Meta, by_operand
 from .devices.serving import settled
+from .dispatch import call
 from .function import Function
 from .modes import enable_grad, state
 from .packed import leaf_of
@@ -286,8 +287,6 @@ class DeclaredOp:
         Raises:
             TypeError: too few or too many operands, a parameter that is missing, a name that the op does not have.
         """
-        from .dispatch import call
-
         names = self._op.operands
         if not any(name.startswith("*") for name in names):
             given = list(operands)

@@ -6,6 +6,7 @@ Rules of this file: the hooks in force, and a packed value. Which values a node 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -233,8 +234,6 @@ class disable_saved_tensors_hooks:
         state.saving_refused = self._outer.pop()
 
     def __call__(self, fn: F) -> F:
-        import functools
-
         @functools.wraps(fn)
         def without(*args: Any, **kwargs: Any) -> Any:
             with disable_saved_tensors_hooks(self._message):

@@ -1,19 +1,16 @@
-"""Methods of tensors about which elements stand where, and in what dtype.
-
-Rules of this file: as in `methods.py`; `ops` is the catalogue, which puts itself here when it is loaded.
-"""
+"""Methods of tensors about shapes, dtypes and devices that take their arguments otherwise than a function does."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from raygrad.errors import DeviceError
 
-from . import dtypes
+from . import creation, dtypes, ops
 from .devices import Device
 from .devices.serving import CPU, as_device
 from .operators import Operators
@@ -21,8 +18,6 @@ from .ops.define import axis_of, sizes_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-ops: Any = None
 
 
 def _names_device(value: Any) -> bool:
@@ -35,8 +30,19 @@ def _names_device(value: Any) -> bool:
 _DTYPE_NAMES = frozenset(("half", "float", "double", "short", "int", "long", "bool", "complex"))
 
 
+def _conversion(name: str, dtype: np.dtype[Any]) -> Callable[[Any], Tensor]:
+    """Return the method that converts a tensor to a dtype."""
+
+    def convert(self: Any) -> Tensor:
+        return self.to(dtype)
+
+    convert.__name__, convert.__qualname__ = name, f"ShapeMethods.{name}"
+    convert.__doc__ = f"Return the tensor as {dtype}."
+    return convert
+
+
 class ShapeMethods(Operators):
-    """Indices, shapes, dtypes, and what a tensor is."""
+    """Shapes, dtypes, and what a tensor is."""
 
     if TYPE_CHECKING:
 
@@ -50,101 +56,7 @@ class ShapeMethods(Operators):
         def device(self) -> Device: ...
         def read(self) -> np.ndarray[Any, Any]: ...
 
-    # ---- indices -----------------------------------------------------------------------------------------------------
-
-    def gather(self, dim: int, index: Any) -> Tensor:
-        """Return `input[i][index[i][j][k]][k]` (for `dim` 1 of three), in the shape of `index`."""
-        return ops.gather(self, dim, index)
-
-    def index_select(self, dim: int, index: Any) -> Tensor:
-        """Return the slices of `input` along `dim` that `index`, a vector, names."""
-        return ops.index_select(self, dim, index)
-
-    def index_add(self, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
-        """Return `input` with the slices of `source` times `alpha` added where `index` names."""
-        return ops.index_add(self, dim, index, source, alpha=alpha)
-
-    def scatter(self, dim: int, index: Any, src: Any) -> Tensor:
-        """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read."""
-        return ops.scatter(self, dim, index, src)
-
-    def scatter_add(self, dim: int, index: Any, src: Any) -> Tensor:
-        """Return `input` with the elements of `src` added at the places that `gather` would read."""
-        return ops.scatter_add(self, dim, index, src)
-
-    def take_along_dim(self, indices: Any, dim: int | None = None) -> Tensor:
-        """Return the elements of `input` at `indices` along `dim`, the two broadcast to each other."""
-        return ops.take_along_dim(self, indices, dim)
-
-    def nonzero(self, *, as_tuple: bool = False) -> Any:
-        """Return the indices of the elements that are not zero, one row each; in a session, waits for their number."""
-        return ops.nonzero(self, as_tuple=as_tuple)
-
-    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-        """Return a view of a diagonal, as the last dimension."""
-        return ops.diagonal(self, offset, dim1, dim2)
-
-    def diag(self, diagonal: int = 0) -> Tensor:
-        """Return the diagonal of a matrix, or the matrix with a vector on its diagonal."""
-        return ops.diag(self, diagonal)
-
-    def tril(self, diagonal: int = 0) -> Tensor:
-        """Return the lower triangle of the last two dimensions, zeros above."""
-        return ops.tril(self, diagonal)
-
-    def triu(self, diagonal: int = 0) -> Tensor:
-        """Return the upper triangle of the last two dimensions, zeros below."""
-        return ops.triu(self, diagonal)
-
-    def select(self, dim: int, index: int) -> Tensor:
-        """Return the slice at `index` of dimension `dim`."""
-        return ops.select(self, dim, index)
-
-    def narrow(self, dim: int, start: int, length: int) -> Tensor:
-        """Return `length` elements of dimension `dim` from `start` on."""
-        return ops.narrow(self, dim, start, length)
-
     # ---- shape -------------------------------------------------------------------------------------------------------
-
-    def squeeze(self, dim: int | Sequence[int] | None = None) -> Tensor:
-        """Return `input` without its dimensions of extent one: all, or those among `dim`."""
-        return ops.squeeze(self, dim)
-
-    def unsqueeze(self, dim: int) -> Tensor:
-        """Return `input` with a dimension of extent one put in at `dim`."""
-        return ops.unsqueeze(self, dim)
-
-    def unflatten(self, dim: int, sizes: Sequence[int]) -> Tensor:
-        """Return `input` with dimension `dim` split into `sizes`."""
-        return ops.unflatten(self, dim, sizes)
-
-    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-        """Return `input` with the dimensions `source` moved to `destination`, the others in their order."""
-        return ops.movedim(self, source, destination)
-
-    def expand_as(self, other: Any) -> Tensor:
-        """Return a view expanded to the shape of `other`."""
-        return ops.expand_as(self, other)
-
-    def split(self, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-        """Return the pieces of `input` along `dim`: of one size (the last may be smaller), or of the given sizes."""
-        return ops.split(self, split_size_or_sections, dim)
-
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-        """Return `input` split along `dim` into at most `chunks` pieces."""
-        return ops.chunk(self, chunks, dim)
-
-    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
-        """Return the slices of `input` along `dim`, without that dimension."""
-        return ops.unbind(self, dim)
-
-    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Tensor:
-        """Return `input` with each element (or slice along `dim`) repeated in place."""
-        return ops.repeat_interleave(self, repeats, dim)
-
-    def clone(self) -> Tensor:
-        """Return a copy, with the same axis order in memory."""
-        return ops.clone(self)
 
     def reshape(self, *shape: Any) -> Tensor:
         """Return the elements in another shape: a view where possible, else a copy."""
@@ -169,27 +81,13 @@ class ShapeMethods(Operators):
         """Return a view in the shape of `other`."""
         return ops.view(self, other.shape)
 
-    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-        """Return the tensor with the dimensions from `start_dim` to `end_dim` made one."""
-        return ops.flatten(self, start_dim, end_dim)
-
     def ravel(self) -> Tensor:
         """Return the tensor with all dimensions made one."""
         return ops.flatten(self)
 
-    def transpose(self, dim0: int, dim1: int) -> Tensor:
-        """Return a view with two dimensions exchanged."""
-        return ops.transpose(self, dim0, dim1)
-
-    swapaxes = swapdims = transpose
-
     def permute(self, *dims: Any) -> Tensor:
         """Return a view with the dimensions in another order."""
         return ops.permute(self, sizes_of(dims))
-
-    def t(self) -> Tensor:
-        """Return a matrix transposed."""
-        return ops.t(self)
 
     @property
     def T(self) -> Tensor:
@@ -219,29 +117,9 @@ class ShapeMethods(Operators):
         """Return a view expanded to `size`."""
         return ops.expand(self, size)
 
-    def repeat(self, *repeats: Any) -> Tensor:
-        """Return the tensor repeated along each dimension."""
-        return ops.repeat(self, *repeats)
-
-    def tile(self, *dims: Any) -> Tensor:
-        """Return the tensor repeated along each dimension, as NumPy's tile."""
-        return ops.tile(self, *dims)
-
     def flip(self, *dims: Any) -> Tensor:
         """Return a copy with the order of elements along `dims` reversed."""
         return ops.flip(self, sizes_of(dims))
-
-    def roll(self, shifts: Any, dims: Any = None) -> Tensor:
-        """Return a copy with the elements shifted round."""
-        return ops.roll(self, shifts, dims)
-
-    def contiguous(self) -> Tensor:
-        """Return the tensor dense in C order: itself if it is so already."""
-        return ops.contiguous(self)
-
-    def round(self, *, decimals: int = 0) -> Tensor:
-        """Return the elements rounded to the nearest, halves to even."""
-        return ops.round(self, decimals=decimals)
 
     def where(self, condition: Any, other: Any) -> Tensor:
         """Return this tensor where `condition` holds, `other` elsewhere."""
@@ -258,10 +136,6 @@ class ShapeMethods(Operators):
     def imag(self) -> Tensor:
         """The imaginary part."""
         return ops.imag(self)
-
-    def conj(self) -> Tensor:
-        """Return the complex conjugate."""
-        return ops.conj(self)
 
     # ---- dtypes ------------------------------------------------------------------------------------------------------
 
@@ -348,49 +222,17 @@ class ShapeMethods(Operators):
         index = self.device.index
         return -1 if index is None else index
 
-    def float(self) -> Tensor:
-        """Return the tensor as float32."""
-        return self.to(dtypes.float32)
-
-    def double(self) -> Tensor:
-        """Return the tensor as float64."""
-        return self.to(dtypes.float64)
-
-    def half(self) -> Tensor:
-        """Return the tensor as float16."""
-        return self.to(dtypes.float16)
-
-    def long(self) -> Tensor:
-        """Return the tensor as int64."""
-        return self.to(dtypes.int64)
-
-    def int(self) -> Tensor:
-        """Return the tensor as int32."""
-        return self.to(dtypes.int32)
-
-    def short(self) -> Tensor:
-        """Return the tensor as int16."""
-        return self.to(dtypes.int16)
-
-    def char(self) -> Tensor:
-        """Return the tensor as int8."""
-        return self.to(dtypes.int8)
-
-    def byte(self) -> Tensor:
-        """Return the tensor as uint8."""
-        return self.to(dtypes.uint8)
-
-    def bool(self) -> Tensor:
-        """Return the tensor as bool."""
-        return self.to(dtypes.bool)
-
-    def cfloat(self) -> Tensor:
-        """Return the tensor as complex64."""
-        return self.to(dtypes.complex64)
-
-    def cdouble(self) -> Tensor:
-        """Return the tensor as complex128."""
-        return self.to(dtypes.complex128)
+    float = _conversion("float", dtypes.float32)
+    double = _conversion("double", dtypes.float64)
+    half = _conversion("half", dtypes.float16)
+    long = _conversion("long", dtypes.int64)
+    int = _conversion("int", dtypes.int32)
+    short = _conversion("short", dtypes.int16)
+    char = _conversion("char", dtypes.int8)
+    byte = _conversion("byte", dtypes.uint8)
+    bool = _conversion("bool", dtypes.bool)
+    cfloat = _conversion("cfloat", dtypes.complex64)
+    cdouble = _conversion("cdouble", dtypes.complex128)
 
     # ---- what it is --------------------------------------------------------------------------------------------------
 
@@ -440,10 +282,8 @@ class ShapeMethods(Operators):
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return a new tensor of this one's dtype and device, from data."""
-        from .creation import tensor
-
         wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
-        return tensor(data, dtype=wanted, device=place, requires_grad=requires_grad)
+        return creation.tensor(data, dtype=wanted, device=place, requires_grad=requires_grad)
 
     def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """Return zeros of this tensor's dtype and device."""
@@ -457,7 +297,5 @@ class ShapeMethods(Operators):
         self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """Return a tensor of this one's dtype and device filled with one number."""
-        from .creation import full
-
         wanted, place = self.dtype if dtype is None else dtype, self.device if device is None else device
-        return full(size, fill_value, dtype=wanted, device=place, requires_grad=requires_grad)
+        return creation.full(size, fill_value, dtype=wanted, device=place, requires_grad=requires_grad)

@@ -6,11 +6,12 @@ it is stale when its node is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from .inheriting import InheritingView
 from .tensor import Tensor
-from .views import Stale, node_of
+from .views import Stale, forbidden_change, made_by, node_of, owner_of, parent_of, views_of
 
 if TYPE_CHECKING:
     from .node import Node
@@ -43,3 +44,29 @@ class StaleView(InheritingView):
 StaleView.__module__ = Tensor.__module__
 StaleView.__name__ = Tensor.__name__
 StaleView.__qualname__ = Tensor.__qualname__
+
+
+def make_stale(returned: Sequence[Tensor]) -> None:
+    """Mark views that a Function or an op with several returned, and those made of them: their memory was changed in
+    place (OU-12)."""
+    sources = set(map(id, returned))
+    owners = {id(owner): owner for owner in map(owner_of, returned)}
+    for view in (*returned, *(view for owner in owners.values() for view in views_of(owner))):
+        if type(view._data) is not Stale and _is_made_of(view, sources):
+            view._data = stale(view)
+
+
+def _is_made_of(view: Tensor | None, sources: set[int]) -> bool:
+    while view is not None and id(view) not in sources:
+        view = parent_of(view)
+    return view is not None
+
+
+def stale(view: Tensor, data: Any = None, *, lost: bool = False) -> Stale:
+    """Return what a view that a Function returned, or that was made of one, holds after its memory was changed: `data`,
+    else what it has. Asked for its node, it raises from now on."""
+    held = view._data.array if type(view._data) is Stale else view._data
+    what = "its base or another view of its base has been modified inplace"
+    made = Stale(held if data is None else data, forbidden_change(view, made_by(view), what), lost)
+    view.__class__ = StaleView
+    return made

@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.errors import MissingDerivative
 
-from .derive import OpContext, vjp_tensors
+from . import ops
+from .derive import OpContext, by_operand, vjp_tensors
+from .dispatch import call
+from .engine import pulled_back
 from .levels import Level, hand_on, only
 from .modes import state
 from .node import NO_EDGE, Edge, Node, next_sequence
 from .op_node import OpNode
+from .ops.define import conj
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -92,8 +96,6 @@ def _along(
     tangents: Sequence[Tensor | None],
 ) -> Sequence[Tensor | None]:
     """Return the tangent of each result, None where there is none."""
-    from .dispatch import call
-
     linear = (0,) if op.view else _LINEAR.get(op.name)
     if linear is not None:
         places = linear or range(len(operands))
@@ -118,8 +120,6 @@ def _along(
 
 def _moved(operand: Any, tangent: Tensor | None) -> Any:
     """Return what a linear op is given in an operand's place: its tangent, or a zero."""
-    from . import ops
-
     if tangent is not None:
         return tangent
     if isinstance(operand, Tensor):
@@ -168,10 +168,6 @@ def _elementwise(
     tangents: Sequence[Tensor | None],
 ) -> Tensor | None:
     """Return the tangent that the rule makes of the operands' tangents; None if it does not apply."""
-    from . import ops
-    from .derive import by_operand
-    from .ops.define import conj
-
     if rule.setup_context is not None:
         return None
     dtypes = [result.dtype, *(o.dtype for o in operands if isinstance(o, Tensor))]
@@ -258,8 +254,6 @@ def through(
 
 def _probe(result: Tensor) -> Tensor:
     """Return a gradient of ones that requires grad itself, and leads nowhere."""
-    from . import ops
-
     with only(()):
         return entered(ops.ones_as(result))[0]
 
@@ -272,8 +266,6 @@ def _push(
     recording: bool,
 ) -> None:
     """Give results that hang on local items their tangents at a level."""
-    from .engine import pulled_back
-
     flowing = [r for r in results if r is not None and r._requires_grad]
     pairs = [(item, t) for item, t in zip(local, given, strict=True) if item is not None and t is not None]
     if not flowing:
@@ -295,8 +287,6 @@ def _by_transposition(
     tangents: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
     """Return the tangents of the results as the derivative of <vjp(u), tangents> by u, in which the vjp is linear."""
-    from . import ops
-
     recording = state.grad
     entries: list[tuple[Entry, Edge]] = []
 
@@ -365,8 +355,6 @@ def _check_differentiable(op: Named, grad: Tensor) -> None:
 def _transposed(
     pairs: Sequence[tuple[Tensor, Tensor]], probes: Sequence[Tensor | None], recording: bool
 ) -> list[Tensor | None]:
-    from .engine import pulled_back
-
     wanted = [probe for probe in probes if probe is not None]
     if not pairs:
         return [None] * len(probes)

@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import ops
 from .levels import Level, only
 from .modes import state
+from .replay import again
 from .tensor import Tensor
+from .views import UNKNOWN, parent_of, views_of
 
 
-def in_place(tensor: Tensor, compute: Callable[[Any], Any]) -> Any:
+def in_place(tensor: Tensor, compute: Callable[[Any], Any], change: Callable[[Any, Callable[[Any], Any]], Any]) -> Any:
     """Do `inplace.in_place` under forward mode: the tensor, its base and views then have the tangents of their values.
+    `change` is that function.
 
     A tangent that is there is itself changed in place, so that its own views follow, as those of a value do.
     """
-    from . import inplace, ops
-
     levels: tuple[Level, ...] = state.forward
     held = tensor._tangents
     if held and state.grad:  # nodes keep what they are given: that must not be what is about to be overwritten
@@ -34,7 +36,7 @@ def in_place(tensor: Tensor, compute: Callable[[Any], Any]) -> Any:
         tensor._tangents = held
     news = [level.of(result) for level in levels]
     with only(()):
-        inplace.in_place(tensor, lambda _: result)
+        change(tensor, lambda _: result)
     for depth, level in enumerate(levels):
         new, old = news[depth], level.of(tensor)
         if new is None and old is None:
@@ -48,15 +50,12 @@ def in_place(tensor: Tensor, compute: Callable[[Any], Any]) -> Any:
                 begin(level, tensor)
                 old = level.of(tensor)
                 assert old is not None
-            inplace.in_place(old, lambda _, new=new: new)
+            change(old, lambda _, new=new: new)
     return tensor
 
 
 def begin(level: Level, changed: Tensor) -> None:
     """Give a tensor without a tangent, and the base and the views that share its memory, tangents of zero."""
-    from . import ops
-    from .views import UNKNOWN, again, parent_of, views_of
-
     root = changed if changed._base is None else changed._base
     zeros = ops.zeros_as(root)
     level.carry(root, ops.clone(zeros.detach()))

@@ -1,7 +1,7 @@
-"""The tensor: data (an array, or a value pending in a session), its place in the backward graph, and its gradient.
+"""The tensor: data (an array, or a value pending in a session), its version counter, and its gradient.
 
-Rules of this file: identity, autograd state, and the ways in and out (arrays, numbers). Operators and methods that
-are ops stand in `methods.py`.
+Rules of this file: identity, state, and what needs nothing that is built on tensors. The methods that do are in
+`graph_methods` (its place in the backward graph), `exports` and `methods`; `assembly` makes them those of `Tensor`.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from . import dtypes
-from .accumulator import AccumulateGrad
 from .batched import Batched, bottom
 from .derive import quiet
 from .devices import Device, device_of
-from .devices.serving import is_elsewhere, is_placed
+from .devices.serving import is_elsewhere
 from .devices.sums import plus_in_place
-from .exports import Exports
 from .hooks import HookDict, RemovableHandle
-from .inference import REMEDY, refuse_saving
-from .methods import TensorMethods
+from .inference import refuse_saving
 from .modes import state
-from .node import Edge, hook_for
-from .orphans import orphan_views
 from .recording import Data, Pending, Recorder
-from .versions import bump, new_counter, note_detached, note_wanted
-from .views import check_fresh, has_views, memory, node_of, remember_alias
+from .versions import bump, new_counter
+from .views import check_fresh, memory, node_of, remember_alias
 
 if TYPE_CHECKING:
+    from .accumulator import AccumulateGrad
     from .levels import Tangents
     from .node import Node
     from .passes import ExecutionEngine
+    from .surface import Surface
     from .views import Recipe
+else:
+    Surface = object
 
 _new: Any = object.__new__
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
@@ -49,21 +48,12 @@ def strides_of_pending(data: Any) -> tuple[int, ...] | None:
     return data.record.recorder.strides(data) if type(data) is Pending else None
 
 
-def accumulator_of(tensor: Tensor) -> AccumulateGrad:
-    """Return a new accumulator for a leaf that is not on the host, or not at hand."""
-    if is_placed(memory(bottom(tensor._data))):
-        from .placed import DeviceAccumulateGrad
-
-        return DeviceAccumulateGrad(tensor)
-    return AccumulateGrad(tensor)
-
-
 @quiet
 def _add_to(data: Any, grad: Any) -> None:
     np.add(data, grad, out=data)
 
 
-class Tensor(Exports, TensorMethods):
+class Tensor(Surface):
     """An array with gradient: `raygrad.tensor(data, requires_grad=True)` makes one.
 
     Attributes:
@@ -185,48 +175,6 @@ class Tensor(Exports, TensorMethods):
         """Whether no node made it."""
         return self.grad_fn is None
 
-    @property
-    def requires_grad(self) -> bool:
-        """Whether gradients flow to it.
-
-        Raises (on setting):
-            RuntimeError: an integer or bool tensor cannot; that of a non-leaf is its node's.
-        """
-        return self._requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        if value and not dtypes.is_differentiable(self.dtype):
-            raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
-        if value and self._inference is not None and not state.here.inference:
-            raise AutogradError(
-                f"Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: {REMEDY}"
-            )
-        if node_of(self) is not None:
-            raise AutogradError(
-                "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
-            )
-        if self._requires_grad and not value and has_views(self):
-            orphan_views(self)
-        if value and not self._requires_grad and self._counter is not None:
-            note_wanted(self._counter, self)
-        self._requires_grad = bool(value)
-        if value and has_views(self):
-            from .inheriting import pass_on
-
-            pass_on(self)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set `requires_grad` and return the tensor.
-
-        Raises:
-            RuntimeError: inside a function that is being transformed (FT-07).
-        """
-        self._refuse_in_transform("requires_grad_")
-        if node_of(self) is None or not requires_grad:
-            self.requires_grad = requires_grad
-        return self
-
     def counter(self) -> list[int]:
         """Return the version counter, shared by all tensors over this memory."""
         if self._counter is None:
@@ -343,33 +291,6 @@ class Tensor(Exports, TensorMethods):
     def grad(self) -> None:
         self.grad = None
 
-    def edge(self) -> Edge:
-        """Return where its gradient goes: its producer, or its accumulator."""
-        if self.grad_fn is not None:
-            return self.grad_fn, self.output_nr
-        accumulator = None if self._accumulator is None else self._accumulator()
-        if accumulator is None:
-            accumulator = AccumulateGrad(self) if type(self._data) is _ARRAY else accumulator_of(self)
-            if self._hooks is not None:
-                accumulator._tensor_hooks = {0: self._hooks}
-                accumulator._hooked = True
-            self._accumulator = weakref.ref(accumulator)
-        return accumulator, 0
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None], *, client: bool = False) -> RemovableHandle:
-        """Call `hook(grad)` when this tensor's gradient is summed; what it returns, if not None, replaces it.
-
-        In a session it is called on the worker that has the gradient, or, with `client`, in this process while the pass
-        is recorded: then it may change what it captures, `grad` is pending, and reading it waits.
-
-        Raises:
-            RuntimeError: the tensor does not require grad.
-        """
-        if not self._requires_grad:
-            raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
-        check_fresh(self)
-        return RemovableHandle(self.hooks_of_gradient(), hook_for(hook, "tensor", client))
-
     def hooks_of_gradient(self) -> HookDict:
         """Return what runs when this tensor's gradient is summed: of a non-leaf it belongs to its node's output."""
         if self.grad_fn is not None:
@@ -439,18 +360,6 @@ class Tensor(Exports, TensorMethods):
         """Whether this is a non-leaf that keeps its gradient."""
         return self._retains_grad
 
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Any = None,
-    ) -> None:
-        """Compute the gradients of this tensor by the leaves, into their `.grad`; see `autograd.backward`."""
-        from .engine import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
     def detach(self) -> Tensor:
         """Return a tensor of the same memory and version that requires no grad."""
         other = self.alias(apart=True)
@@ -460,40 +369,6 @@ class Tensor(Exports, TensorMethods):
         else:
             remember_alias(other, self)
         return other
-
-    def detach_(self) -> Tensor:
-        """Drop this tensor's history.
-
-        Raises:
-            RuntimeError: it is a view.
-        """
-        if self._base is not None:
-            raise AutogradError("Can't detach views in-place. Use detach() instead")
-        if self.grad_fn is not None and self._counter is not None:
-            note_detached(self._counter, self.grad_fn, self.output_nr)
-        if has_views(self):
-            orphan_views(self)
-        self.grad_fn = None
-        self.output_nr = 0
-        self._requires_grad = False
-        self._tangents = None
-        return self
-
-    @property
-    def data(self) -> Tensor:
-        """A tensor of the same memory, with a version counter of its own."""
-        other = Tensor.made(memory(self._data))
-        if type(self._data) is not Batched:
-            remember_alias(other, self)
-        return other
-
-    @data.setter
-    def data(self, value: Tensor) -> None:
-        if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        from .exchange import exchange_data
-
-        exchange_data(self, value)
 
     # ---- in place -------------------------------------------------------------------------------------------------
 

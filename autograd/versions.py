@@ -9,6 +9,7 @@ where counters are made and compared.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ SWEEP_AT = 16
 """Entries of a list of views at which dead ones are dropped from it."""
 
 
+_followers: list[Callable[[Sequence[Tensor]], None]] = []
+"""What is called with the living views that watch a memory when that is changed."""
+
+
+def follow_changes(follower: Callable[[Sequence[Tensor]], None]) -> None:
+    """Let `follower` be called with the living views that watch a memory when that is changed."""
+    _followers.append(follower)
+
+
 def new_counter() -> list[int]:
     """Return the counter of memory that was never changed."""
     return [0, 0]
@@ -34,15 +44,10 @@ def bump(counter: list[int]) -> None:
     counter[0] += 1
     counter[1] = CLOCK[0]
     if len(counter) > 2:
-        from .inheriting import memory_changed
-        from .orphans import cut_off
-        from .views import RETURNED, make_stale
-
         watching: list[weakref.ref[Tensor]] = counter.pop()  # type: ignore[assignment]
         views = [view for view in (entry() for entry in watching) if view is not None]
-        make_stale([view for view in views if view._made_by in RETURNED])
-        cut_off([view for view in views if view._made_by not in RETURNED])
-        memory_changed(views)
+        for follow in _followers:
+            follow(views)
 
 
 def watch(counter: list[Any], view: Tensor) -> None:
@@ -194,16 +199,6 @@ def was_detached(counter: list[int], node: Node | None, number: int) -> bool:
     """Tell whether what was output `number` of a node was detached in place since the last change."""
     version = counter[0]
     return isinstance(version, Noted) and any(held() is node and at == number for held, at in version.places)
-
-
-def stale_value(data: Data, made_by: Edge | None, keeper: Node) -> str:
-    """Return how the message for a stale saved value names it (CX-13)."""
-    from .accumulator import is_inner
-
-    what = f"[{data.dtype} {list(data.shape)}], "
-    if made_by is not None and made_by[0] is not None and is_inner(made_by):
-        what += f"which is output {made_by[1]} of {made_by[0]._title()}, "
-    return what + f"saved by {keeper._title()},"
 
 
 def stale_message(what: str, current: int, expected: int) -> str:

@@ -1,15 +1,13 @@
 """Views: which tensors look at the memory of which, and what a change of one means for the others.
 
-Rules of this file: bookkeeping and replay; `inplace.py` decides when. A view remembers how it was made (its *recipe*),
-so that after a change it can be made again: in a session, where memory is not shared, for its value; in a graph, for
-its gradient.
+Rules of this file: bookkeeping alone. A view remembers how it was made (its *recipe*), so that after a change it can be
+made again (`replay`): in a session, where memory is not shared, for its value; in a graph, for its gradient.
 """
 
 from __future__ import annotations
 
-import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -266,17 +264,7 @@ def check_rebase(view: Tensor) -> None:
     """
     kind = made_by(view)
     if kind is not None:
-        raise AutogradError(_forbidden(view, kind, "is being modified inplace"))
-
-
-def make_stale(returned: Sequence[Tensor]) -> None:
-    """Mark views that a Function or an op with several returned, and those made of them: their memory was changed in
-    place (OU-12)."""
-    sources = set(map(id, returned))
-    owners = {id(owner): owner for owner in map(owner_of, returned)}
-    for view in (*returned, *(view for owner in owners.values() for view in views_of(owner))):
-        if type(view._data) is not Stale and _is_made_of(view, sources):
-            view._data = stale(view)
+        raise AutogradError(forbidden_change(view, kind, "is being modified inplace"))
 
 
 def several(views: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -293,25 +281,8 @@ def several(views: tuple[Any, ...]) -> tuple[Any, ...]:
     return views
 
 
-def _is_made_of(view: Tensor | None, sources: set[int]) -> bool:
-    while view is not None and id(view) not in sources:
-        view = parent_of(view)
-    return view is not None
-
-
-def stale(view: Tensor, data: Any = None, *, lost: bool = False) -> Stale:
-    """Return what a view that a Function returned, or that was made of one, holds after its memory was changed: `data`,
-    else what it has. Asked for its node, it raises from now on."""
-    from .staleness import StaleView
-
-    held = view._data.array if type(view._data) is Stale else view._data
-    what = "its base or another view of its base has been modified inplace"
-    made = Stale(held if data is None else data, _forbidden(view, made_by(view), what), lost)
-    view.__class__ = StaleView
-    return made
-
-
-def _forbidden(view: Tensor, kind: str | None, what: str) -> str:
+def forbidden_change(view: Tensor, kind: str | None, what: str) -> str:
+    """Return why the history of a view must not be rewritten."""
     node = node_of(view)
     name = "a view" if node is None else f"Output {view.output_nr} of {node._title()} is a view and"
     if kind == NO_GRAD:
@@ -362,160 +333,3 @@ def views_of(owner: Tensor) -> Iterator[Tensor]:
         if view is not None:
             yield view
             yield from views_of(view)  # of a shadow; other views have none of their own
-
-
-def again(view: Tensor, parent: Tensor) -> Tensor:
-    """Return what the recipe of `view` makes of its parent as it is now."""
-    from .dispatch import call
-
-    assert view._recipe is not None
-    op, _, _, rest, params, _ = view._recipe
-    if type(op) is Placed:
-        return op.again(parent)
-    return parent.alias() if op is None else call(op, (parent, *rest), params)
-
-
-def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
-    """Return the value that the parent of a view has once the view has `value`.
-
-    Raises:
-        RuntimeError: the kind of view cannot be written through.
-    """
-    assert view._recipe is not None
-    op, _, _, rest, params, sure = view._recipe
-    if op is None:
-        return value
-    if not sure:
-        check_sure(view)
-    if type(op) is Placed:
-        return op.written(parent, value)
-    writer = _WRITERS.get(op.name)
-    if writer is None:
-        raise AutogradError(
-            f"a view made by '{op.name}' cannot be changed in place here: clone it first, or use the out-of-place "
-            "operation"
-        )
-    return writer(parent, value, rest, params)
-
-
-def is_sure(view: Tensor) -> bool:
-    """Tell whether a view shares the memory of its parent for certain; waits for its value, if that tells."""
-    from .strides import reshapes_to_view, strides_of
-
-    assert view._recipe is not None
-    op, parent = view._recipe[:2]
-    if view._recipe[5]:
-        return True
-    if op is None or op is UNKNOWN:
-        return False
-    if parent.numel() > 1:  # else it lies in one way only
-        shares = strides_of(view, wait=True) if type(op) is Placed else reshapes_to_view(parent, view.shape, wait=True)
-        if shares is None or shares is False:
-            return False
-    view._recipe = (*view._recipe[:5], True)
-    return True
-
-
-def check_sure(view: Tensor) -> None:
-    """Check that a view shares the memory that is being changed in place; waits for its value, if that tells.
-
-    Raises:
-        AutogradError: it may be a copy.
-    """
-    assert view._recipe is not None
-    if is_sure(view):
-        return
-    op = view._recipe[0]
-    raise AutogradError(
-        f"in a session it is not known whether a result of '{'detach' if op is None else op.name}' (shape "
-        f"{list(view.shape)}) shares the memory that is being changed in place: clone it, let it go before the change, "
-        "or use the out-of-place operation"
-    )
-
-
-# ---- writing through a view, by the op that made it ------------------------------------------------------------------
-
-
-def _through_reshape(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.reshape(value, parent.shape)
-
-
-def _through_expand(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    """Write through an expansion that repeats nothing."""
-    if math.prod(value.shape) != math.prod(parent.shape):
-        raise AutogradError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location: "
-            "clone() the expanded tensor before changing it in place"
-        )
-    return _through_reshape(parent, value, rest, params)
-
-
-def _through_transpose(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.transpose(value, *params)
-
-
-def _through_permute(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.permute(value, [int(axis) for axis in np.argsort(params[0])])
-
-
-def _through_getitem(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.put_region(parent, value, rest[0])
-
-
-def _through_diagonal(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.put_diagonal(parent, value, *params)
-
-
-def _through_unfold(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.put_windows(parent, value, *params)
-
-
-def _through_as_strided(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.put_placed(parent, value, *params)
-
-
-def _through_view_dtype(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.view_dtype(value, parent.dtype)
-
-
-def _through_real(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.complex(value, parent.imag)
-
-
-def _through_imag(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
-    from . import ops
-
-    return ops.complex(parent.real, value)
-
-
-_WRITERS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(("reshape", "view", "squeeze", "unsqueeze"), _through_reshape),
-    "expand": _through_expand,
-    "transpose": _through_transpose,
-    "permute": _through_permute,
-    "getitem": _through_getitem,
-    "diagonal": _through_diagonal,
-    "unfold": _through_unfold,
-    "as_strided": _through_as_strided,
-    "view_dtype": _through_view_dtype,
-    "real": _through_real,
-    "imag": _through_imag,
-}

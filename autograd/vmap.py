@@ -12,8 +12,10 @@ from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
+from . import ops
 from .batched import Level, living, opened, split
 from .batching import along, batched
+from .creation import drawn_alike
 from .modes import state
 from .ops.define import axis_of
 from .tensor import Tensor
@@ -219,9 +221,6 @@ def _in_chunks(
     out_dims: Any,
 ) -> Any:
     """Run some examples at a time, and join what comes out; what is drawn once for all is drawn alike each time."""
-    from . import ops
-    from .creation import drawn_alike
-
     parts: list[list[Any]] = []
     out_structure = LEAF
     with drawn_alike(randomness == "same") as again:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from raygrad.errors import AutogradError
 
+from . import ops
 from .backward_vmap import backward_batched
 from .batched import Level, opened, split
 from .batching import along, batched
@@ -244,8 +245,6 @@ def _restored(ctx: Any, kept: Kept, dims: Sequence[int | None]) -> FunctionNode:
 
 def _for_input(grad: Tensor, lies: int | None, dim: int | None, size: int) -> Tensor:
     """Return the gradient of an input of all examples, given the one of an example's."""
-    from . import ops
-
     if dim is None:
         return grad if lies is None else ops.sum(grad, lies)
     return along(grad, lies, dim, size)

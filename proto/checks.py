@@ -6,12 +6,14 @@ what was read. Sequences arrive as tuples and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgpack
 
 from raygrad.errors import ProtocolError
+
+T = TypeVar("T")
 
 NO_MORE_THAN_INT64: Final = 2**63
 """Ids, counts and extents are signed 64-bit numbers on every side."""
@@ -44,11 +46,21 @@ def fields(value: Any, count: int, what: str) -> tuple[Any, ...]:
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
-def sequence(value: Any, what: str) -> tuple[Any, ...]:
-    """Return a tuple of any length."""
-    if type(value) is not tuple:
-        raise ProtocolError(f"the {what} is not a sequence but {shown(value)}")
-    return value  # pyright: ignore[reportUnknownVariableType]
+def _exactly(kind: type[T], described: str) -> Callable[[Any, str], T]:
+    """Return the check of (value, what): it returns a value of exactly one type, which a message describes."""
+
+    def check(value: Any, what: str) -> T:
+        if type(value) is not kind:
+            raise ProtocolError(f"the {what} is not {described} but {shown(value)}")
+        return value
+
+    return check
+
+
+text = _exactly(str, "text")
+flag = _exactly(bool, "true or false")
+octets = _exactly(bytes, "bytes")
+sequence: Callable[[Any, str], tuple[Any, ...]] = _exactly(tuple, "a sequence")
 
 
 def integer(value: Any, what: str, low: int = -NO_MORE_THAN_INT64, high: int = NO_MORE_THAN_INT64) -> int:
@@ -71,13 +83,6 @@ def all_ints(items: Sequence[Any], low: int, high: int) -> bool:
     return not items or (set(map(type, items)) == {int} and min(items) >= low and max(items) < high)
 
 
-def text(value: Any, what: str) -> str:
-    """Return a str."""
-    if type(value) is not str:
-        raise ProtocolError(f"the {what} is not text but {shown(value)}")
-    return value
-
-
 def texts(value: Any, what: str) -> tuple[str, ...]:
     """Return a tuple of strs."""
     return tuple([text(item, what) for item in sequence(value, what)])
@@ -87,20 +92,6 @@ def one_of(value: Any, allowed: Iterable[str], what: str) -> str:
     """Return a str that is one of `allowed`."""
     if type(value) is not str or value not in allowed:
         raise ProtocolError(f"the {what} is not one of {', '.join(sorted(allowed))} but {shown(value)}")
-    return value
-
-
-def flag(value: Any, what: str) -> bool:
-    """Return a bool."""
-    if type(value) is not bool:
-        raise ProtocolError(f"the {what} is not true or false but {shown(value)}")
-    return value
-
-
-def octets(value: Any, what: str) -> bytes:
-    """Return bytes."""
-    if type(value) is not bytes:
-        raise ProtocolError(f"the {what} is not bytes but {shown(value)}")
     return value
 
 

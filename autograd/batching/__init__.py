@@ -5,6 +5,7 @@
 - one file per family of rules.
 """
 
+from ..batched import batched as batched
 from . import elementwise as elementwise
 from . import indexing as indexing
 from . import joining as joining
@@ -12,8 +13,7 @@ from . import products as products
 from . import reductions as reductions
 from . import shapes as shapes
 from .apply import along as along
-from .apply import batched as batched
 from .apply import batched_call as batched_call
+from .apply import change_of_all as change_of_all
 from .apply import in_front as in_front
-from .apply import write as write
 from .rules import rules as rules

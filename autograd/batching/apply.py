@@ -11,7 +11,8 @@ from typing import Any
 
 from raygrad.errors import AutogradError
 
-from ..batched import Batched, Level, innermost, split
+from .. import ops
+from ..batched import Level, batched, innermost, split
 from ..dispatch import _attach, call
 from ..elsewhere import zeros_on
 from ..modes import state
@@ -21,27 +22,13 @@ from ..views import owner_of, remember
 from .rules import KEEPS_DIM, Call, rules
 
 
-def batched(value: Tensor, dim: int | None, level: Level) -> Tensor:
-    """Return the tensor that stands for one example of `value`, which holds them along `dim`; None: it is the same for
-    every example, and returned as it is."""
-    if dim is None:
-        return value
-    made = Tensor.made(Batched(value, dim, level))
-    made._counter = value.counter()  # a change of all examples is one of this
-    return made
-
-
 def in_front(value: Any, dim: int) -> Any:
     """Return a tensor with the examples along dimension 0."""
-    from .. import ops
-
     return value if dim == 0 else ops.movedim(value, dim, 0)
 
 
 def along(value: Tensor, lies: int | None, dim: int, size: int) -> Tensor:
     """Return a tensor of all examples with these along `dim`; one that is the same for every example is expanded."""
-    from .. import ops
-
     if lies is None:
         shape = value.shape
         return ops.expand(ops.unsqueeze(value, dim), (*shape[:dim], size, *shape[dim:]))
@@ -74,15 +61,14 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
         remember(result, op, operands, params, made._recipe[5])
 
 
-def write(tensor: Tensor, result: Tensor) -> None:
-    """Do a change in place of a tensor to what `result` is, for all examples at once, in the tensor that holds them.
+def change_of_all(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what a change in place of a tensor to what `result` is changes, for all examples at once: the tensor that
+    holds them, and what that is to become.
 
     Raises:
         RuntimeError: the tensor is the same for all examples, what it is to become is not (VM-17); or the change of all
             examples cannot be done in place.
     """
-    from ..inplace import in_place
-
     level = innermost((tensor, result))
     assert level is not None
     value, dim = split(tensor, level)
@@ -93,8 +79,7 @@ def write(tensor: Tensor, result: Tensor) -> None:
             "captured or made inside vmap. Use the out-of-place operation, or start from a tensor that depends on the "
             "mapped inputs"
         )
-    new = along(*split(result, level), dim, level.size)
-    in_place(value, lambda old: new)
+    return value, along(*split(result, level), dim, level.size)
 
 
 def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Level) -> tuple[tuple[Any, ...], int]:
@@ -121,8 +106,6 @@ def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Le
 
 def one_by_one(given: Call) -> Any:
     """Apply an op to one example after the other, and stack what comes out: right for every op, if not fast."""
-    from .. import ops
-
     if given.op.infer is None and given.op.name == "nonzero":
         raise AutogradError(
             "vmap: we do not support batching operators that can output dynamic shape: nonzero, and indexing with a "

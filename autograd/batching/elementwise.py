@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import ops
 from ..dispatch import call
 from .rules import KEEPS_DIM, Call, batching_rule, lifted
 
@@ -34,8 +35,6 @@ def broadcasting(given: Call) -> Any:
 
 @batching_rule("masked_fill")
 def _masked_fill(given: Call) -> Any:
-    from .. import ops
-
     a, mask, value = given.operands
     if not given.batched[2]:
         return broadcasting(given)

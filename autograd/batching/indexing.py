@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import ops
+from ..creation import arange
 from ..dispatch import call
 from .rules import Call, all_batched, batching_rule, lifted, spread
 from .shapes import up
@@ -43,8 +45,6 @@ def _setitem(given: Call) -> Any:
 
 def _aligned(value: Any, rank: int, region: int) -> Any:
     """Return batched values with as many dimensions as the region they are put into (leading ones are dropped)."""
-    from .. import ops
-
     if rank <= region:
         return lifted(value, rank, region)
     return ops.reshape(value, (value.shape[0], *value.shape[1 + rank - region :]))
@@ -60,9 +60,6 @@ def _place(axes: tuple[int, ...]) -> int:
 
 def _numbered(rows: Any, size: int) -> Any:
     """Return index tensors that differ between examples with the number of the example as the first of them."""
-    from .. import ops
-    from ..creation import arange
-
     numbers = ops.reshape(arange(size), (1, size, *(1,) * (rows.ndim - 2)))
     rows = ops.movedim(rows, 0, 1)
     return ops.cat([ops.expand(numbers, (1, *rows.shape[1:])), rows], 0)
@@ -70,8 +67,6 @@ def _numbered(rows: Any, size: int) -> Any:
 
 def _block(value: Any, start: int, count: int, target: int) -> Any:
     """Return `value` with `count` dimensions from `start` on moved to `target`."""
-    from .. import ops
-
     if start == target or not count:
         return value
     return ops.movedim(value, list(range(start, start + count)), list(range(target, target + count)))
@@ -86,8 +81,6 @@ def _index(given: Call) -> Any:
         out = call(given.op, (a, rows), (up(axes),))
         return out if _place(up(axes)) else _block(out, picked, 1, 0)
     if not given.batched[0]:
-        from .. import ops
-
         return _block(call(given.op, (a, ops.movedim(rows, 0, 1)), (axes,)), place, 1, 0)
     out = call(given.op, (a, _numbered(rows, given.size)), ((0, *up(axes)),))
     return _block(out, 1, picked, 1 + place)
@@ -117,8 +110,6 @@ def _index_grad(given: Call) -> Any:
 
 @batching_rule("index_put")
 def _index_put(given: Call) -> Any:
-    from .. import ops
-
     a, value, rows = given.operands
     axes, accumulate = given.params
     a = a if given.batched[0] else spread(a, given.size)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backward_vmap import backward_batched
 from ..derive import Meta, OpContext, vjp_tensors
 from ..devices.serving import as_device
 from ..dispatch import call
@@ -61,8 +62,6 @@ class OnTensors(Recorder):
 
     def function_vjp(self, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
         """Run the backward of a Function."""
-        from ..backward_vmap import backward_batched
-
         return [_data(grad) for grad in backward_batched(node, [_tensor(grad) for grad in grads], False)]
 
     def hook(

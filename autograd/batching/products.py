@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import ops
 from ..dispatch import call
+from ..ops.einsum import LETTERS
 from .rules import Call, batching_rule, lifted
 
 
@@ -12,8 +14,6 @@ from .rules import Call, batching_rule, lifted
 def _matmul(given: Call) -> Any:
     """Vectors are made matrices, and the batch dimensions of both brought to one number, where NumPy would take the
     examples for something else."""
-    from .. import ops
-
     a, b = given.operands
     na, nb = given.ranks
     assert na is not None
@@ -35,8 +35,6 @@ def _matmul(given: Call) -> Any:
 
 @batching_rule("einsum")
 def _contraction(given: Call) -> Any:
-    from ..ops.einsum import LETTERS
-
     left, right, out = given.params
     label = next(letter for letter in LETTERS if letter not in left + right + out)
     labels = [label + part if flag else part for part, flag in zip((left, right), given.batched, strict=True)]

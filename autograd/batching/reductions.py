@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import ops
 from ..dispatch import call
 from .rules import Call, batching_rule
 from .shapes import up
@@ -12,8 +13,6 @@ from .shapes import up
 @batching_rule("sum", "mean", "var", "std", "logsumexp", "norm", "amax", "amin", "greatest", "least", "all", "any")
 def _reduction(given: Call) -> Any:
     """Examples without dimensions get one: no axes at all would mean all of them to some derivatives."""
-    from .. import ops
-
     (a,), (rank,) = given.operands, given.ranks
     axes, keepdim, *rest = given.params
     if not rank:
@@ -24,8 +23,6 @@ def _reduction(given: Call) -> Any:
 @batching_rule("prod")
 def _product(given: Call) -> Any:
     """It knows one dimension or all of them: all of one example are made one."""
-    from .. import ops
-
     (a,), (rank,) = given.operands, given.ranks
     axes, keepdim = given.params
     if axes is not None and rank:
@@ -44,8 +41,6 @@ def _count(a: Any) -> int:
 
 @batching_rule("cumsum", "softmax", "log_softmax", "argsort")
 def _along(given: Call) -> Any:
-    from .. import ops
-
     (a,), (rank,) = given.operands, given.ranks
     axis, *rest = given.params
     if rank:
@@ -55,8 +50,6 @@ def _along(given: Call) -> Any:
 
 @batching_rule("max", "min")
 def _extreme_and_place(given: Call) -> Any:
-    from .. import ops
-
     (a,), (rank,) = given.operands, given.ranks
     axis, keepdim = given.params
     return call(given.op, (a if rank else ops.unsqueeze(a, 1),), (axis + 1, keepdim if rank else False))
@@ -64,8 +57,6 @@ def _extreme_and_place(given: Call) -> Any:
 
 @batching_rule("argmax", "argmin")
 def _place(given: Call) -> Any:
-    from .. import ops
-
     (a,), (rank,) = given.operands, given.ranks
     axis, keepdim = given.params
     if axis is not None and rank:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import ops
+
 if TYPE_CHECKING:
     from ..registry import Op
 
@@ -56,16 +58,12 @@ def batching_rule(*names: str) -> Callable[[Rule], Rule]:
 
 def lifted(operand: Any, rank: int, top: int) -> Any:
     """Return a batched operand whose examples have `rank` dimensions with as many in front as make them `top`."""
-    from .. import ops
-
     shape = operand.shape
     return operand if rank == top else ops.reshape(operand, (shape[0], *(1,) * (top - rank), *shape[1:]))
 
 
 def spread(operand: Any, size: int) -> Any:
     """Return an operand that is the same for every example with a dimension for them in front."""
-    from .. import ops
-
     return ops.expand(operand, (size, *operand.shape))
 
 

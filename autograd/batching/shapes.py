@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import ops
 from ..dispatch import call
 from .rules import Call, all_batched, batching_rule, lifted
 
@@ -17,8 +18,6 @@ def up(axes: Any) -> tuple[int, ...]:
 @batching_rule("reshape", "view")
 def _reshape(given: Call) -> Any:
     """Also for `view`: what could be viewed for one example need not be so for all, and then is copied."""
-    from .. import ops
-
     return ops.reshape(given.operands[0], (given.size, *given.params[0]))
 
 
@@ -129,6 +128,4 @@ def _put_strided(given: Call) -> Any:
 @batching_rule("view_dtype")
 def _view_dtype(given: Call) -> Any:
     """Bytes that lie side by side in one example need not do so in all, and then are copied."""
-    from .. import ops
-
     return call(given.op, (ops.contiguous(given.operands[0]),), given.params)

@@ -18,63 +18,39 @@ from raygrad.errors import AutogradError, DeviceError
 
 from ..modes import state
 from ..recording import Pending
-from .absent import Absent, AbsentArray
 from .backend import Backend
 from .cpu import CPU as CPU
-from .cpu import Cpu
 from .device import Device
 from .room import shapes_of, with_room
+from .served import ABSENT, HOST, Served
+from .served import serve as serve
+from .stand_in import StandIn
 
 STAND_IN = "RAYGRAD_STAND_IN"
 """The environment variable that switches the stand-in on: how many devices it has, as "2"."""
-
-HOST = Cpu()
-ABSENT = Absent()
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _type: Any = type
 """Which the type checker does not see through: data may be anything."""
 
 
-class _Served:
-    """What serves "cuda" (None: not yet asked for), and every backend by the type of its arrays."""
-
-    cuda: Backend | None = None
-    refusal: str = ""
-    """Why nothing is to serve it that was not switched on here, if so."""
-    by_array: dict[type, Backend] = {_ARRAY: HOST, AbsentArray: ABSENT}  # noqa: RUF012 (one table for the process)
-
-
-def serve(backend: Backend | None) -> Backend | None:
-    """Let a backend serve "cuda" from now on; return what did before. Its arrays are known ever after."""
-    before = _Served.cuda
-    _Served.cuda = backend
-    if backend is not None:
-        _Served.by_array[backend.array] = backend
-    return before
-
-
 def refuse(reason: str) -> None:
     """Let nothing serve "cuda" from now on, whatever this process could see of GPUs: a worker that has none is not to
     use those of others. "" lets it be looked for again."""
     serve(None)
-    _Served.refusal = reason
+    Served.refusal = reason
 
 
 def is_simulated() -> bool:
     """Tell whether the stand-in is to serve "cuda" here; looks for no GPU."""
-    if _Served.cuda is None:
+    if Served.cuda is None:
         return bool(os.environ.get(STAND_IN))
-    from .stand_in import StandIn
-
-    return isinstance(_Served.cuda, StandIn)
+    return isinstance(Served.cuda, StandIn)
 
 
 def simulated_memory() -> int | None:
     """Return how many bytes the arrays of each simulated device may hold here, None for no limit."""
-    from .stand_in import StandIn
-
-    return _Served.cuda.limit_of(0) if isinstance(_Served.cuda, StandIn) else None
+    return Served.cuda.limit_of(0) if isinstance(Served.cuda, StandIn) else None
 
 
 def serving(kind: str, asked: Device | None = None) -> Backend:
@@ -85,25 +61,25 @@ def serving(kind: str, asked: Device | None = None) -> Backend:
     """
     if kind == "cpu":
         return HOST
-    if _Served.cuda is None:
-        if _Served.refusal:
-            raise DeviceError(f"device '{asked or Device(kind)}' is not available: {_Served.refusal}")
+    if Served.cuda is None:
+        if Served.refusal:
+            raise DeviceError(f"device '{asked or Device(kind)}' is not available: {Served.refusal}")
         serve(_found(asked or Device(kind)))
-    assert _Served.cuda is not None
-    return _Served.cuda
+    assert Served.cuda is not None
+    return Served.cuda
 
 
 def at_hand() -> Backend | None:
     """Return the backend of "cuda", None if there is none. Unlike `available`, it looks for no GPU where CuPy is not
     installed."""
-    if _Served.cuda is None and (_Served.refusal or (not os.environ.get(STAND_IN) and find_spec("cupy") is None)):
+    if Served.cuda is None and (Served.refusal or (not os.environ.get(STAND_IN) and find_spec("cupy") is None)):
         return None
     return available()
 
 
 def current_of(kind: str) -> Device | None:
     """Return the current device of a kind that is served here already, None if it is not."""
-    return None if _Served.cuda is None else Device(kind, _Served.cuda.current())
+    return None if Served.cuda is None else Device(kind, Served.cuda.current())
 
 
 def available() -> Backend | None:
@@ -117,8 +93,6 @@ def available() -> Backend | None:
 def _found(device: Device) -> Backend:
     asked = os.environ.get(STAND_IN)
     if asked:
-        from .stand_in import StandIn
-
         if not asked.isdecimal() or not int(asked):
             raise DeviceError(f"{STAND_IN} is the number of simulated devices, as 2; got {asked!r}")
         return StandIn(int(asked))
@@ -146,12 +120,12 @@ def _found(device: Device) -> Backend:
 
 def backend_of(array: Any) -> Backend | None:
     """Return the backend that an array is of; None for what is no array."""
-    return _Served.by_array.get(_type(array))
+    return Served.by_array.get(_type(array))
 
 
 def device_of(array: Any) -> Device:
     """Return the device that holds an array, or will hold a pending value; all else lives on the host."""
-    backend = _Served.by_array.get(_type(array))
+    backend = Served.by_array.get(_type(array))
     if backend is None:
         return array.device if _type(array) is Pending else CPU
     return backend.device_of(array)
@@ -165,22 +139,22 @@ def space_of(operand: Any) -> Any:
     kind = _type(operand)
     if kind is _ARRAY:
         return np
-    backend = _Served.by_array.get(kind)
+    backend = Served.by_array.get(kind)
     if backend is None:
-        backend = _Served.by_array.get(_type(getattr(operand, "_data", None)), HOST)
+        backend = Served.by_array.get(_type(getattr(operand, "_data", None)), HOST)
     return backend.xp
 
 
 def is_elsewhere(data: Any) -> bool:
     """Tell whether data is an array of another library than NumPy."""
     kind = _type(data)
-    return kind is not _ARRAY and kind in _Served.by_array
+    return kind is not _ARRAY and kind in Served.by_array
 
 
 def is_placed(data: Any) -> bool:
     """Tell whether data is, or will be, on another device than the host: an array of it, or a pending value."""
     kind = _type(data)
-    return data.device is not CPU if kind is Pending else kind is not _ARRAY and kind in _Served.by_array
+    return data.device is not CPU if kind is Pending else kind is not _ARRAY and kind in Served.by_array
 
 
 def writable(array: Any) -> bool:
@@ -311,10 +285,10 @@ def is_away(data: Any) -> bool:
     kind = _type(data)
     if kind is _ARRAY:
         return False
-    backend = _Served.by_array.get(kind)
+    backend = Served.by_array.get(kind)
     return backend is not None and backend.index_of(data) != backend.current()
 
 
 def settled(value: Any) -> Any:
     """Return what a kernel or a rule made as an array: NumPy's scalars as arrays of the host, arrays as they are."""
-    return value if _type(value) in _Served.by_array else np.asarray(value)
+    return value if _type(value) in Served.by_array else np.asarray(value)

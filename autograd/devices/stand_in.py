@@ -24,6 +24,7 @@ from raygrad.errors import DeviceError
 from ..layout import overlaps_itself
 from .backend import Backend, Memory, home_in_own_order, in_own_order
 from .device import Device
+from .served import serve
 from .staging import Staging
 from .stand_in_array import StandInArray, bare
 from .stand_in_late import LateMemory, root_of
@@ -183,8 +184,6 @@ class StandIn(Backend):
 
     def close(self) -> None:
         """Let what served "cuda" before serve it again."""
-        from .serving import serve
-
         serve(self._before)
 
     # ---- what its arrays ask for ------------------------------------------------------------------------------------
@@ -356,8 +355,6 @@ def use_stand_in(count: int = 1, *, memory: int | None = None, late: int | None 
         memory: how many bytes the arrays of each may hold, None for no limit.
         late: the seed by which streams do late what they are told, as those of a GPU; None has them do it at once.
     """
-    from .serving import serve
-
     stand_in = StandIn(count, memory=memory, late=late)
     stand_in._before = serve(stand_in)
     return stand_in

@@ -5,17 +5,9 @@ offers; the tables below say where: `TOP` as `raygrad.<name>`, the others under 
 engine.
 """
 
-import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .. import changes as _changes
-from .. import function_methods as _function_methods
-from .. import in_place_methods as _in_place_methods
-from .. import methods as _methods
-from .. import numpy_functions as _numpy_functions
-from .. import operators as _operators
-from .. import shape_methods as _shape_methods
 from . import (
     activations,
     affine,
@@ -60,6 +52,7 @@ from . import (
     striding,
     triangular,
     unary,
+    vector_norms,
 )
 from .casting import governed
 from .compare import keep as keep
@@ -73,16 +66,17 @@ from .indexing import with_item as with_item
 from .indexing import write_item as write_item
 from .indexing import zeros_around as zeros_around
 from .layouts import copy_in_order as copy_in_order
+from .layouts import full_on as full_on
 from .layouts import in_order_data as in_order_data
 from .layouts import ones_as as ones_as
 from .layouts import ones_of as ones_of
 from .layouts import to_dtype as to_dtype
+from .layouts import zeros_as as zeros_as
 from .shape import resolved as resolved
 from .striding import placed as placed
 from .striding import put_placed as put_placed
 from .striding import view_dtype as view_dtype
 from .transfer import to_device as to_device
-from .unary import zeros_as as zeros_as
 from .windows import put_windows as put_windows
 from .windows import unfold as unfold
 
@@ -118,6 +112,7 @@ TOP = (
     statistics,
     striding,
     unary,
+    vector_norms,
 )
 """The families whose functions are names of the package."""
 
@@ -195,7 +190,3 @@ if TYPE_CHECKING:
 globals().update(gathered(TOP))
 _names = {function: ("raygrad", name) for name, function in reversed(gathered(TOP).items())}
 __all__ = sorted(gathered(TOP))  # pyright: ignore[reportUnsupportedDunderAll]
-
-_methods.ops = _shape_methods.ops = _operators.ops = _changes.ops = _numpy_functions.ops = sys.modules[__name__]
-_function_methods.attach(sys.modules[__name__])
-_in_place_methods.attach(sys.modules[__name__])

@@ -9,6 +9,7 @@ import numpy as np
 
 from raygrad.errors import MissingDerivative
 
+from ..creation import rand
 from ..dispatch import call
 from ..layout import dense
 from .compare import keep, where
@@ -17,7 +18,7 @@ from .error_function import erf
 from .kinds import floats_alone, real_floats, takes
 from .layouts import to_dtype
 from .reduce import sum
-from .unary import exp, sigmoid
+from .unary import exp, sigmoid, tanh
 
 PUBLIC = "dropout elu gelu leaky_relu log_softmax silu softmax softplus".split()
 
@@ -170,8 +171,6 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
-    from ..creation import rand
-
     kept = (
         rand(input.shape, device=input.device) >= p
     )  # drawn here, an operand of the graph: a cached plan gets new ones each time (H9)
@@ -182,7 +181,5 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
 def gelu(input: Any, approximate: str = "none") -> Any:
     """Return `input` times the normal distribution's probability below it; "tanh" approximates it."""
     if approximate == "tanh":
-        from .unary import tanh
-
         return input * 0.5 * (1 + tanh((input + input**3 * 0.044715) * math.sqrt(2 / math.pi)))
     return input * 0.5 * (1 + erf(input * math.sqrt(0.5)))

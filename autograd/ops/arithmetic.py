@@ -13,8 +13,10 @@ from raygrad.errors import AutogradError
 from ..dispatch import call, call_few
 from .compare import keep, where
 from .define import conj, define, infer_elementwise, log_of_sum, quiet, xp
+from .direct import of_two
 from .kinds import floats_alone, no_bools, no_complex, real_floats, real_numbers
-from .unary import exp, log, zeros_apart, zeros_as
+from .layouts import zeros_apart, zeros_as
+from .unary import exp, log
 
 PUBLIC = """
     add addcdiv addcmul atan2 clamp clamp_max clamp_min div floor_divide fmod hypot lerp logaddexp maximum minimum mul
@@ -74,14 +76,18 @@ _SUB = define(
     promotes="arith",
     admits=_no_bool_among,
 )
-_MUL = define(
-    "mul",
-    ("a", "b"),
-    quiet(np.multiply),
-    infer_elementwise("mul"),
-    _mul_backward,
-    saved_for=_CROSSED,
-    promotes="arith",
+mul = of_two(
+    define(
+        "mul",
+        ("a", "b"),
+        quiet(np.multiply),
+        infer_elementwise("mul"),
+        _mul_backward,
+        saved_for=_CROSSED,
+        promotes="arith",
+    ),
+    __name__,
+    "Return `input * other`.",
 )
 _DIV = define(
     "div",
@@ -106,11 +112,6 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 def _scaled(other: Any, alpha: Any) -> Any:
     return mul(other, alpha) if hasattr(other, "dtype") else other * alpha
-
-
-def mul(input: Any, other: Any) -> Any:
-    """Return `input * other`."""
-    return call_few(_MUL, input, other)
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
@@ -168,15 +169,19 @@ def _fmod_backward(ctx: Any, g: Any) -> Any:
     return g, -g * call_few(_DIV_TRUNC, a, b) if ctx.needs_input_grad[1] else None
 
 
-_FLOOR_DIVIDE = define(
-    "floor_divide",
-    ("a", "b"),
-    _checked(_floor_divide),
-    infer_elementwise("floor_divide"),
-    _no_gradient,
-    saves="none",
-    promotes="arith",
-    admits=real_numbers,
+floor_divide = of_two(
+    define(
+        "floor_divide",
+        ("a", "b"),
+        _checked(_floor_divide),
+        infer_elementwise("floor_divide"),
+        _no_gradient,
+        saves="none",
+        promotes="arith",
+        admits=real_numbers,
+    ),
+    __name__,
+    "Return `input / other` rounded towards minus infinity.",
 )
 _DIV_TRUNC = define(
     "div_trunc",
@@ -188,41 +193,34 @@ _DIV_TRUNC = define(
     promotes="arith",
     admits=real_numbers,
 )
-_REMAINDER = define(
-    "remainder",
-    ("a", "b"),
-    _checked(np.remainder),
-    infer_elementwise("remainder"),
-    _remainder_backward,
-    saved_for={"a": "b", "b": "b"},
-    promotes="arith",
-    admits=real_numbers,
+remainder = of_two(
+    define(
+        "remainder",
+        ("a", "b"),
+        _checked(np.remainder),
+        infer_elementwise("remainder"),
+        _remainder_backward,
+        saved_for={"a": "b", "b": "b"},
+        promotes="arith",
+        admits=real_numbers,
+    ),
+    __name__,
+    "Return the remainder of `input / other`, with the sign of `other`, as Python's `%`.",
 )
-_FMOD = define(
-    "fmod",
-    ("a", "b"),
-    _checked(np.fmod),
-    infer_elementwise("fmod"),
-    _fmod_backward,
-    saved_for={"a": "b", "b": "b"},
-    promotes="arith",
-    admits=real_numbers,
+fmod = of_two(
+    define(
+        "fmod",
+        ("a", "b"),
+        _checked(np.fmod),
+        infer_elementwise("fmod"),
+        _fmod_backward,
+        saved_for={"a": "b", "b": "b"},
+        promotes="arith",
+        admits=real_numbers,
+    ),
+    __name__,
+    "Return the remainder of `input / other`, with the sign of `input`, as C's fmod.",
 )
-
-
-def floor_divide(input: Any, other: Any) -> Any:
-    """Return `input / other` rounded towards minus infinity."""
-    return call_few(_FLOOR_DIVIDE, input, other)
-
-
-def remainder(input: Any, other: Any) -> Any:
-    """Return the remainder of `input / other`, with the sign of `other`, as Python's `%`."""
-    return call_few(_REMAINDER, input, other)
-
-
-def fmod(input: Any, other: Any) -> Any:
-    """Return the remainder of `input / other`, with the sign of `input`, as C's fmod."""
-    return call_few(_FMOD, input, other)
 
 
 # ---- powers ----------------------------------------------------------------------------------------------------------
@@ -346,23 +344,31 @@ def _clamp_backward(ctx: Any, g: Any) -> Any:
     return keep(g, inside) if need_a else None, to_low, to_high
 
 
-_MAXIMUM = define(
-    "maximum",
-    ("a", "b"),
-    np.maximum,
-    infer_elementwise("maximum"),
-    _maximum_backward,
-    promotes="arith",
-    admits=no_complex,
+maximum = of_two(
+    define(
+        "maximum",
+        ("a", "b"),
+        np.maximum,
+        infer_elementwise("maximum"),
+        _maximum_backward,
+        promotes="arith",
+        admits=no_complex,
+    ),
+    __name__,
+    "Return the greater of the two, elementwise; NaN where either is.",
 )
-_MINIMUM = define(
-    "minimum",
-    ("a", "b"),
-    np.minimum,
-    infer_elementwise("minimum"),
-    _minimum_backward,
-    promotes="arith",
-    admits=no_complex,
+minimum = of_two(
+    define(
+        "minimum",
+        ("a", "b"),
+        np.minimum,
+        infer_elementwise("minimum"),
+        _minimum_backward,
+        promotes="arith",
+        admits=no_complex,
+    ),
+    __name__,
+    "Return the smaller of the two, elementwise; NaN where either is.",
 )
 
 
@@ -381,16 +387,6 @@ _CLAMP = define(
     promotes="arith",
     admits=_of_clamp,
 )
-
-
-def maximum(input: Any, other: Any) -> Any:
-    """Return the greater of the two, elementwise; NaN where either is."""
-    return call_few(_MAXIMUM, input, other)
-
-
-def minimum(input: Any, other: Any) -> Any:
-    """Return the smaller of the two, elementwise; NaN where either is."""
-    return call_few(_MINIMUM, input, other)
 
 
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
@@ -433,43 +429,46 @@ def _hypot_backward(ctx: Any, g: Any) -> Any:
     return g * (a / out) if need_a else None, g * (b / out) if need_b else None
 
 
-_ATAN2 = define(
-    "atan2", ("a", "b"), np.arctan2, infer_elementwise("atan2"), _atan2_backward, promotes="float", admits=no_complex
+atan2 = of_two(
+    define(
+        "atan2",
+        ("a", "b"),
+        np.arctan2,
+        infer_elementwise("atan2"),
+        _atan2_backward,
+        promotes="float",
+        admits=no_complex,
+    ),
+    __name__,
+    "Return the angle of the point (other, input).",
 )
-_LOGADDEXP = define(
-    "logaddexp",
-    ("a", "b"),
-    quiet(log_of_sum),
-    infer_elementwise("logaddexp"),
-    _logaddexp_backward,
-    promotes="float",
-    admits=floats_alone,
+logaddexp = of_two(
+    define(
+        "logaddexp",
+        ("a", "b"),
+        quiet(log_of_sum),
+        infer_elementwise("logaddexp"),
+        _logaddexp_backward,
+        promotes="float",
+        admits=floats_alone,
+    ),
+    __name__,
+    "Return `log(exp(input) + exp(other))` without overflow.",
 )
-_HYPOT = define(
-    "hypot",
-    ("a", "b"),
-    quiet(np.hypot),
-    infer_elementwise("hypot"),
-    _hypot_backward,
-    saves=("a", "b", "output"),
-    promotes="float",
-    admits=real_floats,
+hypot = of_two(
+    define(
+        "hypot",
+        ("a", "b"),
+        quiet(np.hypot),
+        infer_elementwise("hypot"),
+        _hypot_backward,
+        saves=("a", "b", "output"),
+        promotes="float",
+        admits=real_floats,
+    ),
+    __name__,
+    "Return `sqrt(input**2 + other**2)` without overflow.",
 )
-
-
-def atan2(input: Any, other: Any) -> Any:
-    """Return the angle of the point (other, input)."""
-    return call_few(_ATAN2, input, other)
-
-
-def logaddexp(input: Any, other: Any) -> Any:
-    """Return `log(exp(input) + exp(other))` without overflow."""
-    return call_few(_LOGADDEXP, input, other)
-
-
-def hypot(input: Any, other: Any) -> Any:
-    """Return `sqrt(input**2 + other**2)` without overflow."""
-    return call_few(_HYPOT, input, other)
 
 
 # ---- made of others --------------------------------------------------------------------------------------------------

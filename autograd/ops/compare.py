@@ -11,76 +11,56 @@ from raygrad.errors import AutogradError
 from .. import dtypes
 from ..dispatch import call, call_few, call_met, check_operand
 from ..promotion import promoted
-from ..registry import Op
+from ..registry import Admits, Op
 from ..tensor import Tensor
-from .define import broadcast_shape, define, infer_comparison, infer_elementwise, infer_same, row_by_row, shapes_of, xp
+from .define import (
+    broadcast_shape,
+    define,
+    infer_comparison,
+    infer_elementwise,
+    infer_same,
+    row_by_row,
+    shapes_of,
+    space_of,
+    xp,
+)
+from .direct import OfOne, OfTwo, of_one, of_two
 from .kinds import no_complex, whole_numbers
 
 PUBLIC = """
     bitwise_and bitwise_not bitwise_or bitwise_xor eq ge gt isfinite isinf isnan le logical_and logical_not logical_or
-    logical_xor lt masked_fill ne where
+    logical_xor lt masked_fill ne nonzero where
 """.split()
 
 # ---- comparisons -----------------------------------------------------------------------------------------------------
 
-_EQ = define("eq", ("a", "b"), np.equal, infer_comparison("eq"), promotes="arith")
-_NE = define("ne", ("a", "b"), np.not_equal, infer_comparison("ne"), promotes="arith")
-_LT = define("lt", ("a", "b"), np.less, infer_comparison("lt"), promotes="arith", admits=no_complex)
-_LE = define("le", ("a", "b"), np.less_equal, infer_comparison("le"), promotes="arith", admits=no_complex)
-_GT = define("gt", ("a", "b"), np.greater, infer_comparison("gt"), promotes="arith", admits=no_complex)
-_GE = define("ge", ("a", "b"), np.greater_equal, infer_comparison("ge"), promotes="arith", admits=no_complex)
-_LOGICAL_AND = define("logical_and", ("a", "b"), np.logical_and, infer_comparison("logical_and"))
-_LOGICAL_OR = define("logical_or", ("a", "b"), np.logical_or, infer_comparison("logical_or"))
-_LOGICAL_XOR = define("logical_xor", ("a", "b"), np.logical_xor, infer_comparison("logical_xor"))
+
+def _comparison(
+    name: str, kernel: Any, doc: str, *, promotes: str | None = "arith", admits: Admits | None = None
+) -> OfTwo:
+    """Define an op of two operands that gives bools, and return its function."""
+    op = define(name, ("a", "b"), kernel, infer_comparison(name), promotes=promotes, admits=admits)
+    return of_two(op, __name__, doc)
+
+
+def _predicate(name: str, kernel: Any, doc: str) -> OfOne:
+    """Define an op of one operand that gives bools, and return its function."""
+    return of_one(define(name, ("a",), kernel, infer_comparison(name)), __name__, doc)
+
+
+eq = _comparison("eq", np.equal, "Return where `input == other`, elementwise.")
+ne = _comparison("ne", np.not_equal, "Return where `input != other`, elementwise.")
+lt = _comparison("lt", np.less, "Return where `input < other`, elementwise.", admits=no_complex)
+le = _comparison("le", np.less_equal, "Return where `input <= other`, elementwise.", admits=no_complex)
+gt = _comparison("gt", np.greater, "Return where `input > other`, elementwise.", admits=no_complex)
+ge = _comparison("ge", np.greater_equal, "Return where `input >= other`, elementwise.", admits=no_complex)
+logical_and = _comparison("logical_and", np.logical_and, "Return where both are nonzero.", promotes=None)
+logical_or = _comparison("logical_or", np.logical_or, "Return where either is nonzero.", promotes=None)
+logical_xor = _comparison("logical_xor", np.logical_xor, "Return where exactly one is nonzero.", promotes=None)
+isnan = _predicate("isnan", np.isnan, "Return where `input` is not a number.")
+isinf = _predicate("isinf", np.isinf, "Return where `input` is infinite.")
+isfinite = _predicate("isfinite", np.isfinite, "Return where `input` is neither infinite nor NaN.")
 _LOGICAL_NOT = define("logical_not", ("a",), np.logical_not, infer_comparison("logical_not"))
-_ISNAN = define("isnan", ("a",), np.isnan, infer_comparison("isnan"))
-_ISINF = define("isinf", ("a",), np.isinf, infer_comparison("isinf"))
-_ISFINITE = define("isfinite", ("a",), np.isfinite, infer_comparison("isfinite"))
-
-
-def eq(input: Any, other: Any) -> Any:
-    """Return where `input == other`, elementwise."""
-    return call_few(_EQ, input, other)
-
-
-def ne(input: Any, other: Any) -> Any:
-    """Return where `input != other`, elementwise."""
-    return call_few(_NE, input, other)
-
-
-def lt(input: Any, other: Any) -> Any:
-    """Return where `input < other`, elementwise."""
-    return call_few(_LT, input, other)
-
-
-def le(input: Any, other: Any) -> Any:
-    """Return where `input <= other`, elementwise."""
-    return call_few(_LE, input, other)
-
-
-def gt(input: Any, other: Any) -> Any:
-    """Return where `input > other`, elementwise."""
-    return call_few(_GT, input, other)
-
-
-def ge(input: Any, other: Any) -> Any:
-    """Return where `input >= other`, elementwise."""
-    return call_few(_GE, input, other)
-
-
-def logical_and(input: Any, other: Any) -> Any:
-    """Return where both are nonzero."""
-    return call_few(_LOGICAL_AND, input, other)
-
-
-def logical_or(input: Any, other: Any) -> Any:
-    """Return where either is nonzero."""
-    return call_few(_LOGICAL_OR, input, other)
-
-
-def logical_xor(input: Any, other: Any) -> Any:
-    """Return where exactly one is nonzero."""
-    return call_few(_LOGICAL_XOR, input, other)
 
 
 def logical_not(input: Any) -> Any:
@@ -89,52 +69,23 @@ def logical_not(input: Any) -> Any:
     return call_few(_LOGICAL_NOT, input)
 
 
-def isnan(input: Any) -> Any:
-    """Return where `input` is not a number."""
-    return call_few(_ISNAN, input)
-
-
-def isinf(input: Any) -> Any:
-    """Return where `input` is infinite."""
-    return call_few(_ISINF, input)
-
-
-def isfinite(input: Any) -> Any:
-    """Return where `input` is neither infinite nor NaN."""
-    return call_few(_ISFINITE, input)
-
-
 # ---- bits ------------------------------------------------------------------------------------------------------------
 
 
-def _bitwise(name: str, kernel: Any) -> Op:
-    return define(name, ("a", "b"), kernel, infer_elementwise(name), promotes="arith", admits=whole_numbers)
+def _bitwise(name: str, kernel: Any, doc: str) -> OfTwo:
+    """Define an op on the bits of two operands, and return its function."""
+    op = define(name, ("a", "b"), kernel, infer_elementwise(name), promotes="arith", admits=whole_numbers)
+    return of_two(op, __name__, doc)
 
 
-_BITWISE_AND = _bitwise("bitwise_and", np.bitwise_and)
-_BITWISE_OR = _bitwise("bitwise_or", np.bitwise_or)
-_BITWISE_XOR = _bitwise("bitwise_xor", np.bitwise_xor)
-_BITWISE_NOT = define("bitwise_not", ("a",), np.invert, infer_same, promotes="arith", admits=whole_numbers)
-
-
-def bitwise_and(input: Any, other: Any) -> Any:
-    """Return `input & other`."""
-    return call_few(_BITWISE_AND, input, other)
-
-
-def bitwise_or(input: Any, other: Any) -> Any:
-    """Return `input | other`."""
-    return call_few(_BITWISE_OR, input, other)
-
-
-def bitwise_xor(input: Any, other: Any) -> Any:
-    """Return `input ^ other`."""
-    return call_few(_BITWISE_XOR, input, other)
-
-
-def bitwise_not(input: Any) -> Any:
-    """Return `~input`."""
-    return call_few(_BITWISE_NOT, input)
+bitwise_and = _bitwise("bitwise_and", np.bitwise_and, "Return `input & other`.")
+bitwise_or = _bitwise("bitwise_or", np.bitwise_or, "Return `input | other`.")
+bitwise_xor = _bitwise("bitwise_xor", np.bitwise_xor, "Return `input ^ other`.")
+bitwise_not = of_one(
+    define("bitwise_not", ("a",), np.invert, infer_same, promotes="arith", admits=whole_numbers),
+    __name__,
+    "Return `~input`.",
+)
 
 
 # ---- choosing --------------------------------------------------------------------------------------------------------
@@ -188,11 +139,22 @@ _WHERE_MEETS = Op("where", ("a", "b"), promotes="arith")
 _KEEP = define("keep", ("a", "mask"), _keep, _keep_infer, _keep_backward, saves="mask")
 
 
+def _nonzero(a: Any) -> Any:
+    return np.argwhere(a) if a.ndim else space_of(a).zeros((int(bool(a)), 0), np.int64)
+
+
+_NONZERO = define("nonzero", ("a",), _nonzero, None)
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """Return the indices of the elements that are not zero, one row each; in a session, waits for their number."""
+    places = call(_NONZERO, (input,))
+    return tuple([places[:, axis] for axis in range(input.ndim)]) if as_tuple else places
+
+
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """Return `input` where `condition` holds, `other` elsewhere; without them, the indices where it holds."""
     if input is None and other is None:
-        from .indexing import nonzero
-
         return nonzero(condition, as_tuple=True)
     if isinstance(condition, Tensor):
         if condition.dtype.kind != "b":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,10 @@ from raygrad.errors import AutogradError
 from ..dispatch import call_few, check_operand
 from .define import broadcast_shape, define, infer_same, real_of, space_of
 from .define import conj as conjugated
+from .joining import stack
+from .layouts import zeros_as
 
-PUBLIC = "angle complex conj imag is_complex polar real resolve_conj resolve_neg view_as_complex view_as_real".split()
+PUBLIC = "complex conj imag is_complex real resolve_conj resolve_neg view_as_complex view_as_real".split()
 
 
 def infer_real(params: tuple[Any, ...], a: Any) -> Any:
@@ -40,8 +41,6 @@ def _imag_infer(params: tuple[Any, ...], a: Any) -> Any:
 
 def _imag_backward(ctx: Any, g: Any) -> Any:
     """By its parts: a product with the imaginary unit would make NaN of infinity."""
-    from .unary import zeros_as
-
     return complex(zeros_as(g), g)
 
 
@@ -98,29 +97,8 @@ def complex(real: Any, imag: Any) -> Any:
     return call_few(_COMPLEX, real, imag)
 
 
-def polar(abs: Any, angle: Any) -> Any:
-    """Return complex numbers of given sizes and angles."""
-    from .unary import cos, sin
-
-    return complex(abs * cos(angle), abs * sin(angle))
-
-
-def angle(input: Any) -> Any:
-    """Return the angle of complex numbers; of real ones pi where they are negative, 0 elsewhere."""
-    from .arithmetic import atan2
-    from .compare import where
-    from .unary import zeros_as
-
-    if input.dtype.kind == "c":
-        return atan2(imag(input), real(input))
-    zeros = zeros_as(input)
-    return where(input < 0, zeros + math.pi, where(input != input, zeros + math.nan, zeros))
-
-
 def view_as_real(input: Any) -> Any:
     """Return the real and imaginary parts along a new last dimension. Unlike PyTorch's it is a copy."""
-    from .joining import stack
-
     if input.dtype.kind != "c":
         raise AutogradError("view_as_real is only supported for complex tensors")
     return stack([real(input), imag(input)], -1)

@@ -217,6 +217,15 @@ def infer_same(params: tuple[Any, ...], *operands: Any) -> tuple[Shape, Any]:
     return operands[0].shape, operands[0].dtype
 
 
+def infer_shaped(position: int) -> InferRule:
+    """Return the shape rule of an op that has the shape of its result among its parameters, at `position`."""
+
+    def infer(params: tuple[Any, ...], *operands: Any) -> tuple[Shape, Any]:
+        return params[position], operands[0].dtype
+
+    return infer
+
+
 def infer_elementwise(name: str) -> InferRule:
     """Return the shape rule of an elementwise op whose operands have met in one dtype."""
 

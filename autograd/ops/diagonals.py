@@ -9,7 +9,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
-from .define import Shape, axis_of, define, infer_same, row_by_row, space_of
+from .define import Shape, axis_of, define, infer_same, infer_shaped, row_by_row, space_of
 
 PUBLIC = "diag diagonal tril triu".split()
 
@@ -37,10 +37,6 @@ def _diagonal_grad(g: Any, offset: int, first: int, second: int, shape: Shape) -
     return out
 
 
-def _diagonal_grad_infer(params: tuple[Any, ...], g: Any) -> Any:
-    return params[3], g.dtype
-
-
 def _diagonal_backward(ctx: Any, g: Any) -> Any:
     return call(_DIAGONAL_GRAD, (g,), (*ctx.params, tuple(ctx.inputs[0][0])))
 
@@ -58,7 +54,7 @@ _DIAGONAL_GRAD = define(
     "diagonal_grad",
     ("g",),
     _diagonal_grad,
-    _diagonal_grad_infer,
+    infer_shaped(3),
     lambda ctx, g: call(_DIAGONAL, (g,), ctx.params[:3]),
     saves="none",
 )

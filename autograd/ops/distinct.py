@@ -12,18 +12,18 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from ..creation import zeros
 from ..dispatch import call
+from .compare import nonzero
 from .define import axis_of, define, xp
 from .extremes import any as _any
 from .extremes import argsort
 from .gathering import index_select, scatter, scatter_add
-from .indexing import nonzero
 from .joining import cat
 from .kinds import no_bools, no_complex, takes
-from .layouts import to_dtype
+from .layouts import to_dtype, zeros_as
 from .reduce import cumsum
 from .shape import movedim, reshape, unsqueeze
-from .unary import zeros_as
 
 PUBLIC = "bincount isin unique unique_consecutive".split()
 
@@ -146,6 +146,4 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         extent = max(int(most) + 1, minlength)
     ones = zeros_as(input) + 1 if weights is None else weights.detach()
     ones = to_dtype(ones, np.int64 if weights is None else np.float32 if ones.dtype == np.float32 else np.float64)
-    from ..creation import zeros
-
     return scatter_add(zeros(extent, dtype=ones.dtype, device=input.device), 0, to_dtype(input, np.int64), ones)

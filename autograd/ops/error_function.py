@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import call_few
 from .define import by_element, define, infer_same, polynomial, quiet, xp
+from .direct import of_one
 from .kinds import no_complex
 from .unary import exp, square
 
@@ -61,12 +61,11 @@ def _erf_backward(ctx: Any, g: Any) -> Any:
     return g * (exp(-(a * a)) * (2 / math.sqrt(math.pi)))
 
 
-_ERF = define("erf", ("a",), quiet(_erf), infer_same, _erf_backward, promotes="float", admits=no_complex)
-
-
-def erf(input: Any) -> Any:
-    """Return the error function."""
-    return call_few(_ERF, input)
+erf = of_one(
+    define("erf", ("a",), quiet(_erf), infer_same, _erf_backward, promotes="float", admits=no_complex),
+    __name__,
+    "Return the error function.",
+)
 
 
 # ---- what is left of it, and its inverse -----------------------------------------------------------------------------
@@ -102,27 +101,25 @@ def _erfinv_backward(ctx: Any, g: Any) -> Any:
     return g * (exp(square(out)) * (math.sqrt(math.pi) / 2))
 
 
-_ERFC = define(
-    "erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float", admits=no_complex, host_only=True
+erfc = of_one(
+    define(
+        "erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float", admits=no_complex, host_only=True
+    ),
+    __name__,
+    "Return `1 - erf(input)`, precise where that is near 0.",
 )
-_ERFINV = define(
-    "erfinv",
-    ("a",),
-    quiet(_erfinv),
-    infer_same,
-    _erfinv_backward,
-    saves="output",
-    promotes="float",
-    admits=no_complex,
-    host_only=True,
+erfinv = of_one(
+    define(
+        "erfinv",
+        ("a",),
+        quiet(_erfinv),
+        infer_same,
+        _erfinv_backward,
+        saves="output",
+        promotes="float",
+        admits=no_complex,
+        host_only=True,
+    ),
+    __name__,
+    "Return the inverse of the error function; infinite at -1 and 1, NaN beyond.",
 )
-
-
-def erfc(input: Any) -> Any:
-    """Return `1 - erf(input)`, precise where that is near 0."""
-    return call_few(_ERFC, input)
-
-
-def erfinv(input: Any) -> Any:
-    """Return the inverse of the error function; infinite at -1 and 1, NaN beyond."""
-    return call_few(_ERFINV, input)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import call
-from .define import contiguous, define, quiet, space_of, xp
+from .define import contiguous, define, infer_same, quiet, space_of, xp
 from .factorizations import expect_matrices, turned
 from .joining import cat
 
@@ -44,10 +44,6 @@ def _exponential(a: Any) -> Any:
     return out.astype(a.dtype, copy=False)
 
 
-def _infer_square(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, a.dtype
-
-
 def _backward(ctx: Any, g: Any) -> Any:
     """The derivative along g is a block of the exponential of twice the size (Mathias, 1996)."""
     adjoint = turned(ctx.saved_tensors[0])
@@ -56,7 +52,7 @@ def _backward(ctx: Any, g: Any) -> Any:
     return matrix_exp(cat([above, below], -2))[..., :extent, extent:]
 
 
-_MATRIX_EXP = define("matrix_exp", ("a",), quiet(_exponential), _infer_square, _backward)
+_MATRIX_EXP = define("matrix_exp", ("a",), quiet(_exponential), infer_same, _backward)
 
 
 def matrix_exp(A: Any) -> Any:

@@ -12,6 +12,7 @@ from raygrad.errors import AutogradError
 
 from .. import dtypes
 from ..dispatch import call, check_operand
+from .arithmetic import maximum, minimum
 from .compare import keep
 from .define import Shape, axis_of, define, reduction, row_by_row, space_of
 from .gathering import gather, scatter_zeros
@@ -201,8 +202,6 @@ def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if dim is None:
         return call(_GREATEST, (input,), (None, False))
     if hasattr(dim, "shape"):
-        from .arithmetic import maximum
-
         return maximum(input, dim)
     return ValuesIndices(*call(_MAX, (input,), (axis_of(dim, input.ndim), keepdim)))
 
@@ -212,8 +211,6 @@ def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if dim is None:
         return call(_LEAST, (input,), (None, False))
     if hasattr(dim, "shape"):
-        from .arithmetic import minimum
-
         return minimum(input, dim)
     return ValuesIndices(*call(_MIN, (input,), (axis_of(dim, input.ndim), keepdim)))
 

@@ -16,9 +16,10 @@ from raygrad.errors import AutogradError, LinAlgError, ShapeError
 from ..dispatch import call
 from ..layout import dense
 from .compare import where
-from .define import conj, contiguous, define, like_operand, real_of, space_of
+from .define import conj, contiguous, define, infer_same, like_operand, real_of, space_of
 from .diagonals import diagonal, tril
 from .joining import cat
+from .layouts import to_dtype
 from .linear import matmul
 from .rearranging import diag_embed
 from .shape import transpose, unsqueeze
@@ -68,8 +69,6 @@ def _as_real(a: Any) -> Any:
 
 
 def _with_dtype(real: Any, like: Any) -> Any:
-    from .layouts import to_dtype
-
     return to_dtype(real, like.dtype) if real.dtype != like.dtype else real
 
 
@@ -93,11 +92,7 @@ def _cholesky_backward(ctx: Any, g: Any) -> Any:
     return (both + turned(both)) / 2
 
 
-def _infer_square(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, a.dtype
-
-
-_CHOLESKY = define("cholesky", ("a",), told("cholesky", _cholesky), _infer_square, _cholesky_backward, saves="output")
+_CHOLESKY = define("cholesky", ("a",), told("cholesky", _cholesky), infer_same, _cholesky_backward, saves="output")
 
 
 def cholesky(A: Any, *, upper: bool = False) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from raygrad.errors import AutogradError, ShapeError
 
 from ..dispatch import call
-from .define import Shape, axis_of, broadcast_shape, define, space_of
+from .define import Shape, axis_of, broadcast_shape, define, infer_shaped, space_of
 from .indexing import INDEX, INDEX_PUT, zeros_around
 from .shape import expand, reshape
 
@@ -83,16 +83,12 @@ def _gather_grad(g: Any, index: Any, axis: int, shape: Shape) -> Any:
     return out
 
 
-def _gather_grad_infer(params: tuple[Any, ...], g: Any, index: Any) -> Any:
-    return params[1], g.dtype
-
-
 _GATHER = define("gather", ("a", "index"), _gather, _gather_infer, _gather_backward, saves="index")
 _GATHER_GRAD = define(
     "gather_grad",
     ("g", "index"),
     _gather_grad,
-    _gather_grad_infer,
+    infer_shaped(1),
     lambda ctx, g: (call(_GATHER, (g, ctx.saved_tensors[0]), (ctx.params[0],)), None),
     saves="index",
 )

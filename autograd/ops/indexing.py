@@ -20,15 +20,14 @@ from ..devices import device_of
 from ..devices.serving import send, settled
 from ..dispatch import call
 from ..tensor import Tensor
-from .compare import where
-from .define import Shape, broadcast_shape, contiguous, define, space_of
+from .compare import nonzero, where
+from .define import Shape, broadcast_shape, contiguous, define, infer_shaped, space_of
 from .joining import stack
-from .layouts import to_dtype
+from .layouts import to_dtype, zeros_as
 from .shape import expand, reshape, unsqueeze
 from .transfer import to_device
-from .unary import zeros_as
 
-PUBLIC = "getitem nonzero".split()
+PUBLIC = "getitem".split()
 
 Basic = tuple[Any, ...]
 """A normalised basic index: per entry an integer, (start, stop, step), or None for a new dimension."""
@@ -321,10 +320,6 @@ def _index_grad(g: Any, rows: Any, axes: Shape, shape: Shape) -> Any:
     return out
 
 
-def _index_grad_infer(params: tuple[Any, ...], g: Any, rows: Any) -> Any:
-    return params[1], g.dtype
-
-
 def _index_grad_backward(ctx: Any, g: Any) -> Any:
     return call(INDEX, (g, ctx.saved_tensors[0]), (ctx.params[0],)), None
 
@@ -356,21 +351,8 @@ def _index_put_backward(ctx: Any, g: Any) -> Any:
 
 
 INDEX = define("index", ("a", "rows"), _index, _index_infer, _index_backward, saves="rows")
-_INDEX_GRAD = define("index_grad", ("g", "rows"), _index_grad, _index_grad_infer, _index_grad_backward, saves="rows")
+_INDEX_GRAD = define("index_grad", ("g", "rows"), _index_grad, infer_shaped(1), _index_grad_backward, saves="rows")
 INDEX_PUT = define("index_put", ("a", "value", "rows"), _index_put, _index_put_infer, _index_put_backward, saves="rows")
-
-
-def _nonzero(a: Any) -> Any:
-    return np.argwhere(a) if a.ndim else space_of(a).zeros((int(bool(a)), 0), np.int64)
-
-
-_NONZERO = define("nonzero", ("a",), _nonzero, None)
-
-
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """Return the indices of the elements that are not zero, one row each; in a session, waits for their number."""
-    places = call(_NONZERO, (input,))
-    return tuple([places[:, axis] for axis in range(input.ndim)]) if as_tuple else places
 
 
 def _placed(value: Any, input: Any) -> Any:

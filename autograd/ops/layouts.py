@@ -9,10 +9,10 @@ import numpy as np
 from ..batched import bottom
 from ..devices import Device
 from ..devices.serving import CPU, make, named, target
-from ..dispatch import call
+from ..dispatch import call, call_few
 from ..recording import Data, Pending, Recorder
 from ..tensor import Tensor
-from .define import contiguous, define, infer_same, quiet
+from .define import contiguous, define, infer_same, quiet, space_of
 
 
 def _in_order(array: Any, order: tuple[int, ...]) -> Any:
@@ -28,6 +28,10 @@ def _full(shape: tuple[int, ...], value: Any, dtype: str, device: str = "cpu") -
     return make(None if device == "cpu" else named(device), lambda xp: xp.full(shape, value, np.dtype(dtype)))
 
 
+def _zeros(a: Any) -> Any:
+    return space_of(a).zeros(a.shape, a.dtype)
+
+
 def _to_dtype_infer(params: tuple[Any, ...], a: Any) -> Any:
     return a.shape, np.dtype(params[0])
 
@@ -38,6 +42,7 @@ def _to_dtype_kernel(a: Any, dtype: str) -> Any:
 
 
 _TO_DTYPE = define("to_dtype", ("a",), quiet(_to_dtype_kernel), _to_dtype_infer, lambda ctx, g: g, saves="none")
+_ZEROS_AS = define("zeros_as", ("a",), _zeros, infer_same, lambda ctx, g: zeros_as(g), saves="none")
 _IN_ORDER = define("in_order", ("a",), _in_order, infer_same, lambda ctx, g: g, saves="none")
 
 
@@ -47,6 +52,16 @@ def _full_infer(params: tuple[Any, ...]) -> Any:
 
 _FULL = define("full", (), _full, _full_infer)
 _FULL.lands = lambda params: params[3] if len(params) > 3 else "cpu"
+
+
+def zeros_apart(gradient: Any) -> Any:
+    """Return a gradient of zero that hangs on nothing: there is nothing to differentiate again."""
+    return zeros_as(gradient.detach() if hasattr(gradient, "grad_fn") else gradient)
+
+
+def zeros_as(input: Any) -> Any:
+    """Return zeros of `input`'s shape and dtype, with a gradient of zero."""
+    return call_few(_ZEROS_AS, input)
 
 
 def to_dtype(input: Any, dtype: Any) -> Any:
@@ -74,11 +89,11 @@ def ones_as(tensor: Tensor) -> Tensor:
 def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None, device: Device) -> Tensor:
     """Return ones on a device: the implicit gradient of a root; recorded if there is a recorder."""
     if recorder is not None:
-        return Tensor.made(full(recorder, shape, 1, dtype, device))
+        return Tensor.made(full_on(recorder, shape, 1, dtype, device))
     return Tensor.made(make(target(device), lambda xp: xp.ones(shape, dtype)))
 
 
-def full(recorder: Recorder, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Pending:
+def full_on(recorder: Recorder, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Pending:
     """Record a value of one number, made on a device."""
     params: tuple[Any, ...] = (tuple(shape), value, np.dtype(dtype).name)
     return recorder.op(_FULL, (), params if device is CPU else (*params, str(device)))[0]

@@ -11,6 +11,7 @@ from ..dispatch import call_few
 from ..layout import dense
 from .arithmetic import add, mul
 from .define import broadcast_shape, conj, define, quiet
+from .diagonals import diagonal
 from .kinds import no_bools
 from .reduce import sum
 from .shape import reshape, transpose, unsqueeze
@@ -114,22 +115,22 @@ def matmul(input: Any, other: Any) -> Any:
     return call_few(_MATMUL, input, other)
 
 
-def _expect(name: str, input: Any, ndim: int, argument: str) -> None:
-    if input.ndim != ndim:
-        raise ShapeError(f"{name}: {argument} must be a {ndim}D tensor, got {input.ndim}D")
+def _expect(name: str, *operands: tuple[str, Any, int]) -> None:
+    """Check the dimensions of operands, each given with what the message calls it."""
+    for argument, operand, ndim in operands:
+        if operand.ndim != ndim:
+            raise ShapeError(f"{name}: {argument} must be a {ndim}D tensor, got {operand.ndim}D")
 
 
 def mm(input: Any, mat2: Any) -> Any:
     """Return the product of two matrices."""
-    _expect("mm", input, 2, "self")
-    _expect("mm", mat2, 2, "mat2")
+    _expect("mm", ("self", input, 2), ("mat2", mat2, 2))
     return matmul(input, mat2)
 
 
 def bmm(input: Any, mat2: Any) -> Any:
     """Return the products of two batches of matrices of equal length."""
-    _expect("bmm", input, 3, "batch1")
-    _expect("bmm", mat2, 3, "batch2")
+    _expect("bmm", ("batch1", input, 3), ("batch2", mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise ShapeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] "
@@ -140,22 +141,19 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 def mv(input: Any, vec: Any) -> Any:
     """Return the product of a matrix and a vector."""
-    _expect("mv", input, 2, "input")
-    _expect("mv", vec, 1, "vec")
+    _expect("mv", ("input", input, 2), ("vec", vec, 1))
     return matmul(input, vec)
 
 
 def dot(input: Any, tensor: Any) -> Any:
     """Return the sum of products of two vectors."""
-    _expect("dot", input, 1, "input")
-    _expect("dot", tensor, 1, "tensor")
+    _expect("dot", ("input", input, 1), ("tensor", tensor, 1))
     return matmul(input, tensor)
 
 
 def outer(input: Any, vec2: Any) -> Any:
     """Return the matrix of all products of the elements of two vectors."""
-    _expect("outer", input, 1, "input")
-    _expect("outer", vec2, 1, "vec2")
+    _expect("outer", ("input", input, 1), ("vec2", vec2, 1))
     return mul(unsqueeze(input, 1), vec2)
 
 
@@ -168,8 +166,6 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
 
 def trace(input: Any) -> Any:
     """Return the sum of a matrix's diagonal."""
-    from .diagonals import diagonal
-
     no_bools("trace", (), input.dtype)
-    _expect("trace", input, 2, "input")
+    _expect("trace", ("input", input, 2))
     return sum(diagonal(input))

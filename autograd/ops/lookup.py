@@ -9,6 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
+from ..creation import rand
 from ..dispatch import check_operand
 from .activations import dropout, softmax
 from .along import beside
@@ -105,8 +106,6 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 
 
 def _kept(shape: Any, p: float, device: Any) -> Any:
-    from ..creation import rand
-
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     return rand(shape, device=device) >= p

@@ -13,11 +13,13 @@ from raygrad.errors import AutogradError
 from .arithmetic import add, clamp_min, div, minimum, mul, sub
 from .compare import where
 from .kinds import floats_alone, real_floats, takes
+from .layouts import zeros_as
 from .losses import binary_losses, reduced
 from .pointwise import xlogy
 from .rectifiers import hardtanh, logsigmoid
-from .reduce import mean, norm, sum
-from .unary import abs, exp, log, log1p, neg, sqrt, square, zeros_as
+from .reduce import mean, sum
+from .unary import abs, exp, log, log1p, neg, sqrt, square
+from .vector_norms import norm
 
 PUBLIC = """
     binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cosine_similarity gaussian_nll_loss

@@ -13,9 +13,10 @@ from ..modes import no_grad
 from .arithmetic import add, clamp_min, div, mul
 from .kinds import floats_alone, real_floats, real_numbers, takes
 from .padding import pad
-from .reduce import mean, norm, var
+from .reduce import mean, var
 from .shape import reshape
 from .unary import rsqrt, square
+from .vector_norms import norm
 from .windows import windows
 
 PUBLIC = "batch_norm group_norm instance_norm layer_norm local_response_norm normalize rms_norm".split()

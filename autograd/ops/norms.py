@@ -12,10 +12,10 @@ from .extremes import amax, amin
 from .factorizations import svdvals
 from .layouts import to_dtype
 from .reduce import Dims, sum
-from .reduce import norm as vector
 from .shape import movedim, reshape
 from .solving import inv
 from .unary import abs
+from .vector_norms import norm as vector
 
 
 def vector_norm(x: Any, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:

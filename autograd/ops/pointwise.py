@@ -9,19 +9,20 @@ import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError
 
-from ..dispatch import call, call_few
-from .arithmetic import add, div, logaddexp, mul, pow, sub
+from ..dispatch import call
+from .arithmetic import add, atan2, div, logaddexp, mul, pow, sub
 from .compare import isfinite, isinf, isnan, keep, where
 from .complexes import complex, imag, real
 from .define import conj, define, infer_comparison, infer_elementwise, infer_same, quiet, xp
+from .direct import OfTwo, of_one, of_two
 from .kinds import no_complex, real_floats, takes
-from .layouts import to_dtype
+from .layouts import to_dtype, zeros_as
 from .reduce import sum
-from .unary import abs, cos, sin, trunc, zeros_as
+from .unary import abs, cos, sin, trunc
 
 PUBLIC = """
-    allclose copysign deg2rad exp2 float_power fmax fmin frac isclose isneginf isposinf isreal ldexp logaddexp2 logit
-    nan_to_num positive rad2deg rsub signbit sinc xlog1py xlogy
+    allclose angle copysign deg2rad exp2 float_power fmax fmin frac isclose isneginf isposinf isreal ldexp logaddexp2
+    logit nan_to_num polar positive rad2deg rsub signbit sinc xlog1py xlogy
 """.split()
 
 # ---- of one operand --------------------------------------------------------------------------------------------------
@@ -32,6 +33,19 @@ def positive(input: Any) -> Any:
     if input.dtype.kind == "b":
         raise AutogradError("positive: the `+` of a bool tensor is not supported; convert it to an integer first")
     return input
+
+
+def polar(abs: Any, angle: Any) -> Any:
+    """Return complex numbers of given sizes and angles."""
+    return complex(abs * cos(angle), abs * sin(angle))
+
+
+def angle(input: Any) -> Any:
+    """Return the angle of complex numbers; of real ones pi where they are negative, 0 elsewhere."""
+    if input.dtype.kind == "c":
+        return atan2(imag(input), real(input))
+    zeros = zeros_as(input)
+    return where(input < 0, zeros + math.pi, where(input != input, zeros + math.nan, zeros))
 
 
 def exp2(input: Any) -> Any:
@@ -81,13 +95,12 @@ def _logit_backward(ctx: Any, g: Any) -> Any:
     return where((a >= bottom) & (a <= 1 - bottom), g / (a * (1 - a)), math.nan if low is None else 0.0)
 
 
-_SINC = define("sinc", ("a",), quiet(_sinc), infer_same, _sinc_backward, promotes="float")
+sinc = of_one(
+    define("sinc", ("a",), quiet(_sinc), infer_same, _sinc_backward, promotes="float"),
+    __name__,
+    "Return `sin(pi * input) / (pi * input)`, 1 at 0; its derivative at 0 is 0.",
+)
 _LOGIT = define("logit", ("a",), quiet(_logit), infer_same, _logit_backward, promotes="float", admits=no_complex)
-
-
-def sinc(input: Any) -> Any:
-    """Return `sin(pi * input) / (pi * input)`, 1 at 0; its derivative at 0 is 0."""
-    return call_few(_SINC, input)
 
 
 def logit(input: Any, eps: float | None = None) -> Any:
@@ -136,49 +149,46 @@ def _times_log_backward(ctx: Any, g: Any, function: Any, add: int) -> Any:
     return to_a, g * (a / (b + add if add else b)) if need_b else None  # -0.0 + 0 would be 0.0
 
 
-_COPYSIGN = define(
-    "copysign",
-    ("a", "b"),
-    np.copysign,
-    infer_elementwise("copysign"),
-    _copysign_backward,
-    saves=("a", "output"),
-    promotes="float",
-    admits=no_complex,
+copysign = of_two(
+    define(
+        "copysign",
+        ("a", "b"),
+        np.copysign,
+        infer_elementwise("copysign"),
+        _copysign_backward,
+        saves=("a", "output"),
+        promotes="float",
+        admits=no_complex,
+    ),
+    __name__,
+    "Return the size of `input` with the sign of `other`.",
 )
-_XLOGY = define(
-    "xlogy",
-    ("a", "b"),
-    quiet(_times_log(np.log)),
-    infer_elementwise("xlogy"),
-    lambda ctx, g: _times_log_backward(ctx, g, xlogy, 0),
-    promotes="float",
-    admits=no_complex,
+xlogy: OfTwo = of_two(
+    define(
+        "xlogy",
+        ("a", "b"),
+        quiet(_times_log(np.log)),
+        infer_elementwise("xlogy"),
+        lambda ctx, g: _times_log_backward(ctx, g, xlogy, 0),
+        promotes="float",
+        admits=no_complex,
+    ),
+    __name__,
+    "Return `input * log(other)`, 0 where `input` is 0.",
 )
-_XLOG1PY = define(
-    "xlog1py",
-    ("a", "b"),
-    quiet(_times_log(np.log1p)),
-    infer_elementwise("xlog1py"),
-    lambda ctx, g: _times_log_backward(ctx, g, xlog1py, 1),
-    promotes="float",
-    admits=no_complex,
+xlog1py: OfTwo = of_two(
+    define(
+        "xlog1py",
+        ("a", "b"),
+        quiet(_times_log(np.log1p)),
+        infer_elementwise("xlog1py"),
+        lambda ctx, g: _times_log_backward(ctx, g, xlog1py, 1),
+        promotes="float",
+        admits=no_complex,
+    ),
+    __name__,
+    "Return `input * log(1 + other)`, 0 where `input` is 0.",
 )
-
-
-def copysign(input: Any, other: Any) -> Any:
-    """Return the size of `input` with the sign of `other`."""
-    return call_few(_COPYSIGN, input, other)
-
-
-def xlogy(input: Any, other: Any) -> Any:
-    """Return `input * log(other)`, 0 where `input` is 0."""
-    return call_few(_XLOGY, input, other)
-
-
-def xlog1py(input: Any, other: Any) -> Any:
-    """Return `input * log(1 + other)`, 0 where `input` is 0."""
-    return call_few(_XLOG1PY, input, other)
 
 
 @takes(no_complex, 2)
@@ -223,12 +233,11 @@ def float_power(input: Any, exponent: Any) -> Any:
 
 # ---- questions -------------------------------------------------------------------------------------------------------
 
-_SIGNBIT = define("signbit", ("a",), np.signbit, infer_comparison("signbit"), promotes="arith", admits=no_complex)
-
-
-def signbit(input: Any) -> Any:
-    """Return where the sign of `input` is minus, also that of zero."""
-    return call_few(_SIGNBIT, input)
+signbit = of_one(
+    define("signbit", ("a",), np.signbit, infer_comparison("signbit"), promotes="arith", admits=no_complex),
+    __name__,
+    "Return where the sign of `input` is minus, also that of zero.",
+)
 
 
 @takes(no_complex)

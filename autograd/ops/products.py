@@ -16,8 +16,9 @@ from .define import axis_of, broadcast_shape, conj, space_of
 from .gathering import index_select
 from .kinds import real_floats, takes
 from .linear import bmm, dot, matmul, mv, outer
-from .reduce import norm, sum
+from .reduce import sum
 from .shape import expand, permute, reshape, unsqueeze
+from .vector_norms import norm
 
 PUBLIC = """
     addbmm addmv addr baddbmm cdist chain_matmul cross inner tensordot vdot vecdot

@@ -10,10 +10,10 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..dispatch import call_few
-from ..registry import Op
 from ..tensor import Tensor
+from .compare import nonzero
 from .define import define, infer_elementwise, xp
-from .indexing import nonzero
+from .direct import OfTwo, of_two
 from .kinds import integers_alone, no_complex, real_floats
 from .reduce import sum
 
@@ -27,28 +27,22 @@ def _heaviside(a: Any, b: Any) -> Any:
     return xp.heaviside(a, b) if a.dtype.kind == "f" else xp.where(a == 0, b, a > 0).astype(a.dtype)
 
 
-def _shift(name: str, kernel: Any) -> Op:
-    return define(name, ("a", "b"), kernel, infer_elementwise(name), promotes="arith", admits=integers_alone)
+def _shift(name: str, kernel: Any, doc: str) -> OfTwo:
+    """Define a shift of the bits of integers, and return its function."""
+    op = define(name, ("a", "b"), kernel, infer_elementwise(name), promotes="arith", admits=integers_alone)
+    return of_two(op, __name__, doc)
 
 
-_LEFT_SHIFT = _shift("bitwise_left_shift", np.left_shift)
-_RIGHT_SHIFT = _shift("bitwise_right_shift", np.right_shift)
+bitwise_left_shift = _shift("bitwise_left_shift", np.left_shift, "Return `input << other`.")
+bitwise_right_shift = _shift("bitwise_right_shift", np.right_shift, "Return `input >> other`, the sign being kept.")
 _HEAVISIDE = define(
     "heaviside", ("a", "b"), _heaviside, infer_elementwise("heaviside"), promotes="arith", admits=no_complex
 )
-_NEXTAFTER = define(
-    "nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float", admits=real_floats
+nextafter = of_two(
+    define("nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float", admits=real_floats),
+    __name__,
+    "Return the next number that the dtype has after `input`, towards `other`.",
 )
-
-
-def bitwise_left_shift(input: Any, other: Any) -> Any:
-    """Return `input << other`."""
-    return call_few(_LEFT_SHIFT, input, other)
-
-
-def bitwise_right_shift(input: Any, other: Any) -> Any:
-    """Return `input >> other`, the sign being kept."""
-    return call_few(_RIGHT_SHIFT, input, other)
 
 
 def heaviside(input: Any, values: Any) -> Any:
@@ -62,11 +56,6 @@ def heaviside(input: Any, values: Any) -> Any:
             f"heaviside is not yet implemented for tensors with different dtypes: {input.dtype}, {values.dtype}"
         )
     return call_few(_HEAVISIDE, input, values)
-
-
-def nextafter(input: Any, other: Any) -> Any:
-    """Return the next number that the dtype has after `input`, towards `other`."""
-    return call_few(_NEXTAFTER, input, other)
 
 
 def argwhere(input: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from .. import dtypes
+from ..derive import sum_to
 from ..devices.serving import make, target
 from ..dispatch import check_operand
 from ..tensor import Tensor
@@ -284,8 +285,6 @@ def sum_to_size(input: Any, *size: Any) -> Any:
     Raises:
         RuntimeError: it does not.
     """
-    from ..derive import sum_to
-
     return sum_to(input, sizes_of(size))
 
 

@@ -7,14 +7,16 @@ from typing import Any
 
 from raygrad.errors import AutogradError, ShapeError
 
+from ..creation import rand
 from .activations import elu, leaky_relu, softmax, softplus
 from .arithmetic import div, mul
 from .compare import keep, where
 from .define import axis_of
 from .joining import split
 from .kinds import real_floats, real_numbers, takes
+from .layouts import zeros_as
 from .shape import reshape
-from .unary import abs, neg, sigmoid, tanh, zeros_as
+from .unary import abs, neg, sigmoid, tanh
 
 PUBLIC = """
     celu glu hardshrink hardsigmoid hardswish hardtanh logsigmoid mish prelu relu6 rrelu selu softmin softshrink
@@ -135,8 +137,6 @@ def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: 
     middle."""
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
-    from ..creation import rand
-
     slopes = rand(input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower
     return where(input > 0, input, mul(input, slopes))
 

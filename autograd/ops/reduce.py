@@ -17,7 +17,7 @@ from ..layout import dense
 from ..recording import Pending
 from ..tensor import Tensor
 from ..views import memory
-from .compare import keep, where
+from .compare import keep
 from .define import (
     Shape,
     axes_of,
@@ -31,17 +31,18 @@ from .define import (
     row_by_row,
     xp,
 )
-from .layouts import to_dtype
+from .joining import cat, stack
+from .layouts import to_dtype, zeros_as
 from .shape import expand, flip, movedim, reshape
-from .unary import exp, zeros_as
+from .unary import exp
 
-PUBLIC = "cumsum logsumexp mean norm prod std sum var".split()
+PUBLIC = "cumsum logsumexp mean prod std sum var".split()
 
-_add, _multiply, _maximum = reduction(np.add, "sum"), reduction(np.multiply, "prod"), reduction(np.maximum, "max")
+add_up, _multiply, _maximum = reduction(np.add, "sum"), reduction(np.multiply, "prod"), reduction(np.maximum, "max")
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _on_host: Any = np.add.reduce
-"""What `_add` does for arrays of the host: sums and means are too common to ask for it by another call."""
+"""What `add_up` does for arrays of the host: sums and means are too common to ask for it by another call."""
 
 Dims = int | Sequence[int] | None
 
@@ -97,7 +98,7 @@ def _in_rows(out: Any, axes: Shape | None) -> Any:
 
 
 def _sum(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-    add = _on_host if type(a) is _ARRAY else _add
+    add = _on_host if type(a) is _ARRAY else add_up
     if a.dtype.kind in "iub":
         return _in_rows(add(a, axes, np.int64, None, keepdim), axes)
     if a.flags.c_contiguous:
@@ -112,7 +113,7 @@ def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
 def _mean(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
-    add = _on_host if type(a) is _ARRAY else _add
+    add = _on_host if type(a) is _ARRAY else add_up
     if a.flags.c_contiguous:
         return add(a, axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes))
     return _in_rows(add(dense(a), axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes)), axes)
@@ -178,8 +179,6 @@ def _product_of_others(a: Any) -> Any:
     if extent <= 1:
         return zeros_as(a) + 1
     left, right = a[..., : extent // 2 * 2 : 2], a[..., 1::2]
-    from .joining import cat, stack
-
     pairs = left * right
     last = a[..., extent - 1 :] if extent % 2 else None
     others = _product_of_others(pairs if last is None else cat([pairs, last], -1))
@@ -193,23 +192,23 @@ _MEAN = define("mean", ("a",), quiet(_mean), _mean_infer, _mean_backward, saves=
 _PROD = define("prod", ("a",), quiet(row_by_row(_prod)), _sum_infer, _prod_backward, saves=("a", "output"))
 
 
-def _converted(input: Any, dtype: Any) -> Any:
+def converted(input: Any, dtype: Any) -> Any:
     return input if dtype is None or input.dtype == dtypes.as_dtype(dtype) else to_dtype(input, dtype)
 
 
 def sum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the sum over `dim`, all dimensions by default; integers are summed as int64."""
-    return call(_SUM, (_converted(input, dtype),), static_of(input, dim, keepdim))
+    return call(_SUM, (converted(input, dtype),), static_of(input, dim, keepdim))
 
 
 def mean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the mean over `dim`, all dimensions by default."""
-    return call(_MEAN, (_converted(input, dtype),), static_of(input, dim, keepdim))
+    return call(_MEAN, (converted(input, dtype),), static_of(input, dim, keepdim))
 
 
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Return the product over one dimension, or of all elements."""
-    return call(_PROD, (_converted(input, dtype),), static_of(input, dim, keepdim))
+    return call(_PROD, (converted(input, dtype),), static_of(input, dim, keepdim))
 
 
 # ---- variance --------------------------------------------------------------------------------------------------------
@@ -219,9 +218,9 @@ def _var(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
     a = dense(a)
-    centred = a - _add(a, axes, None, None, True) / a.dtype.type(max(count_of(a.shape, axes), 1))
+    centred = a - add_up(a, axes, None, None, True) / a.dtype.type(max(count_of(a.shape, axes), 1))
     squares = (centred * centred.conj()).real if a.dtype.kind == "c" else centred * centred
-    total = _add(squares, axes, None, None, keepdim)
+    total = add_up(squares, axes, None, None, keepdim)
     return total / total.dtype.type(max(count_of(a.shape, axes) - correction, 0))
 
 
@@ -293,7 +292,7 @@ def _logsumexp(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     a = dense(a)
     top = _maximum(a.real, axes, None, None, True, -np.inf)  # of complex numbers the size of the powers is in it
     top = xp.where(xp.isfinite(top), top, top.dtype.type(0))
-    out = xp.log(_add(xp.exp(a - top), axes, None, None, True)) + top
+    out = xp.log(add_up(xp.exp(a - top), axes, None, None, True)) + top
     return out if keepdim else out.reshape(reduced_of(a.shape, axes, False))
 
 
@@ -302,22 +301,33 @@ def _logsumexp_backward(ctx: Any, g: Any) -> Any:
     return restored(g, ctx) * conj(exp(a - restored(out, ctx)))
 
 
-def _cumsum(a: Any, axis: int) -> Any:
-    if not a.ndim:
-        return a.astype(_counting(a.dtype))
-    a = dense(a)
-    if type(a) is not np.ndarray:
-        return a.cumsum(axis, _counting(a.dtype))
-    return np.add.accumulate(a, axis, _counting(a.dtype))
+def running(ufunc: np.ufunc, method: str) -> Any:
+    """Return the kernel of a ufunc's running values, for which arrays of other libraries have a method; integers are
+    counted as int64."""
+
+    def run(a: Any, axis: int) -> Any:
+        if not a.ndim:
+            return a.astype(_counting(a.dtype))
+        a = dense(a)
+        if type(a) is not np.ndarray:
+            return getattr(a, method)(axis, _counting(a.dtype))
+        return ufunc.accumulate(a, axis, _counting(a.dtype))
+
+    return quiet(row_by_row(run))
 
 
-def _cumsum_infer(params: tuple[Any, ...], a: Any) -> Any:
+def infer_running(params: tuple[Any, ...], a: Any) -> Any:
+    """The shape rule of running values."""
     return a.shape, _counting(a.dtype)
 
 
+def from_behind(g: Any, axis: int) -> Any:
+    """Return the running sum from the end: the derivative of the running sum."""
+    return flip(cumsum(flip(g, axis), axis), axis)
+
+
 def _cumsum_backward(ctx: Any, g: Any) -> Any:
-    (axis,) = ctx.params
-    return flip(cumsum(flip(g, axis), axis), axis) if g.shape else g
+    return from_behind(g, *ctx.params) if g.shape else g
 
 
 _LOGSUMEXP = define(
@@ -332,59 +342,11 @@ _LOGSUMEXP = define(
 _CUMSUM = define(
     "cumsum",
     ("a",),
-    quiet(row_by_row(_cumsum)),
-    _cumsum_infer,
+    running(np.add, "cumsum"),
+    infer_running,
     _cumsum_backward,
     saves="none",
 )
-
-
-def _norm(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-    if a.dtype.kind in "iub":
-        raise TypeError
-    a = dense(a)
-    squares = (a * a.conj()).real if a.dtype.kind == "c" else a * a
-    return np.sqrt(_add(squares, axes, None, None, keepdim))
-
-
-def _norm_infer(params: tuple[Any, ...], a: Any) -> Any:
-    if a.dtype.kind in "iub":
-        raise AutogradError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {a.dtype}")
-    return reduced_of(a.shape, *params), real_of(a.dtype)
-
-
-def _norm_backward(ctx: Any, g: Any) -> Any:
-    """The gradient at zero is zero times what arrives."""
-    a, out = ctx.saved_tensors
-    out = restored(out, ctx)
-    return restored(g, ctx) * keep(a / out, out != 0)
-
-
-_NORM = define("norm", ("a",), quiet(row_by_row(_norm)), _norm_infer, _norm_backward, saves=("a", "output"))
-
-
-def _p_norm(a: Any, axes: Shape | None, keepdim: bool, p: float) -> Any:
-    return _add(np.abs(dense(a)) ** p, axes, None, None, keepdim) ** (1.0 / p)
-
-
-def _p_norm_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return _norm_infer(params[:2], a)
-
-
-def _p_norm_backward(ctx: Any, g: Any) -> Any:
-    """The gradient at zero is zero; there PyTorch's second derivative is NaN but for cubes and beyond."""
-    from .unary import abs, sgn
-
-    a, out = ctx.saved_tensors
-    p = ctx.params[2]
-    g, out = restored(g, ctx), restored(out, ctx)
-    if p < 1:
-        return where(a == 0, 0.0, sgn(a) * abs(a) ** (p - 1)) * (g * out ** (1 - p))
-    scaled = sgn(a) * abs(a) ** (p - 1) if p < 2 else a * abs(a) ** (p - 2)
-    return scaled * where(out == 0, 0.0, g / out ** (p - 1))
-
-
-_P_NORM = define("p_norm", ("a",), quiet(_p_norm), _p_norm_infer, _p_norm_backward, saves=("a", "output"))
 
 
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
@@ -394,25 +356,4 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Return the running sum along `dim`."""
-    return call(_CUMSUM, (_converted(input, dtype),), (axis_of(dim, input.ndim),))
-
-
-def norm(input: Any, p: Any = 2, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """Return the p-norm of the elements over `dim`; "fro" and 2 are the Euclidean norm."""
-    input = _converted(input, dtype)
-    if p in ("fro", 2, None):
-        return call(_NORM, (input,), static_of(input, dim, keepdim))
-    from .unary import abs
-
-    magnitudes = abs(input)
-    from .extremes import greatest, least
-
-    if p == math.inf:
-        return greatest(magnitudes, () if dim is None else dim, keepdim)
-    if p == -math.inf:
-        return least(magnitudes, () if dim is None else dim, keepdim)
-    if p == 0:
-        return sum(to_dtype(input != 0, real_of(input.dtype)) + zeros_as(magnitudes), dim, keepdim)
-    if p == 1:
-        return sum(magnitudes, dim, keepdim)
-    return call(_P_NORM, (input,), (*static_of(input, dim, keepdim), float(p)))
+    return call(_CUMSUM, (converted(input, dtype),), (axis_of(dim, input.ndim),))

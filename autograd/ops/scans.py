@@ -10,7 +10,6 @@ from raygrad.errors import AutogradError
 
 from .. import dtypes
 from ..dispatch import call
-from ..layout import dense
 from ..tensor import Tensor
 from .compare import keep
 from .define import (
@@ -22,7 +21,6 @@ from .define import (
     like_operand,
     log_of_sum,
     quiet,
-    row_by_row,
     space_of,
     xp,
 )
@@ -31,31 +29,14 @@ from .gathering import scatter_zeros
 from .joining import cat, narrow
 from .kinds import floats_alone, no_complex_to_compare
 from .layouts import to_dtype
-from .reduce import cumsum, sum
-from .shape import expand, flip, movedim, reshape, unsqueeze
+from .reduce import cumsum, from_behind, infer_running, running, sum
+from .shape import expand, movedim, reshape, unsqueeze
 
 PUBLIC = """
     cummax cummin cumprod cumulative_prod cumulative_sum cumulative_trapezoid diff logcumsumexp trapezoid trapz
 """.split()
 
 # ---- running products ------------------------------------------------------------------------------------------------
-
-
-def _counting(dtype: Any) -> Any:
-    return np.dtype(np.int64) if dtype.kind in "iub" else dtype
-
-
-def _cumprod(a: Any, axis: int) -> Any:
-    if not a.ndim:
-        return a.astype(_counting(a.dtype))
-    a = dense(a)
-    if type(a) is not np.ndarray:
-        return a.cumprod(axis, _counting(a.dtype))
-    return xp.multiply.accumulate(a, axis, _counting(a.dtype))
-
-
-def _cumprod_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, _counting(a.dtype)
 
 
 def _cumprod_backward(ctx: Any, g: Any) -> Any:
@@ -65,7 +46,7 @@ def _cumprod_backward(ctx: Any, g: Any) -> Any:
     if not g.ndim:
         return g
     if not isinstance(a, Tensor) and a.all():
-        return _from_behind(g * conj(out), axis) / conj(a)
+        return from_behind(g * conj(out), axis) / conj(a)
     extent = ctx.inputs[0][0][axis]
     last = movedim(a, axis, -1)
     ones = space_of(a).eye(extent, dtype=bool)
@@ -75,12 +56,8 @@ def _cumprod_backward(ctx: Any, g: Any) -> Any:
     return movedim(sum(unsqueeze(movedim(g, axis, -1), -2) * conj(kept), -1), -1, axis)
 
 
-def _from_behind(g: Any, axis: int) -> Any:
-    return flip(cumsum(flip(g, axis), axis), axis)
-
-
 _CUMPROD = define(
-    "cumprod", ("a",), quiet(row_by_row(_cumprod)), _cumprod_infer, _cumprod_backward, saves=("a", "output")
+    "cumprod", ("a",), running(np.multiply, "cumprod"), infer_running, _cumprod_backward, saves=("a", "output")
 )
 
 
@@ -129,8 +106,8 @@ def _log_of_sums(a: Any, axis: int) -> Any:
     return out
 
 
-def _running(accumulate: Any) -> Any:
-    def running(a: Any, axis: int) -> Any:
+def _extremes(accumulate: Any) -> Any:
+    def extremes(a: Any, axis: int) -> Any:
         if not a.ndim:
             return a.copy(), space_of(a).zeros((), np.int64)
         best = accumulate(a, axis)
@@ -140,7 +117,7 @@ def _running(accumulate: Any) -> Any:
         same = (a == best) | ((a != a) & (best != best))  # of equal ones the last; NaN stays, once there
         return best, _greatest(xp.where(same, here, 0), axis)
 
-    return running
+    return extremes
 
 
 def _running_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -157,7 +134,7 @@ _CUMMAX, _CUMMIN = (
     define(
         name,
         ("a",),
-        _running(kernel),
+        _extremes(kernel),
         _running_infer,
         _running_backward,
         saves="output1",
@@ -209,10 +186,6 @@ def _behind(h: Any, x: Any, o: Any, axis: int) -> Any:
     return _signed(h, x, o, axis, False)
 
 
-def _infer_sums(params: tuple[Any, ...], h: Any, x: Any, o: Any) -> Any:
-    return h.shape, h.dtype
-
-
 def _ahead_backward(ctx: Any, g: Any) -> Any:
     h, x, o, out = ctx.saved_tensors
     to_h = call(_BEHIND, (g, conj(x), conj(o)), ctx.params)
@@ -226,8 +199,8 @@ def _behind_backward(ctx: Any, g: Any) -> Any:
 
 
 _SUMS = ("h", "x", "o")
-_AHEAD = define("powers_ahead", _SUMS, quiet(_ahead), _infer_sums, _ahead_backward, saves=(*_SUMS, "output"))
-_BEHIND = define("powers_behind", _SUMS, quiet(_behind), _infer_sums, _behind_backward, saves=(*_SUMS, "output"))
+_AHEAD = define("powers_ahead", _SUMS, quiet(_ahead), infer_same, _ahead_backward, saves=(*_SUMS, "output"))
+_BEHIND = define("powers_behind", _SUMS, quiet(_behind), infer_same, _behind_backward, saves=(*_SUMS, "output"))
 
 
 def _logcumsumexp(a: Any, axis: int) -> Any:

@@ -16,13 +16,12 @@ from .compare import keep, where
 from .complexes import real
 from .define import axis_of, broadcast_shape, conj, define, quiet, real_of, space_of
 from .diagonals import put_diagonal
-from .gathering import check_grid, checked_gathered, gather, grid_of, scatter, scatter_add
+from .gathering import check_grid, checked_gathered, gather, grid_of, scatter, scatter_add, take_along_dim
 from .indexing import INDEX_PUT, put_region, rows_of, take_apart
 from .kinds import no_complex
-from .layouts import to_dtype
+from .layouts import to_dtype, zeros_as
 from .reduce import cumsum
 from .shape import expand, reshape
-from .unary import zeros_as
 
 PUBLIC = """
     diagonal_scatter index_copy index_fill index_put masked_scatter masked_select put scatter_reduce select_scatter
@@ -86,8 +85,6 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 def take_along_axis(input: Any, indices: Any, axis: int = -1) -> Any:
     """Return the elements at `indices` along `axis`, as the array API standard has it."""
-    from .gathering import take_along_dim
-
     return take_along_dim(input, indices, axis)
 
 

@@ -16,8 +16,11 @@ from ..devices.serving import settled
 from ..dispatch import call
 from ..layout import dense
 from ..tensor import Tensor
+from .arithmetic import clamp_min
 from .casting import governed
+from .compare import where
 from .define import broadcast_shape, conj, contiguous, define, infer_same, quiet, real_of, space_of
+from .extremes import amax
 from .factorizations import eigvalsh, expect_matrices, svdvals, told, turned
 from .linear import matmul
 from .products import chain_matmul
@@ -37,15 +40,11 @@ def _inv_backward(ctx: Any, g: Any) -> Any:
     return -matmul(adjoint, matmul(g, adjoint))
 
 
-def _infer_square(params: tuple[Any, ...], a: Any) -> Any:
-    return a.shape, a.dtype
-
-
 def _inverse(a: Any) -> Any:
     return _linalg.inv(dense(a))
 
 
-_INV = define("inv", ("a",), told("inv", _inverse), _infer_square, _inv_backward, saves="output")
+_INV = define("inv", ("a",), told("inv", _inverse), infer_same, _inv_backward, saves="output")
 
 
 def inv(A: Any) -> Any:
@@ -236,7 +235,7 @@ def _cofactors_backward(ctx: Any, h: Any) -> Any:
     return call(_SECOND_COFACTORS, (conj(ctx.saved_tensors[0]), conj(h)))
 
 
-_COFACTORS = define("cofactors", ("a",), quiet(_cofactors), _infer_square, _cofactors_backward)
+_COFACTORS = define("cofactors", ("a",), quiet(_cofactors), infer_same, _cofactors_backward)
 _SECOND_COFACTORS = define(
     "second_cofactors", ("a", "h"), quiet(_second_cofactors), infer_same, _second_cofactors_backward
 )
@@ -294,8 +293,6 @@ def slogdet(A: Any) -> Any:
 
 def logdet(input: Any) -> Any:
     """Return the logarithms of determinants; of real ones NaN where one is negative."""
-    from .compare import where
-
     sign, logs = slogdet(input)
     return log(sign) + logs if sign.dtype.kind == "c" else where(sign < 0, np.nan, logs)
 
@@ -327,9 +324,6 @@ def matrix_rank(A: Any, *, atol: float | None = None, rtol: float | None = None,
     values = values.detach() if hasattr(values, "detach") else values
     if rtol is None:
         rtol = 0.0 if atol else max(A.shape[-2:]) * float(np.finfo(A.dtype).eps)
-    from .arithmetic import clamp_min
-    from .extremes import amax
-
     return sum(values > clamp_min(amax(values, -1, True) * rtol, atol or 0.0), -1)
 
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..dispatch import call, call_few
+from ..dispatch import call
 from .define import by_element, define, infer_same, quiet, xp
+from .direct import of_one
 from .kinds import no_complex, takes
 
 PUBLIC = "digamma lgamma mvlgamma polygamma".split()
@@ -78,15 +79,19 @@ def _polygamma(a: Any, n: int) -> Any:
     return (total * (math.factorial(n) * (-1) ** s)).astype(a.dtype)
 
 
-_LGAMMA = define(
-    "lgamma",
-    ("a",),
-    quiet(by_element(_lgamma_of)),
-    infer_same,
-    lambda ctx, g: g * digamma(ctx.saved_tensors[0]),
-    promotes="float",
-    admits=no_complex,
-    host_only=True,
+lgamma = of_one(
+    define(
+        "lgamma",
+        ("a",),
+        quiet(by_element(_lgamma_of)),
+        infer_same,
+        lambda ctx, g: g * digamma(ctx.saved_tensors[0]),
+        promotes="float",
+        admits=no_complex,
+        host_only=True,
+    ),
+    __name__,
+    "Return the logarithm of the size of the gamma function.",
 )
 _POLYGAMMA = define(
     "polygamma",
@@ -97,11 +102,6 @@ _POLYGAMMA = define(
     promotes="float",
     admits=no_complex,
 )
-
-
-def lgamma(input: Any) -> Any:
-    """Return the logarithm of the size of the gamma function."""
-    return call_few(_LGAMMA, input)
 
 
 def digamma(input: Any) -> Any:

@@ -10,12 +10,14 @@ from .arithmetic import sub
 from .casting import governed
 from .compare import isnan, keep
 from .define import conj, real_of
+from .diagonals import diagonal
 from .kinds import integers_alone, no_complex, real_floats, takes
 from .layouts import to_dtype
 from .linear import matmul
-from .reduce import Dims, mean, norm, std, sum, var
+from .reduce import Dims, mean, std, sum, var
 from .shape import reshape, transpose, unsqueeze
 from .unary import sqrt
+from .vector_norms import norm
 
 PUBLIC = "corrcoef cov dist nanmean nansum std_mean var_mean".split()
 
@@ -92,8 +94,6 @@ def corrcoef(input: Any) -> Any:
     covariances = cov(input)
     if not covariances.ndim:
         return covariances / covariances
-    from .diagonals import diagonal
-
     spread = sqrt(diagonal(covariances))
     spread = spread.real if spread.dtype.kind == "c" else spread
     return covariances / unsqueeze(spread, 1) / unsqueeze(spread, 0)

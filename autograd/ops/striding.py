@@ -18,10 +18,10 @@ from .. import dtypes
 from ..batched import Batched
 from ..dispatch import call
 from ..layout import overlaps_itself
-from ..overlap import place_in_memory
+from ..memory_layout import layout_in_memory
 from ..places import WRITTEN_TWICE, Place, Placed, counted, numbers
 from ..strides import strides_of
-from .define import Shape, define, sizes_of, space_of
+from .define import Shape, define, infer_same, infer_shaped, sizes_of, space_of
 
 PUBLIC = ["as_strided"]
 
@@ -33,10 +33,6 @@ def _as_strided(a: Any, shape: Shape, strides: Shape, offset: int, order: Shape)
     if out is not None:
         return out
     return a.transpose(order).reshape(-1)[numbers(shape, strides, offset, space_of(a))]
-
-
-def _as_strided_infer(params: tuple[Any, ...], a: Any) -> Any:
-    return params[0], a.dtype
 
 
 def _as_strided_backward(ctx: Any, g: Any) -> Any:
@@ -58,10 +54,6 @@ def _put_strided(a: Any, value: Any, shape: Shape, strides: Shape, offset: int, 
     return _back_in_order(out, a.shape, order)
 
 
-def _put_strided_infer(params: tuple[Any, ...], a: Any, value: Any) -> Any:
-    return a.shape, a.dtype
-
-
 def _put_strided_backward(ctx: Any, g: Any) -> Any:
     need_a, need_value = ctx.needs_input_grad
     return (
@@ -75,24 +67,16 @@ def _back_in_order(flat: Any, shape: Shape, order: Shape) -> Any:
     return flat.reshape([shape[axis] for axis in order]).transpose([order.index(axis) for axis in range(len(order))])
 
 
-def _as_strided_grad_infer(params: tuple[Any, ...], g: Any) -> Any:
-    return params[4], g.dtype
-
-
-_AS_STRIDED = define(
-    "as_strided", ("a",), _as_strided, _as_strided_infer, _as_strided_backward, saves="none", view=True
-)
+_AS_STRIDED = define("as_strided", ("a",), _as_strided, infer_shaped(0), _as_strided_backward, saves="none", view=True)
 _AS_STRIDED_GRAD = define(
     "as_strided_grad",
     ("g",),
     _as_strided_grad,
-    _as_strided_grad_infer,
+    infer_shaped(4),
     lambda ctx, g: call(_AS_STRIDED, (g,), ctx.params[:4]),
     saves="none",
 )
-_PUT_STRIDED = define(
-    "put_strided", ("a", "value"), _put_strided, _put_strided_infer, _put_strided_backward, saves="none"
-)
+_PUT_STRIDED = define("put_strided", ("a", "value"), _put_strided, infer_same, _put_strided_backward, saves="none")
 
 
 def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
@@ -112,7 +96,7 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     if storage_offset is not None and storage_offset < 0:
         raise AutogradError(f"Tensor: invalid storage offset {storage_offset}")
     own = _strides_in_elements(input)
-    held = None if type(input._data) is Batched else place_in_memory(input)
+    held = None if type(input._data) is Batched else layout_in_memory(input)
     begin = 0 if held is None else held.start // held.itemsize
     offset = 0 if storage_offset is None else storage_offset - begin
     place = counted(input.shape, own, 1, offset, shape, steps)

@@ -17,8 +17,10 @@ from ..dispatch import call, call_few
 from ..registry import Admits, Op
 from .compare import keep
 from .complexes import infer_real, real
-from .define import conj, define, infer_elementwise, infer_same, quiet, space_of, xp
+from .define import conj, define, infer_elementwise, infer_same, quiet, xp
+from .direct import OfOne, of_one
 from .kinds import no_bools, real_numbers
+from .layouts import zeros_apart, zeros_as
 
 PUBLIC = """
     abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log10 log1p log2 neg
@@ -84,10 +86,6 @@ def _sign(a: Any) -> Any:
     if a.dtype.kind == "f":  # NaN has none, as in PyTorch
         return np.subtract(a > 0, a < 0, dtype=a.dtype)
     return a.copy() if a.dtype.kind == "b" else np.sign(a)
-
-
-def _zeros(a: Any) -> Any:
-    return space_of(a).zeros(a.shape, a.dtype)
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -162,24 +160,27 @@ def _unary(
     name: str,
     kernel: Any,
     backward: Rule,
-    saves: str = "a",
+    saves: str | tuple[str, ...] = "a",
     *,
     infer: Any = None,
     promotes: str | None = None,
     admits: Admits | None = None,
-) -> Op:
+    doc: str,
+) -> OfOne:
+    """Define an op of one operand, and return its function."""
     infer = infer or infer_elementwise(name)
-    return define(name, ("a",), kernel, infer, backward, saves=saves, promotes=promotes, admits=admits)
+    op = define(name, ("a",), kernel, infer, backward, saves=saves, promotes=promotes, admits=admits)
+    return of_one(op, __name__, doc)
 
 
 def _rounding(name: str, kernel: Any) -> Op:
-    """Define a function that makes whole numbers of real ones."""
-    return _unary(name, kernel, _to_zero, "none", infer=infer_same, promotes="arith", admits=real_numbers)
+    """Define an op that makes whole numbers of real ones."""
+    return define(name, ("a",), kernel, infer_same, _to_zero, saves="none", promotes="arith", admits=real_numbers)
 
 
-def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a") -> Op:
-    """Define a function that is computed in floating point, whatever it is given."""
-    return _unary(name, quiet(kernel), backward, saves, promotes="float")
+def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a", *, doc: str) -> OfOne:
+    """Define an op that is computed in floating point, whatever it is given, and return its function."""
+    return _unary(name, quiet(kernel), backward, saves, promotes="float", doc=doc)
 
 
 def _acosh_slope(f: Any, a: Any) -> Any:
@@ -187,40 +188,71 @@ def _acosh_slope(f: Any, a: Any) -> Any:
     return 1 / (f.sqrt(a - 1) * f.sqrt(a + 1)) if a.dtype.kind == "c" else 1 / f.sqrt(a * a - 1)
 
 
-_NEG = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg)
-_ABS = _unary("abs", np.absolute, _abs_backward, infer=infer_real, promotes="arith", admits=no_bools)
-_SIGN = _unary("sign", quiet(_sign), _to_zero, "none", infer=_infer_sign)
-_SGN = define("sgn", ("a",), quiet(_sign), infer_same, _sgn_backward, saves=("a", "output"))
-_FLOOR = _rounding("floor", _rounded(np.floor))
-_CEIL = _rounding("ceil", _rounded(np.ceil))
-_TRUNC = _rounding("trunc", _rounded(np.trunc))
-_ZEROS_AS = _unary("zeros_as", _zeros, lambda ctx, g: zeros_as(g), "none", infer=infer_same)
-_SQUARE = _unary(
-    "square", quiet(_square), _linear(lambda f, a: (a if f is np else a**1) * 2), infer=_infer_square
-)  # whose rule is that of pow
-_RECIPROCAL = _smooth("reciprocal", _reciprocal, _linear(lambda f, out: -out * out), "output")
-_SQRT = _smooth("sqrt", np.sqrt, _over(lambda out: out * 2), "output")
-_RSQRT = _smooth("rsqrt", _rsqrt, _linear(lambda f, out: out**3 * -0.5), "output")
-_EXP = _smooth("exp", np.exp, _linear(lambda f, out: out), "output")
-_EXPM1 = _smooth("expm1", np.expm1, _linear(lambda f, out: out + 1), "output")
-_LOG = _smooth("log", np.log, _over(lambda a: a))
-_LOG1P = _smooth("log1p", np.log1p, _over(lambda a: a + 1))
-_LOG2 = _smooth("log2", np.log2, _over(lambda a: a * LN2))
-_LOG10 = _smooth("log10", np.log10, _over(lambda a: a * LN10))
-_SIN = _smooth("sin", np.sin, _linear(lambda f, a: f.cos(a)))
-_COS = _smooth("cos", np.cos, _linear(lambda f, a: -f.sin(a)))
-_TAN = _smooth("tan", np.tan, _linear(lambda f, out: out * out + 1), "output")
-_ASIN = _smooth("asin", np.arcsin, _linear(lambda f, a: 1 / f.sqrt(1 - a * a)))
-_ACOS = _smooth("acos", np.arccos, _linear(lambda f, a: -1 / f.sqrt(1 - a * a)))
-_ATAN = _smooth("atan", np.arctan, _over(lambda a: a * a + 1))
-_SINH = _smooth("sinh", np.sinh, _linear(lambda f, a: f.cosh(a)))
-_COSH = _smooth("cosh", np.cosh, _linear(lambda f, a: f.sinh(a)))
-_TANH = _smooth("tanh", np.tanh, _tanh_backward, "output")
-_ASINH = _smooth("asinh", np.arcsinh, _linear(lambda f, a: 1 / f.sqrt(a * a + 1)))
-_ACOSH = _smooth("acosh", np.arccosh, _linear(_acosh_slope))
-_ATANH = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a))
-_SIGMOID = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output")
-_RELU = _unary("relu", _relu, _relu_backward, "output", infer=infer_same, promotes="arith", admits=real_numbers)
+neg = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg, doc="Return `-input`.")
+abs = _unary(
+    "abs",
+    np.absolute,
+    _abs_backward,
+    infer=infer_real,
+    promotes="arith",
+    admits=no_bools,
+    doc="Return the absolute value.",
+)
+_SIGN = define("sign", ("a",), quiet(_sign), _infer_sign, _to_zero, saves="none")
+sgn = _unary(
+    "sgn",
+    quiet(_sign),
+    _sgn_backward,
+    ("a", "output"),
+    infer=infer_same,
+    doc="Return the sign: of real numbers -1, 0 or 1; of complex ones, the number of size one in their direction.",
+)
+floor = of_one(_rounding("floor", _rounded(np.floor)), __name__, "Return the greatest integers not above.")
+ceil = of_one(_rounding("ceil", _rounded(np.ceil)), __name__, "Return the smallest integers not below.")
+trunc = of_one(_rounding("trunc", _rounded(np.trunc)), __name__, "Return `input` rounded towards zero.")
+square = _unary(
+    "square",
+    quiet(_square),
+    _linear(lambda f, a: (a if f is np else a**1) * 2),  # the rule of pow
+    infer=_infer_square,
+    doc="Return `input * input`.",
+)
+reciprocal = _smooth("reciprocal", _reciprocal, _linear(lambda f, out: -out * out), "output", doc="Return `1 / input`.")
+sqrt = _smooth("sqrt", np.sqrt, _over(lambda out: out * 2), "output", doc="Return the square root.")
+rsqrt = _smooth("rsqrt", _rsqrt, _linear(lambda f, out: out**3 * -0.5), "output", doc="Return `1 / sqrt(input)`.")
+exp = _smooth("exp", np.exp, _linear(lambda f, out: out), "output", doc="Return e to the power of `input`.")
+expm1 = _smooth(
+    "expm1", np.expm1, _linear(lambda f, out: out + 1), "output", doc="Return `exp(input) - 1`, precise near zero."
+)
+log = _smooth("log", np.log, _over(lambda a: a), doc="Return the natural logarithm.")
+log1p = _smooth("log1p", np.log1p, _over(lambda a: a + 1), doc="Return `log(1 + input)`, precise near zero.")
+log2 = _smooth("log2", np.log2, _over(lambda a: a * LN2), doc="Return the logarithm to base 2.")
+log10 = _smooth("log10", np.log10, _over(lambda a: a * LN10), doc="Return the logarithm to base 10.")
+sin = _smooth("sin", np.sin, _linear(lambda f, a: f.cos(a)), doc="Return the sine.")
+cos = _smooth("cos", np.cos, _linear(lambda f, a: -f.sin(a)), doc="Return the cosine.")
+tan = _smooth("tan", np.tan, _linear(lambda f, out: out * out + 1), "output", doc="Return the tangent.")
+asin = _smooth("asin", np.arcsin, _linear(lambda f, a: 1 / f.sqrt(1 - a * a)), doc="Return the inverse sine.")
+acos = _smooth("acos", np.arccos, _linear(lambda f, a: -1 / f.sqrt(1 - a * a)), doc="Return the inverse cosine.")
+atan = _smooth("atan", np.arctan, _over(lambda a: a * a + 1), doc="Return the inverse tangent.")
+sinh = _smooth("sinh", np.sinh, _linear(lambda f, a: f.cosh(a)), doc="Return the hyperbolic sine.")
+cosh = _smooth("cosh", np.cosh, _linear(lambda f, a: f.sinh(a)), doc="Return the hyperbolic cosine.")
+tanh = _smooth("tanh", np.tanh, _tanh_backward, "output", doc="Return the hyperbolic tangent.")
+asinh = _smooth(
+    "asinh", np.arcsinh, _linear(lambda f, a: 1 / f.sqrt(a * a + 1)), doc="Return the inverse hyperbolic sine."
+)
+acosh = _smooth("acosh", np.arccosh, _linear(_acosh_slope), doc="Return the inverse hyperbolic cosine.")
+atanh = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a), doc="Return the inverse hyperbolic tangent.")
+sigmoid = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output", doc="Return `1 / (1 + exp(-input))`.")
+relu = _unary(
+    "relu",
+    _relu,
+    _relu_backward,
+    "output",
+    infer=infer_same,
+    promotes="arith",
+    admits=real_numbers,
+    doc="Return `max(input, 0)`; its derivative at 0 is 0.",
+)
 
 # ---- rounding with digits --------------------------------------------------------------------------------------------
 
@@ -237,17 +269,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     return call(_ROUND, (input,), (int(decimals),))
 
 
-# ---- the functions ---------------------------------------------------------------------------------------------------
-
-
-def neg(input: Any) -> Any:
-    """Return `-input`."""
-    return call_few(_NEG, input)
-
-
-def abs(input: Any) -> Any:
-    """Return the absolute value."""
-    return call_few(_ABS, input)
+# ---- signs -------------------------------------------------------------------------------------------------
 
 
 def sign(input: Any) -> Any:
@@ -255,156 +277,6 @@ def sign(input: Any) -> Any:
     if input.dtype.kind == "c":
         _infer_sign((), input)
     return call_few(_SIGN, input)
-
-
-def sgn(input: Any) -> Any:
-    """Return the sign: of real numbers -1, 0 or 1; of complex ones, the number of size one in their direction."""
-    return call_few(_SGN, input)
-
-
-def floor(input: Any) -> Any:
-    """Return the greatest integers not above."""
-    return call_few(_FLOOR, input)
-
-
-def ceil(input: Any) -> Any:
-    """Return the smallest integers not below."""
-    return call_few(_CEIL, input)
-
-
-def trunc(input: Any) -> Any:
-    """Return `input` rounded towards zero."""
-    return call_few(_TRUNC, input)
-
-
-def zeros_apart(gradient: Any) -> Any:
-    """Return a gradient of zero that hangs on nothing: there is nothing to differentiate again."""
-    return zeros_as(gradient.detach() if hasattr(gradient, "grad_fn") else gradient)
-
-
-def zeros_as(input: Any) -> Any:
-    """Return zeros of `input`'s shape and dtype, with a gradient of zero."""
-    return call_few(_ZEROS_AS, input)
-
-
-def square(input: Any) -> Any:
-    """Return `input * input`."""
-    return call_few(_SQUARE, input)
-
-
-def reciprocal(input: Any) -> Any:
-    """Return `1 / input`."""
-    return call_few(_RECIPROCAL, input)
-
-
-def sqrt(input: Any) -> Any:
-    """Return the square root."""
-    return call_few(_SQRT, input)
-
-
-def rsqrt(input: Any) -> Any:
-    """Return `1 / sqrt(input)`."""
-    return call_few(_RSQRT, input)
-
-
-def exp(input: Any) -> Any:
-    """Return e to the power of `input`."""
-    return call_few(_EXP, input)
-
-
-def expm1(input: Any) -> Any:
-    """Return `exp(input) - 1`, precise near zero."""
-    return call_few(_EXPM1, input)
-
-
-def log(input: Any) -> Any:
-    """Return the natural logarithm."""
-    return call_few(_LOG, input)
-
-
-def log1p(input: Any) -> Any:
-    """Return `log(1 + input)`, precise near zero."""
-    return call_few(_LOG1P, input)
-
-
-def log2(input: Any) -> Any:
-    """Return the logarithm to base 2."""
-    return call_few(_LOG2, input)
-
-
-def log10(input: Any) -> Any:
-    """Return the logarithm to base 10."""
-    return call_few(_LOG10, input)
-
-
-def sin(input: Any) -> Any:
-    """Return the sine."""
-    return call_few(_SIN, input)
-
-
-def cos(input: Any) -> Any:
-    """Return the cosine."""
-    return call_few(_COS, input)
-
-
-def tan(input: Any) -> Any:
-    """Return the tangent."""
-    return call_few(_TAN, input)
-
-
-def asin(input: Any) -> Any:
-    """Return the inverse sine."""
-    return call_few(_ASIN, input)
-
-
-def acos(input: Any) -> Any:
-    """Return the inverse cosine."""
-    return call_few(_ACOS, input)
-
-
-def atan(input: Any) -> Any:
-    """Return the inverse tangent."""
-    return call_few(_ATAN, input)
-
-
-def sinh(input: Any) -> Any:
-    """Return the hyperbolic sine."""
-    return call_few(_SINH, input)
-
-
-def cosh(input: Any) -> Any:
-    """Return the hyperbolic cosine."""
-    return call_few(_COSH, input)
-
-
-def tanh(input: Any) -> Any:
-    """Return the hyperbolic tangent."""
-    return call_few(_TANH, input)
-
-
-def asinh(input: Any) -> Any:
-    """Return the inverse hyperbolic sine."""
-    return call_few(_ASINH, input)
-
-
-def acosh(input: Any) -> Any:
-    """Return the inverse hyperbolic cosine."""
-    return call_few(_ACOSH, input)
-
-
-def atanh(input: Any) -> Any:
-    """Return the inverse hyperbolic tangent."""
-    return call_few(_ATANH, input)
-
-
-def sigmoid(input: Any) -> Any:
-    """Return `1 / (1 + exp(-input))`."""
-    return call_few(_SIGMOID, input)
-
-
-def relu(input: Any) -> Any:
-    """Return `max(input, 0)`; its derivative at 0 is 0."""
-    return call_few(_RELU, input)
 
 
 _Tensors.cos, _Tensors.sin, _Tensors.cosh, _Tensors.sinh, _Tensors.sqrt = map(

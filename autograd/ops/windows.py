@@ -17,7 +17,7 @@ from raygrad.errors import AutogradError
 from ..dispatch import call
 from ..layout import strided_over
 from ..places import WRITTEN_TWICE
-from .define import Shape, axis_of, define, space_of
+from .define import Shape, axis_of, define, infer_same, infer_shaped, space_of
 from .shape import reshape
 
 
@@ -64,10 +64,6 @@ def _together(g: Any, axes: Shape, sizes: Shape, steps: Shape, spreads: Shape, s
     return out
 
 
-def _together_infer(params: tuple[Any, ...], g: Any) -> Any:
-    return params[4], g.dtype
-
-
 def _windows_backward(ctx: Any, g: Any) -> Any:
     return call(_TOGETHER, (g,), (*ctx.params, tuple(ctx.inputs[0][0])))
 
@@ -84,7 +80,7 @@ _TOGETHER = define(
     "windows_together",
     ("g",),
     _together,
-    _together_infer,
+    infer_shaped(4),
     lambda ctx, g: call(_WINDOWS, (g,), ctx.params[:4]),
     saves="none",
 )
@@ -141,10 +137,6 @@ def _put_windows(a: Any, value: Any, axis: int, size: int, step: int) -> Any:
     return out
 
 
-def _put_windows_infer(params: tuple[Any, ...], a: Any, value: Any) -> Any:
-    return a.shape, a.dtype
-
-
 def _put_windows_backward(ctx: Any, g: Any) -> Any:
     need_a, need_value = ctx.needs_input_grad
     return (
@@ -154,9 +146,7 @@ def _put_windows_backward(ctx: Any, g: Any) -> Any:
 
 
 _UNFOLD = define("unfold", ("a",), _unfold, _unfold_infer, _unfold_backward, saves="none", view=True)
-_PUT_WINDOWS = define(
-    "put_windows", ("a", "value"), _put_windows, _put_windows_infer, _put_windows_backward, saves="none"
-)
+_PUT_WINDOWS = define("put_windows", ("a", "value"), _put_windows, infer_same, _put_windows_backward, saves="none")
 
 
 def unfold(input: Any, dimension: int, size: int, step: int) -> Any:

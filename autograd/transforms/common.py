@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
+from .. import ops
 from ..accumulator import AccumulateGrad
 from ..batched import Batched
 from ..levels import hand_on
@@ -175,8 +176,6 @@ def leads_out(tensors: Iterable[Tensor]) -> bool:
 
 def settled(tensor: Tensor) -> Tensor:
     """Return a result of a transform that has run: with its history where that leads out, else without (FT-10)."""
-    from .. import ops
-
     if not tensor._requires_grad:
         return tensor
     if state.grad and leads_out((tensor,)):

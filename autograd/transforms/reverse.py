@@ -8,6 +8,7 @@ from typing import Any
 
 from raygrad.errors import AutogradError
 
+from .. import ops
 from ..engine import grad as engine_grad
 from ..modes import state
 from ..once import check_differentiable
@@ -94,8 +95,6 @@ def gradients(
 ) -> list[Tensor]:
     """Return the gradients of `outputs` by aliases of inputs: zeros for what is not used. They have a history where it
     leads out of the transform."""
-    from .. import ops
-
     chosen = [i for i, output in enumerate(outputs) if output._requires_grad]
     roots = [outputs[i] for i in chosen]
     given = None if cotangents is None else [cotangents[i] for i in chosen]

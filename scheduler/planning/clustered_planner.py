@@ -56,8 +56,6 @@ class Way(Enum):
     """One by one, what has just become possible first."""
     SEARCHED = auto()
     """As graphs are that need not be made smaller."""
-    SINGLE = auto()
-    """All on one worker."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
 
 class RaygradError(Exception):
-    """The root of all errors that raygrad itself raises."""
+    """The root of all errors that raygrad itself raises. The first argument is the message, the others are fields."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 class AutogradError(RaygradError, RuntimeError):
@@ -69,9 +72,6 @@ class GradcheckError(AutogradError):
     def __init__(self, message: str = "", kind: str = "") -> None:
         super().__init__(message, kind)
         self.kind = kind
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class NoSingleValue(AutogradError):
@@ -118,9 +118,6 @@ class PlanError(SchedulerError, ValueError):
         super().__init__(message, nodes, workers)
         self.nodes = nodes
         self.workers = workers
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
     def call_nodes(self, name_of: Callable[[int], str]) -> None:
         """Call the nodes of the graph something else in the message: what the user calls them."""
@@ -177,9 +174,6 @@ class ImpureFunctionError(ExecutionError):
         super().__init__(message, function)
         self.function = function
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class RemoteError(ExecutionError):
     """User code raised on a worker and its exception could not be rebuilt here.
@@ -191,9 +185,6 @@ class RemoteError(ExecutionError):
         super().__init__(message, type_name, remote_traceback)
         self.type_name, self.remote_traceback = type_name, remote_traceback
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class WorkerLost(ExecutionError):
     """A worker process died. Attributes: worker."""
@@ -201,9 +192,6 @@ class WorkerLost(ExecutionError):
     def __init__(self, message: str, worker: str = "") -> None:
         super().__init__(message, worker)
         self.worker = worker
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class DroppedError(ExecutionError):

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 
 import pytest
 
 import raygrad as rg
-from raygrad.autograd import ops
+from raygrad.autograd import layout_methods, methods, ops
+from raygrad.autograd.layout_methods import LayoutMethods
 from raygrad.autograd.methods import TensorMethods
 from raygrad.autograd.operators import Operators
 from raygrad.autograd.shape_methods import ShapeMethods
 
-OWN = {name: value for cls in (ShapeMethods, TensorMethods) for name, value in vars(cls).items() if name[0] != "_"}
+CLASSES = (ShapeMethods, LayoutMethods, TensorMethods)
+OWN = {name: value for cls in CLASSES for name, value in vars(cls).items() if name[0] != "_"}
 
 VARIADIC = {"reshape", "view", "permute", "expand", "flip"}
 """Their sizes and dimensions come one by one, too."""
@@ -34,7 +37,28 @@ def test_same_parameters_as_the_function(name):
     assert parameters(OWN[name]) == parameters(getattr(ops, name))
 
 
-@pytest.mark.parametrize("cls", [TensorMethods, ShapeMethods, Operators])
+def declared(module, name):
+    """The methods of a class of declarations, as its source has them."""
+    spec = importlib.util.spec_from_file_location(f"{module.__name__}_declared", module.__file__)
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    return {method: value for method, value in vars(getattr(again, name)).items() if inspect.isfunction(value)}
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "least"), [(methods, "TensorMethods", 90), (layout_methods, "LayoutMethods", 30)]
+)
+def test_each_declaration_is_the_function_that_takes_its_place(module, name, least):
+    found = declared(module, name)
+    assert len(found) > least
+    for method, declaration in found.items():
+        function = vars(getattr(module, name))[method]
+        assert function is getattr(ops, declaration.__name__), method
+        assert parameters(declaration) == parameters(function), method
+        assert declaration.__doc__, method
+
+
+@pytest.mark.parametrize("cls", [*CLASSES, Operators])
 def test_each_method_says_what_it_does(cls):
     for name, value in vars(cls).items():
         if name[0] != "_" and (inspect.isfunction(value) or isinstance(value, property)):

@@ -478,7 +478,7 @@ try:
             moved = (rg.ones(2, device="cuda:0") * 2.0).to("cuda:1")
             assert moved.tolist() == [2.0, 2.0]
             print(*[list(worker.devices) for worker in found])
-            home = serving._Served.cuda, serving.serve(None)  # as on a machine without a GPU
+            home = serving.Served.cuda, serving.serve(None)  # as on a machine without a GPU
             held = rg.tensor([1.0, 2.0], device="cuda:1", requires_grad=True)
             (held * held).sum().backward()
             print(held.grad)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import io
 import pickle
+import site
 import sys
 import sysconfig
 import threading
@@ -58,8 +59,6 @@ ClassName: TypeAlias = tuple[str, bool]
 @functools.cache
 def _installed() -> tuple[str, ...]:
     """Return the folders from which every process of a cluster imports the same source."""
-    import site
-
     paths = sysconfig.get_paths()
     found = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     found.update(site.getsitepackages())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from raygrad.autograd.tensor import Tensor
 
-from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_rate, zeros_like
+from .adaptive import AdaptiveOptimizer
+from .optimizer import Group, ParameterState, check_rates, zeros_like
 
 
-class Adadelta(Optimizer):
+class Adadelta(AdaptiveOptimizer):
     """Moves each element by its gradient times the ratio of two running root mean squares: of the moves, and of the
     gradients.
 
@@ -27,8 +27,6 @@ class Adadelta(Optimizer):
         ValueError: a negative rate, a rho outside [0, 1], or complex parameters.
     """
 
-    real_only = True
-
     def __init__(
         self,
         params: Iterable[Any],
@@ -39,22 +37,19 @@ class Adadelta(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        check_rate("learning rate", lr)
+        check_rates({"learning rate": lr})
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        check_rate("epsilon value", eps)
-        check_rate("weight_decay value", weight_decay)
+        check_rates({"epsilon value": eps, "weight_decay value": weight_decay})
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
 
-    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
-        if self.begin(kept, param):
-            self.keep(kept, "square_avg", zeros_like(param))
-            self.keep(kept, "acc_delta", zeros_like(param))
+    def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
+        yield "square_avg", zeros_like(param)
+        yield "acc_delta", zeros_like(param)
+
+    def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
         rho, eps = group["rho"], group["eps"]
-        square: Tensor = kept["square_avg"]
-        moved: Tensor = kept["acc_delta"]
-        direction = direction_of(group, param, grad)
-        self.assign(kept["step"], kept["step"] + 1)
+        square, moved = kept["square_avg"], kept["acc_delta"]
         self.assign(square, (square * rho).add(direction * direction, alpha=1 - rho))
         move = (moved + eps).sqrt() / (square + eps).sqrt() * direction
         self.assign(moved, (moved * rho).add(move * move, alpha=1 - rho))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from raygrad.autograd.creation import full_like
 from raygrad.autograd.tensor import Tensor
 
-from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_rate
+from .adaptive import AdaptiveOptimizer
+from .optimizer import Group, ParameterState, check_rates
 
 
-class Adagrad(Optimizer):
+class Adagrad(AdaptiveOptimizer):
     """Moves each element by its gradient over the root of the sum of all its squares so far.
 
     Args:
@@ -28,8 +28,6 @@ class Adagrad(Optimizer):
         ValueError: a negative rate, or complex parameters.
     """
 
-    real_only = True
-
     def __init__(
         self,
         params: Iterable[Any],
@@ -41,11 +39,15 @@ class Adagrad(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        check_rate("learning rate", lr)
-        check_rate("lr_decay value", lr_decay)
-        check_rate("weight_decay value", weight_decay)
-        check_rate("initial_accumulator_value value", initial_accumulator_value)
-        check_rate("epsilon value", eps)
+        check_rates(
+            {
+                "learning rate": lr,
+                "lr_decay value": lr_decay,
+                "weight_decay value": weight_decay,
+                "initial_accumulator_value value": initial_accumulator_value,
+                "epsilon value": eps,
+            }
+        )
         super().__init__(
             params,
             {
@@ -58,13 +60,11 @@ class Adagrad(Optimizer):
             },
         )
 
-    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
-        if self.begin(kept, param):
-            self.keep(kept, "sum", full_like(param, group["initial_accumulator_value"]))
-        step: Tensor = kept["step"]
-        total: Tensor = kept["sum"]
-        direction = direction_of(group, param, grad)
-        self.assign(step, step + 1)
+    def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
+        yield "sum", full_like(param, group["initial_accumulator_value"])
+
+    def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
+        step, total = kept["step"], kept["sum"]
         self.assign(total, total + direction * direction)
         rate = group["lr"] / (1 + (step - 1) * group["lr_decay"])
         self.assign(param, param - direction / (total.sqrt() + group["eps"]) * rate)

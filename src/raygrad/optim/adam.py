@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from raygrad.autograd import ops
 from raygrad.autograd.tensor import Tensor
 
-from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_moments, zeros_like
+from .adaptive import MomentOptimizer
+from .optimizer import Group, ParameterState, check_moments, zeros_like
 
 
-class Adam(Optimizer):
+class Adam(MomentOptimizer):
     """Moves each element by the ratio of its running mean gradient to its running root mean square.
 
     The number of steps is a tensor, as the moments are: in a session it falls back with them when a step fails.
@@ -29,8 +29,6 @@ class Adam(Optimizer):
     Raises:
         ValueError: a negative rate, a beta outside [0, 1), or complex parameters.
     """
-
-    real_only = True
 
     def __init__(
         self,
@@ -56,24 +54,19 @@ class Adam(Optimizer):
             },
         )
 
-    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+    def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
+        yield from super().initial(group, param)
+        if group["amsgrad"]:
+            yield "max_exp_avg_sq", zeros_like(param)
+
+    def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]
-        if self.begin(kept, param):
-            self.keep(kept, "exp_avg", zeros_like(param))
-            self.keep(kept, "exp_avg_sq", zeros_like(param))
-            if group["amsgrad"]:
-                self.keep(kept, "max_exp_avg_sq", zeros_like(param))
-        step: Tensor = kept["step"]
-        mean: Tensor = kept["exp_avg"]
-        square: Tensor = kept["exp_avg_sq"]
-        direction = direction_of(group, param, grad)
-        self.assign(step, step + 1)
+        step, mean, square = kept["step"], kept["exp_avg"], kept["exp_avg_sq"]
         self.assign(mean, (mean * beta1).add(direction, alpha=1 - beta1))
         self.assign(square, (square * beta2).add(direction * direction, alpha=1 - beta2))
         if group["amsgrad"]:
-            peak: Tensor = kept["max_exp_avg_sq"]
-            self.assign(peak, ops.maximum(peak, square))
-            square = peak
+            self.assign(kept["max_exp_avg_sq"], ops.maximum(kept["max_exp_avg_sq"], square))
+            square = kept["max_exp_avg_sq"]
         # both means start at zero; dividing by 1 - beta ** step takes that out of them
         rate = group["lr"] / (1 - beta1**step)
         size = square.sqrt() / (1 - beta2**step).sqrt() + group["eps"]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from raygrad.autograd import ops
 from raygrad.autograd.tensor import Tensor
 
-from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_moments, zeros_like
+from .adaptive import AdaptiveOptimizer
+from .optimizer import Group, ParameterState, check_moments, zeros_like
 
 
-class Adamax(Optimizer):
+class Adamax(AdaptiveOptimizer):
     """Moves each element by the ratio of its running mean gradient to the largest gradient so far, which decays.
 
     Args:
@@ -27,8 +27,6 @@ class Adamax(Optimizer):
         ValueError: a negative rate, a beta outside [0, 1), or complex parameters.
     """
 
-    real_only = True
-
     def __init__(
         self,
         params: Iterable[Any],
@@ -40,19 +38,17 @@ class Adamax(Optimizer):
         maximize: bool = False,
     ) -> None:
         check_moments(lr, betas, eps, weight_decay)
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
-        super().__init__(params, options)
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        )
 
-    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+    def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
+        yield "exp_avg", zeros_like(param)
+        yield "exp_inf", zeros_like(param)
+
+    def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]
-        if self.begin(kept, param):
-            self.keep(kept, "exp_avg", zeros_like(param))
-            self.keep(kept, "exp_inf", zeros_like(param))
-        step: Tensor = kept["step"]
-        mean: Tensor = kept["exp_avg"]
-        largest: Tensor = kept["exp_inf"]
-        direction = direction_of(group, param, grad)
-        self.assign(step, step + 1)
+        step, mean, largest = kept["step"], kept["exp_avg"], kept["exp_inf"]
         self.assign(mean, mean.lerp(direction, 1 - beta1))
         self.assign(largest, ops.maximum(largest * beta2, direction.abs() + group["eps"]))
         rate = group["lr"] / (1 - beta1**step)

@@ -240,7 +240,26 @@ class CosineAnnealingLR(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
 
 
-class SequentialLR(LRScheduler):
+class _OfSchedules(LRScheduler):
+    """A schedule that others make up: they set the rates, and their state is saved with its own."""
+
+    _schedulers: list[LRScheduler]
+
+    def get_lr(self) -> list[float]:
+        return self._now()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `load_state_dict` takes."""
+        return {**super().state_dict(), "_schedulers": [one.state_dict() for one in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        for one, kept in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            one.load_state_dict(kept)
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != "_schedulers"})
+
+
+class SequentialLR(_OfSchedules):
     """One schedule after the other; the next begins, at its own first rate, at each of `milestones`.
 
     Raises:
@@ -268,9 +287,6 @@ class SequentialLR(LRScheduler):
         schedulers[0]._begin()
         self._last_lr = schedulers[0].get_last_lr()
 
-    def get_lr(self) -> list[float]:
-        return self._now()
-
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next rates.
 
@@ -288,16 +304,8 @@ class SequentialLR(LRScheduler):
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` takes."""
-        return _state_of_parts(super().state_dict(), self._schedulers)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
-        super().load_state_dict(_load_parts(state_dict, self._schedulers))
-
-
-class ChainedScheduler(LRScheduler):
+class ChainedScheduler(_OfSchedules):
     """Several schedules at once: each changes the rates that the one before it leaves.
 
     Raises:
@@ -313,22 +321,11 @@ class ChainedScheduler(LRScheduler):
         self._schedulers = list(schedulers)
         self._last_lr = self._now()
 
-    def get_lr(self) -> list[float]:
-        return self._now()
-
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next rates."""
         for one in self._schedulers:
             one.step(epoch)
         self._last_lr = self._now()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what `load_state_dict` takes."""
-        return _state_of_parts(super().state_dict(), self._schedulers)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
-        super().load_state_dict(_load_parts(state_dict, self._schedulers))
 
 
 def _check_parts(name: str, schedulers: Sequence[LRScheduler], optimizer: Optimizer) -> None:
@@ -346,15 +343,3 @@ def _undo(scheduler: LRScheduler) -> None:
         _undo(one)
     if not isinstance(scheduler, ChainedScheduler):
         scheduler.last_epoch -= 1
-
-
-def _state_of_parts(kept: dict[str, Any], schedulers: Sequence[LRScheduler]) -> dict[str, Any]:
-    kept["_schedulers"] = [one.state_dict() for one in schedulers]
-    return kept
-
-
-def _load_parts(state_dict: dict[str, Any], schedulers: Sequence[LRScheduler]) -> dict[str, Any]:
-    kept = dict(state_dict)
-    for one, state in zip(schedulers, kept.pop("_schedulers"), strict=True):
-        one.load_state_dict(state)
-    return kept

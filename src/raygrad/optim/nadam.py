@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from raygrad.autograd.creation import ones
 from raygrad.autograd.tensor import Tensor
 
-from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_moments, check_rate, zeros_like
+from .adaptive import MomentOptimizer
+from .optimizer import Group, ParameterState, check_moments, check_rates
 
 
-class NAdam(Optimizer):
+class NAdam(MomentOptimizer):
     """Adam whose mean gradient is taken one step ahead, with a momentum that grows with the steps.
 
     Args:
@@ -31,8 +31,6 @@ class NAdam(Optimizer):
         ValueError: a negative rate, a beta outside [0, 1), or complex parameters.
     """
 
-    real_only = True
-
     def __init__(
         self,
         params: Iterable[Any],
@@ -46,7 +44,7 @@ class NAdam(Optimizer):
         maximize: bool = False,
     ) -> None:
         check_moments(lr, betas, eps, weight_decay)
-        check_rate("momentum_decay value", momentum_decay)
+        check_rates({"momentum_decay value": momentum_decay})
         super().__init__(
             params,
             {
@@ -60,20 +58,13 @@ class NAdam(Optimizer):
             },
         )
 
-    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+    def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
+        yield "mu_product", ones((), dtype=np.promote_types(param.dtype, np.float32), device=param.device)
+        yield from super().initial(group, param)
+
+    def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]
-        if self.begin(kept, param):
-            precision = np.promote_types(param.dtype, np.float32)
-            self.keep(kept, "mu_product", ones((), dtype=precision, device=param.device))
-            self.keep(kept, "exp_avg", zeros_like(param))
-            self.keep(kept, "exp_avg_sq", zeros_like(param))
-        step: Tensor = kept["step"]
-        product: Tensor = kept["mu_product"]
-        mean: Tensor = kept["exp_avg"]
-        square: Tensor = kept["exp_avg_sq"]
-        group = self.decayed(group, param)
-        direction = direction_of(group, param, grad)
-        self.assign(step, step + 1)
+        step, product, mean, square = (kept[name] for name in ("step", "mu_product", "exp_avg", "exp_avg_sq"))
         momentum, following = (beta1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (step, step + 1))
         self.assign(product, product * momentum.to(product.dtype))
         self.assign(mean, mean.lerp(direction, 1 - beta1))

@@ -173,9 +173,10 @@ class Optimizer(ABC):
             bump(tensor.counter())
 
     def decayed(self, group: Group, param: Tensor) -> Group:
-        """Shrink a parameter by `lr * weight_decay` of itself where its group asks for that apart from the gradient,
-        and return the group as the gradient's part of the step sees it."""
-        if not group["decoupled_weight_decay"] or group["weight_decay"] == 0:
+        """Shrink a parameter by `lr * weight_decay` of itself, if the optimiser has that option and the group asks for
+        it, and return the group as the gradient's part of the step sees it."""
+        known = "decoupled_weight_decay" in self.defaults
+        if not known or not group["decoupled_weight_decay"] or group["weight_decay"] == 0:
             return group
         self.assign(param, param * (1 - group["lr"] * group["weight_decay"]))
         return {**group, "weight_decay": 0}
@@ -250,10 +251,11 @@ def zeros_like(param: Tensor) -> Tensor:
     return creation.zeros_like(param)
 
 
-def check_rate(what: str, value: float) -> None:
-    """Raise ValueError unless an option is a number that is not negative."""
-    if not value >= 0.0:
-        raise ValueError(f"Invalid {what}: {value}")
+def check_rates(options: Mapping[str, float]) -> None:
+    """Raise ValueError for the first option that is not a number of at least zero, by what it is called."""
+    for what, value in options.items():
+        if not value >= 0.0:
+            raise ValueError(f"Invalid {what}: {value}")
 
 
 def check_betas(betas: tuple[float, float]) -> None:
@@ -269,10 +271,9 @@ def check_moments(lr: float, betas: tuple[float, float], eps: float, weight_deca
     Raises:
         ValueError: a negative rate, or a beta outside [0, 1).
     """
-    check_rate("learning rate", lr)
-    check_rate("epsilon value", eps)
+    check_rates({"learning rate": lr, "epsilon value": eps})
     check_betas(betas)
-    check_rate("weight_decay value", weight_decay)
+    check_rates({"weight_decay value": weight_decay})
 
 
 def check_real(optimizer: str, group: Group) -> None:

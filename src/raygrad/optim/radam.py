@@ -8,11 +8,11 @@ from typing import Any
 from raygrad.autograd import ops
 from raygrad.autograd.tensor import Tensor
 
-from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_moments, zeros_like
+from .adaptive import MomentOptimizer
+from .optimizer import Group, ParameterState, check_moments
 
 
-class RAdam(Optimizer):
+class RAdam(MomentOptimizer):
     """Adam whose adaptive rate is rectified by its variance, and left out in the first steps, where that is unbounded.
 
     Args:
@@ -27,8 +27,6 @@ class RAdam(Optimizer):
     Raises:
         ValueError: a negative rate, a beta outside [0, 1), or complex parameters.
     """
-
-    real_only = True
 
     def __init__(
         self,
@@ -54,17 +52,9 @@ class RAdam(Optimizer):
             },
         )
 
-    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
+    def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
         beta1, beta2 = group["betas"]
-        if self.begin(kept, param):
-            self.keep(kept, "exp_avg", zeros_like(param))
-            self.keep(kept, "exp_avg_sq", zeros_like(param))
-        step: Tensor = kept["step"]
-        mean: Tensor = kept["exp_avg"]
-        square: Tensor = kept["exp_avg_sq"]
-        group = self.decayed(group, param)
-        direction = direction_of(group, param, grad)
-        self.assign(step, step + 1)
+        step, mean, square = kept["step"], kept["exp_avg"], kept["exp_avg_sq"]
         self.assign(mean, mean.lerp(direction, 1 - beta1))
         self.assign(square, (square * beta2).add(direction * direction, alpha=1 - beta2))
         known = 1 - beta2**step

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from raygrad.autograd.tensor import Tensor
 
-from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_rate, zeros_like
+from .adaptive import AdaptiveOptimizer
+from .optimizer import Group, ParameterState, check_rates, zeros_like
 
 
-class RMSprop(Optimizer):
+class RMSprop(AdaptiveOptimizer):
     """Moves each element by its gradient over its running root mean square.
 
     Args:
@@ -28,8 +28,6 @@ class RMSprop(Optimizer):
         ValueError: a negative rate, or complex parameters.
     """
 
-    real_only = True
-
     def __init__(
         self,
         params: Iterable[Any],
@@ -42,11 +40,15 @@ class RMSprop(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        check_rate("learning rate", lr)
-        check_rate("epsilon value", eps)
-        check_rate("momentum value", momentum)
-        check_rate("weight_decay value", weight_decay)
-        check_rate("alpha value", alpha)
+        check_rates(
+            {
+                "learning rate": lr,
+                "epsilon value": eps,
+                "momentum value": momentum,
+                "weight_decay value": weight_decay,
+                "alpha value": alpha,
+            }
+        )
         super().__init__(
             params,
             {
@@ -60,27 +62,25 @@ class RMSprop(Optimizer):
             },
         )
 
-    def update(self, group: Group, param: Tensor, grad: Tensor, kept: ParameterState) -> None:
-        if self.begin(kept, param):
-            self.keep(kept, "square_avg", zeros_like(param))
-            if group["momentum"] > 0:
-                self.keep(kept, "momentum_buffer", zeros_like(param))
-            if group["centered"]:
-                self.keep(kept, "grad_avg", zeros_like(param))
+    def initial(self, group: Group, param: Tensor) -> Iterator[tuple[str, Tensor]]:
+        yield "square_avg", zeros_like(param)
+        if group["momentum"] > 0:
+            yield "momentum_buffer", zeros_like(param)
+        if group["centered"]:
+            yield "grad_avg", zeros_like(param)
+
+    def move(self, group: Group, param: Tensor, direction: Tensor, kept: ParameterState) -> None:
         alpha = group["alpha"]
-        direction = direction_of(group, param, grad)
-        self.assign(kept["step"], kept["step"] + 1)
-        square: Tensor = kept["square_avg"]
+        square = kept["square_avg"]
         self.assign(square, (square * alpha).add(direction * direction, alpha=1 - alpha))
         spread = square
         if group["centered"]:
-            mean: Tensor = kept["grad_avg"]
+            mean = kept["grad_avg"]
             self.assign(mean, mean.lerp(direction, 1 - alpha))
             spread = square - mean * mean
         size = spread.sqrt() + group["eps"]
         step = direction / size
         if group["momentum"] > 0:
-            buffer: Tensor = kept["momentum_buffer"]
-            self.assign(buffer, buffer * group["momentum"] + step)
-            step = buffer
+            self.assign(kept["momentum_buffer"], kept["momentum_buffer"] * group["momentum"] + step)
+            step = kept["momentum_buffer"]
         self.assign(param, param.add(step, alpha=-group["lr"]))

@@ -8,7 +8,7 @@ from typing import Any
 from raygrad.autograd.tensor import Tensor
 
 from .direction import direction_of
-from .optimizer import Group, Optimizer, ParameterState, check_rate
+from .optimizer import Group, Optimizer, ParameterState, check_rates
 
 
 class SGD(Optimizer):
@@ -38,9 +38,7 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
     ) -> None:
-        check_rate("learning rate", lr)
-        check_rate("momentum value", momentum)
-        check_rate("weight_decay value", weight_decay)
+        check_rates({"learning rate": lr, "momentum value": momentum, "weight_decay value": weight_decay})
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(

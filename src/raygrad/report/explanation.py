@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from raygrad.scheduler.explain.explanation import Moved, PlanFacts, SegmentFacts
 from raygrad.scheduler.model.numerics_class import differing
 
 from . import figures
+from .forms import Report
 from .shown import GraphShown, plain
-from .tables import Table, as_rich, as_text
+from .tables import Table
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from .picture import Picture
 
 PATH_NODES: Final = 30
@@ -53,7 +51,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Report):
     """What would be submitted now, where it would run and why. Print it, show it in a notebook, `save` it."""
 
     plan: PlanFacts
@@ -71,33 +69,11 @@ class Explanation:
         """Return everything as dicts, lists, texts and numbers."""
         return plain(self)
 
-    def save(self, path: str | Path) -> Path:
-        """Write it to a file that needs nothing else: a drawing (`.svg`), the drawing with the tables (`.html`), or
-        the data (`.json`). Returns the path.
-
-        Raises:
-            ValueError: the path ends in none of these.
-        """
-        from .drawing import save
-
-        return save(path, self.picture(), self.summary(), self.tables(), self.as_dict)
-
     def picture(self) -> Picture:
         """Return the drawing: node by node where they are few, else by segment."""
         from .draw import draw_plan
 
         return draw_plan(self.plan, self.graph, self.summary()[0])
-
-    def __rich__(self) -> Group:
-        return as_rich(self.summary(), self.tables())
-
-    def __str__(self) -> str:
-        return as_text(self.summary(), self.tables())
-
-    def _repr_html_(self) -> str:
-        from .drawing import fragment
-
-        return fragment(self.picture(), self.summary(), self.tables())
 
     # ---- what it says -----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ Rules of this file: what is said of a run, and in which tables; the figures are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.scheduler.explain.actual_run import RunFacts, SegmentRun
@@ -15,12 +14,11 @@ from raygrad.scheduler.model.plan import Plan
 
 from . import figures
 from .explanation import moved_table
+from .forms import Report
 from .shown import GraphShown, plain
-from .tables import Table, as_rich, as_text
+from .tables import Table
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from .picture import Picture
 
 LONGEST_NODES: Final = 12
@@ -28,7 +26,7 @@ LONGEST_NODES: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
+class RunReport(Report):
     """What a run did beside what was predicted. Print it, show it in a notebook, `save` it."""
 
     number: int
@@ -50,33 +48,11 @@ class RunReport:
             segment["members"] = list(given.nodes)
         return data
 
-    def save(self, path: str | Path) -> Path:
-        """Write it to a file that needs nothing else: a drawing (`.svg`), the drawing with the tables (`.html`), or
-        the data (`.json`). Returns the path.
-
-        Raises:
-            ValueError: the path ends in none of these.
-        """
-        from .drawing import save
-
-        return save(path, self.picture(), self.summary(), self.tables(), self.as_dict)
-
     def picture(self) -> Picture:
         """Return the drawing: node by node where they are few, else by segment."""
         from .draw import draw_run
 
         return draw_run(self.plan, self.run, self.graph, self.summary()[0])
-
-    def __rich__(self) -> Group:
-        return as_rich(self.summary(), self.tables())
-
-    def __str__(self) -> str:
-        return as_text(self.summary(), self.tables())
-
-    def _repr_html_(self) -> str:
-        from .drawing import fragment
-
-        return fragment(self.picture(), self.summary(), self.tables())
 
     # ---- what it says -----------------------------------------------------------------------------------------------
 

@@ -10,23 +10,6 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
 
-from .cases import FAMILIES
-from .check import Case, check, compare
-
-CASES = FAMILIES["indexing"]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_derivatives_shapes_dtypes_and_layouts(case: Case):
-    check(case)
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize("case", [c for c in CASES if c.oracle], ids=str)
-def test_same_as_torch(case: Case):
-    torch: Any = pytest.importorskip("torch")
-    compare(case, torch)
-
 
 @pytest.mark.parametrize("inside", [False, True], ids=["eager", "session"])
 @pytest.mark.parametrize("flows", [False, True], ids=["constant", "differentiated"])

@@ -9,23 +9,6 @@ import pytest
 
 import raygrad as rg
 
-from .cases import FAMILIES
-from .check import Case, check, compare
-
-CASES = FAMILIES["joining"]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_derivatives_shapes_dtypes_and_layouts(case: Case):
-    check(case)
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize("case", [c for c in CASES if c.oracle], ids=str)
-def test_same_as_torch(case: Case):
-    torch: Any = pytest.importorskip("torch")
-    compare(case, torch)
-
 
 @pytest.mark.parametrize("apart", [lambda y: y.split(1), lambda y: y.chunk(2), lambda y: y.unbind(), tuple])
 def test_one_of_several_views_must_not_be_changed_where_gradients_are_recorded(apart: Any):

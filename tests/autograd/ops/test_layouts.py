@@ -7,24 +7,6 @@ from typing import Any
 
 import pytest
 
-from .cases import FAMILIES
-from .check import Case, check, compare
-
-CASES = FAMILIES["layouts"]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_derivatives_shapes_dtypes_and_layouts(case: Case):
-    check(case)
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize("case", [c for c in CASES if c.oracle], ids=str)
-def test_same_as_torch(case: Case):
-    torch: Any = pytest.importorskip("torch")
-    compare(case, torch)
-
-
 ROW_BY_ROW: dict[str, Callable[[Any, Any], Any]] = {
     "indices": lambda T, x: x[:, [0, 1]],
     "a mask": lambda T, x: x[:, T.tensor([True, False, True])],

@@ -4,25 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from .cases import FAMILIES
-from .check import Case, check, compare
-
-CASES = FAMILIES["lookup"]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_derivatives_shapes_dtypes_and_layouts(case: Case):
-    check(case)
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize("case", [c for c in CASES if c.oracle], ids=str)
-def test_same_as_torch(case: Case):
-    torch: Any = pytest.importorskip("torch")
-    compare(case, torch)
-
 
 def test_the_row_of_padding_gets_no_gradient(T: Any):
     weight = T.ones(3, 2, requires_grad=True)

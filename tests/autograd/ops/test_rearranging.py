@@ -9,23 +9,6 @@ import pytest
 
 import raygrad as rg
 
-from .cases import FAMILIES
-from .check import Case, check, compare
-
-CASES = FAMILIES["rearranging"]
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_derivatives_shapes_dtypes_and_layouts(case: Case):
-    check(case)
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize("case", [c for c in CASES if c.oracle], ids=str)
-def test_same_as_torch(case: Case):
-    torch: Any = pytest.importorskip("torch")
-    compare(case, torch)
-
 
 @pytest.mark.parametrize("sections", [2, [1]])
 def test_what_tensor_split_returns_are_slices_that_may_be_changed(sections: Any):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.plan import may_mark
 from raygrad.autograd.recording import Pending
+from raygrad.autograd.replay import is_sure
 from raygrad.autograd.strides import place_in_owner
 from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.views import is_sure, owner_of, parent_of
+from raygrad.autograd.views import owner_of, parent_of
 from raygrad.errors import AutogradError
 from raygrad.workers.interpreter.functions import DIRTY
 

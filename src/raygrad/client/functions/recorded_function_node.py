@@ -12,7 +12,7 @@ from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from raygrad.autograd.accumulator import AccumulateGrad, is_inner
+from raygrad.autograd.accumulator import AccumulateGrad, is_inner, stale_value
 from raygrad.autograd.anomaly import PARENT, STACK
 from raygrad.autograd.backward_vmap import each_example
 from raygrad.autograd.batched import bottom
@@ -27,7 +27,7 @@ from raygrad.autograd.recording import Data, Pending, Recorder
 from raygrad.autograd.slots import OUTPUT, PACKED, TAKEN, Refused
 from raygrad.autograd.tangents import through
 from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.versions import Noted, exchanged, stale_message, stale_value, was_changed
+from raygrad.autograd.versions import Noted, exchanged, stale_message, was_changed
 from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.interpreter.derivatives import CHANGES, READS
 from raygrad.workers.values.contexts import WRITABLE

@@ -1,4 +1,4 @@
-"""From an address to an executor; each backend is imported only when it is asked for."""
+"""From an address to an executor; that of Ray, which is optional, is imported only when it is asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from raygrad.autograd.devices import Device
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.workers.executors.base import Executor
+from raygrad.workers.executors.inprocess import InProcessExecutor
 
 from ..options import options_of, whole
 
@@ -35,8 +36,6 @@ def open_executor(
     if address == "local":
         options_of("local", options)
         offers = options.get("worker_options")
-        from raygrad.workers.executors.inprocess import InProcessExecutor
-
         count = workers or max(len(os.sched_getaffinity(0)), gpus or 0)
         return InProcessExecutor(count, gpus=gpus, strict=strict, blas_threads=blas_threads, worker_options=offers)
     if strict:

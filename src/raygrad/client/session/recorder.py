@@ -33,9 +33,11 @@ from raygrad.proto.layout import Layout, strides_of
 from raygrad.proto.program import INLINE_RESULT_BYTES
 from raygrad.workers.code.shipping import Shipped
 
+from ..functions.functions import apply_function
 from ..functions.hooks import record_emit, record_hook
 from ..functions.resource_requests import Asked
 from ..functions.user_code import captured_by, code_of, conduct_of
+from ..functions.vjps import vjp_of_eager
 from ..recording.garbage_collection import collector_paused
 from ..recording.operations import (
     record_after,
@@ -202,13 +204,9 @@ class SessionRecorder(Recorder):
     emit = record_emit
 
     def function(self, cls: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        from ..functions.functions import apply_function
-
         return apply_function(self, cls, args, named)
 
     def function_vjp(self, node: Node, grads: Sequence[Data | None]) -> list[Data | None]:
-        from ..functions.vjps import vjp_of_eager
-
         return vjp_of_eager(self, node, grads)
 
     # ---- what is known of it ----------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ from ..submission.run_listener import Arrivals
 from ..submission.submission import Submitted
 from .backends import devices_of, open_executor
 from .costs import SessionCosts
+from .explain import explain
 from .fetch import fetched, is_output_defined, read_output, wait_for_record
 from .memory_limits import Memory, limited_to
 from .numerics_check import check_numerics
@@ -262,8 +263,6 @@ class Session:
             TypeError: one of them is no tensor.
             PlanError: no worker, here or there, can run one of the nodes; or there are more GPUs than workers.
         """
-        from .explain import explain
-
         return explain(self, tensors, workers, gpus)
 
     @contextmanager

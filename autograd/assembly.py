@@ -1,0 +1,47 @@
+"""The assembly of the room: what its lower layers are given of the upper ones, all in one place.
+
+Modules import only what lies below them. Where a lower layer has to call an upper one, it declares a slot, and
+`assemble` fills it when the package is loaded: the methods of tensors that are built on ops, the ops that dispatch and
+derivatives call on their way, and what serves calls on batched tensors, under forward mode, or by entries of a user.
+"""
+
+from __future__ import annotations
+
+from . import ops
+from .batching import batched_call
+from .catalogue import fill
+from .dispatch_table import table
+from .function_vmap import apply_batched
+from .handles import offer_saved_attributes
+from .jointly import apply_jointly
+from .orphans import follow_change
+from .registered import applied
+from .registry import get_op, list_ops
+from .surface import Surface
+from .tangents import propagate
+from .tensor import Tensor
+from .versions import follow_changes
+
+_OF_CLASSES = frozenset(("__module__", "__dict__", "__weakref__", "__doc__", "__annotations__"))
+
+
+def assemble() -> None:
+    """Fill the slots of the lower layers."""
+    fill(vars(ops))
+    table.batched_op = batched_call
+    table.forward_op = propagate
+    table.registered_op = applied
+    table.batched_function = apply_batched
+    table.forward_function = apply_jointly
+    follow_changes(follow_change)
+    _give_methods()
+    offer_saved_attributes(get_op(name) for name in list_ops())
+
+
+def _give_methods() -> None:
+    """Make the methods of `Surface` those of `Tensor`, whose own come first."""
+    own = frozenset(vars(Tensor)) | _OF_CLASSES
+    for layer in reversed(Surface.__mro__[:-1]):
+        for name, value in vars(layer).items():
+            if name not in own:
+                setattr(Tensor, name, value)

@@ -1,0 +1,31 @@
+"""The dispatch table: who serves the calls that plain dispatch and plain `apply` do not.
+
+An op or a Function may be called on batched tensors, under forward mode, or with entries that a user registered. What
+serves such a call is written in ops and Functions itself, and so stands above both: `assembly` enters it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class _Table:
+    """Functions by the kind of call that they serve.
+
+    Attributes:
+        batched_op: applies an op to operands of which one is batched at an open level.
+        forward_op: gives the results of an op their tangents.
+        registered_op: applies an op by the entries of a user, or returns None where these do not serve.
+        batched_function: applies a Function to arguments of which one is batched at an open level.
+        forward_function: applies a Function, in a session, to arguments that carry tangents.
+    """
+
+    batched_op: Callable[..., Any]
+    forward_op: Callable[..., None]
+    registered_op: Callable[..., Any]
+    batched_function: Callable[..., Any]
+    forward_function: Callable[..., Any]
+
+
+table = _Table()
