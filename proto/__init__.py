@@ -1,7 +1,8 @@
 """The proto room: what crosses a process, as frozen data and as bytes.
 
 - A *graph* is what one submission asks to be computed: nodes in topological order over numbered values, no arrays, no
-  code; equal graphs have equal bytes and so one *structural hash* (`graph`).
+  code (`graph`, of `ir`: a class per kind of node and of value); equal graphs have equal bytes and so one *structural
+  hash* (`codec`, which alone knows positions).
 - A *program* is the part of a graph that one worker runs as one unit, over slots; a *call* is one attempt at it, with
   the values that it reads; a *record* is what that attempt did (`program`).
 - A *layout* is how an array lies in memory, as far as that travels: dense in some axis order, or a zero-stride

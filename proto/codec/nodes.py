@@ -32,6 +32,7 @@ from ..ir.nodes import (
     FunctionVjp,
     GradSum,
     HookCall,
+    Ids,
     LeafGrads,
     Load,
     Node,
@@ -246,7 +247,7 @@ class _Entry:
         self.specs = specs
         self.fn = fn
         self.depth = len(transforms)
-        self.common = common
+        self.common: tuple[Ids, Ids, int, int] = common
         self.params = params
 
     def what(self, part: str) -> str:

@@ -394,6 +394,9 @@ Node: TypeAlias = (
     | Load
 )
 
+Vjp: TypeAlias = OpVjp | FunctionVjp
+"""The kinds that compute derivatives: those of a `depth`."""
+
 N = TypeVar("N", bound=Node)
 
 _COMMON: Final = len(UNPLACED)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from raygrad.proto.graph import KEEP_IN_STORE
-from raygrad.proto.ir.nodes import FunctionVjp, OpVjp
+from raygrad.proto.ir.nodes import Vjp
 from raygrad.proto.ir.specs import ContextSpec
 
 from ..model.plan import Plan
@@ -114,7 +114,7 @@ def _value_lifetimes(
                     last[key] = max(last.get(key, 0.0), end)
                     if maker[value] < 0 or worker_of[maker[value]] != worker:
                         first[key] = min(first.get(key, FOREVER), span.start)
-            if node.depth and isinstance(node, OpVjp | FunctionVjp):
+            if node.depth and isinstance(node, Vjp):
                 low, high = cotangents(node)
                 for value in (*node.inputs[:low], *node.inputs[high:]):
                     if value >= 0 and maker[value] >= 0:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from raygrad.proto.graph import KEEP_IN_STORE
-from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, Vjp
 from raygrad.proto.ir.specs import ContextSpec, is_stored
 
 from ..model.arrays import Arrays, Flags, offsets, rows, tuples
@@ -115,8 +115,8 @@ class Crosser:
         places = places[vjp[arrays.role[arrays.reader[places]]]]
         readers = arrays.reader[places]
         nodes, which = np.unique(readers, return_inverse=True)
-        vjps: list[int] = nodes.tolist()
-        bounds = np.array([cotangents(arrays.graph.nodes[node]) for node in vjps], np.int64).reshape(-1, 2)
+        vjps = [arrays.graph.nodes[node] for node in nodes.tolist()]
+        bounds = np.array([cotangents(node) for node in vjps if isinstance(node, Vjp)], np.int64).reshape(-1, 2)
         place = places - arrays.reads[readers]
         found[arrays.read[places[(place < bounds[which, 0]) | (place >= bounds[which, 1])]]] = True
         return found

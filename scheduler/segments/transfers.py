@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from raygrad.proto.graph import KEEP_IN_STORE
-from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, FunctionVjp, OpVjp
+from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, OpVjp, Vjp
 from raygrad.proto.ir.specs import ContextSpec, is_stored
 
 from ..model.plan import Export, InStore, OnWorker, Place, Segment
@@ -133,7 +133,7 @@ class _Crosser:
                 elif home[source] != segment:
                     crossing = True
                     self.readers.setdefault(value, set()).add(segment)
-            if crossing and node.depth and not self.saved_stays and isinstance(node, OpVjp | FunctionVjp):
+            if crossing and node.depth and not self.saved_stays and isinstance(node, Vjp):
                 first, last = cotangents(node)
                 for value in (*node.inputs[:first], *node.inputs[last:]):
                     if value >= 0 and maker[value] >= 0 and home[maker[value]] != segment:
@@ -218,7 +218,7 @@ class _Crosser:
         )
 
 
-def cotangents(node: OpVjp | FunctionVjp) -> tuple[int, int]:
+def cotangents(node: Vjp) -> tuple[int, int]:
     """Return the bounds of a vjp node's own cotangents within its inputs; all other inputs are residuals.
 
     Of a vjp of a vjp these are the cotangents of the outer one: those of the inner are among what it was given, and

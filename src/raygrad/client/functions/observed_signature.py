@@ -15,6 +15,7 @@ from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.dtypes import is_differentiable
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
+from raygrad.proto.ir.nodes import ObservedGradients
 from raygrad.proto.ir.specs import ArraySpec, ObjectSpec
 from raygrad.proto.program import Learned
 from raygrad.workers.code.shipping import unpickle_value
@@ -75,7 +76,7 @@ class Learning:
         self.inferred = inferred
         """What the Function's `infer` said, to be replaced by what its run shows."""
         self.learned: Any = None
-        self.undefined: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self.undefined: ObservedGradients | None = None
 
 
 def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Known | None:

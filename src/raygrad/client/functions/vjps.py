@@ -205,7 +205,7 @@ class VjpShape:
         casting = moment()
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)
         self.known = known = session.undefined.get(key)
-        self.assumed = [known is not None and i not in known[0] for i in range(len(metas))]
+        self.assumed = [known is not None and i not in known.undefined for i in range(len(metas))]
         """Per result, whether it was defined in every earlier run."""
         self.learning = Learning(key, fn=base._fn)
         self.vjp = FunctionVjp(
@@ -274,11 +274,11 @@ def record_vjp(
             known = learning.undefined
         assert known is not None
         for i, result in enumerate(results):
-            if i in known[0]:
+            if i in known.undefined:
                 results[i] = None
             elif result is not None:
                 result.defined = True
-        return results, frozenset(known[1])
+        return results, frozenset(known.differentiable)
 
 
 def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusal: str) -> Sequence[Data | None]:

@@ -22,6 +22,7 @@ from raygrad.autograd.devices.serving import current_of
 from raygrad.autograd.modes import state
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import DeviceError, SessionError
+from raygrad.proto.ir.nodes import ObservedGradients
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.machine.machine import Machine
@@ -126,7 +127,7 @@ class Session:
         self.saved = checked_policy(saved, "saved")
         self.known: dict[Any, Any] = {}
         """What runs of user Functions showed, by key (H3)."""
-        self.undefined: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.undefined: dict[Any, ObservedGradients] = {}
         """Which gradients of user Functions proved undefined, and which require grad, by key (H5, H7)."""
         self.of_gradients: dict[str, int] = {}
         """By fingerprint, what code might do with the `.grad` of leaves."""

@@ -51,10 +51,11 @@ class Arrivals:
             for index, undefined, flows in record.undefined:
                 learner = submitted.learns.get(index)
                 if learner is not None:
-                    learner.learn.undefined = (undefined, flows)
-                    before = session.undefined.get(learner.learn.key, ((), flows))[0]
-                    found = ObservedGradients(tuple(sorted({*before, *undefined})), flows)
-                    if session.undefined.get(learner.learn.key) != found:
+                    learner.learn.undefined = ObservedGradients(undefined, flows)
+                    before = session.undefined.get(learner.learn.key)
+                    ever = {*undefined} if before is None else {*before.undefined, *undefined}
+                    found = ObservedGradients(tuple(sorted(ever)), flows)
+                    if before != found:
                         session.undefined[learner.learn.key] = found
                         session._recorder.lessons += 1
         for node, ordinal, name, value in record.emits:
