@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from raygrad.errors import ProtocolError
 
@@ -54,9 +54,9 @@ _RECORDED, _AGAIN, _PURE = 1, 2, 4
 _KEPT, _SPARED = 1, 2
 """What a vjp of a Function is told, as a sum."""
 
-_HOOKS: Final = frozenset({"tensor", "pre", "post"})
+_HOOKS: Final = frozenset({"tensor", "pre", "post", "all", "any"})
 _VJP: Final = (VJP,)
-_new: Any = tuple.__new__
+_new: Any = cast("Any", tuple).__new__
 
 
 # ---- to the wire ---------------------------------------------------------------------------------------------------
@@ -201,10 +201,11 @@ def _well_formed(entries: tuple[Any, ...], specs: int) -> bool:
     transforms: set[Any] = set()
     numbers: list[Any] = []
     outputs: list[Any] = []
+    kind: Any = type
     for role, fn, stack, inputs, made, params, pin, near in entries:
         roles.add(role)
-        names.add(type(fn))
-        tuples.update((type(stack), type(inputs), type(made), type(params)))
+        names.add(kind(fn))
+        tuples.update((kind(stack), kind(inputs), kind(made), kind(params)))
         if stack:
             transforms.update(stack)
         numbers += inputs

@@ -14,7 +14,7 @@ order, so a node reads only smaller ids. `UNDEFINED` stands for a gradient that 
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 UNDEFINED: Final = -1
 """In the place of a value id: there is no such value."""
@@ -47,15 +47,17 @@ _Kind = TypeVar("_Kind", bound=type)
 def _distinct(kind: _Kind) -> _Kind:
     """Let nodes of a kind be equal only to nodes of that kind: tuples are equal whatever their classes."""
 
+    base: Any = tuple
+
     def equal(self: Any, other: object) -> bool:
-        return type(other) is kind and tuple.__eq__(self, other)
+        return type(other) is kind and base.__eq__(self, other)
 
     def unequal(self: Any, other: object) -> bool:
         return not equal(self, other)
 
     setattr(kind, "__eq__", equal)  # noqa: B010 - a named tuple has no place for it in its body
     setattr(kind, "__ne__", unequal)  # noqa: B010
-    setattr(kind, "__hash__", tuple.__hash__)  # noqa: B010
+    setattr(kind, "__hash__", base.__hash__)  # noqa: B010
     return kind
 
 
@@ -226,11 +228,12 @@ class HookCall(NamedTuple):
     fn: str
     """ "@" and the fingerprint of the hook."""
     kind: str
-    """"tensor", "pre" (before a node, on its cotangents) or "post" (behind it, on the gradients of its inputs)."""
+    """"tensor", "pre" (before a node, on its cotangents) or "post" (behind it, on the gradients of its inputs); "all" or
+    "any" over several tensors, whose gradients it is shown and cannot replace."""
     gradients: int
     """How many it may replace."""
     shown: int
-    """How many it sees besides: behind a node its cotangents."""
+    """How many it sees besides: behind a node its cotangents, over several tensors all."""
     leaves: LeafGrads | None
     casting: Casting
 
@@ -400,7 +403,7 @@ Vjp: TypeAlias = OpVjp | FunctionVjp
 N = TypeVar("N", bound=Node)
 
 _COMMON: Final = len(UNPLACED)
-_make: Any = tuple.__new__
+_make: Any = cast("Any", tuple).__new__
 
 
 def placed(node: N, inputs: Ids, outputs: Ids, pin: int = -1, near: int = UNDEFINED) -> N:

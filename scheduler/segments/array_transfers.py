@@ -115,7 +115,8 @@ class Crosser:
         places = places[vjp[arrays.role[arrays.reader[places]]]]
         readers = arrays.reader[places]
         nodes, which = np.unique(readers, return_inverse=True)
-        vjps = [arrays.graph.nodes[node] for node in nodes.tolist()]
+        indices: list[int] = nodes.tolist()
+        vjps = [arrays.graph.nodes[index] for index in indices]
         bounds = np.array([cotangents(node) for node in vjps if isinstance(node, Vjp)], np.int64).reshape(-1, 2)
         place = places - arrays.reads[readers]
         found[arrays.read[places[(place < bounds[which, 0]) | (place >= bounds[which, 1])]]] = True

@@ -26,7 +26,7 @@ class Builder:
     """Builds a graph node by node; each method returns the value ids that the node makes."""
 
     def __init__(self, externals: int = 1, size: int = 4) -> None:
-        self.specs = [ContextSpec(), ArraySpec((size,), "float64")]
+        self.specs: list[Spec] = [ContextSpec(), ArraySpec((size,), "float64")]
         self.externals = [SMALL] * externals
         self.nodes: list[Node] = []
         self.keep: list[tuple[int, int]] = []

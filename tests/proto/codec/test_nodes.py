@@ -8,7 +8,7 @@ import pytest
 
 from raygrad.errors import ProtocolError
 from raygrad.proto.codec.nodes import node_fields, nodes_of
-from raygrad.proto.ir.nodes import FunctionCall, Node, OpCall
+from raygrad.proto.ir.nodes import FunctionCall, HookCall, Node, OpCall
 
 from ..all_kinds import NODES, SPECS
 
@@ -133,3 +133,10 @@ def test_the_wire_does_not_depend_on_how_a_node_was_built() -> None:
     assert node_fields([call]) == [("op", "sin", (), (3,), (0,), (), -1, -1)]
     pure = next(node for node, _ in NODES if isinstance(node, FunctionCall))._replace(pure=True, recorded=False)
     assert node_fields([pure])[0][5][2] == 4
+
+
+@pytest.mark.parametrize("kind", ["tensor", "pre", "post", "all", "any"])
+def test_hooks_of_each_kind_are_read(kind: str) -> None:
+    assert nodes_of((broken(KINDS["HookCall"], 0, kind),), len(SPECS)) == (
+        next(node for node, _ in NODES if isinstance(node, HookCall))._replace(kind=kind),
+    )

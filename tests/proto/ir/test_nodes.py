@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -28,8 +28,8 @@ KINDS = get_args(Node)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_begins_with_the_same_fields_and_says_what_it_is(kind: type) -> None:
-    assert kind._fields[:4] == ("inputs", "outputs", "pin", "near")  # pyright: ignore[reportAttributeAccessIssue]
+def test_every_kind_begins_with_the_same_fields_and_says_what_it_is(kind: Any) -> None:
+    assert kind._fields[:4] == ("inputs", "outputs", "pin", "near")
     assert all(hasattr(kind, name) for name in ("fn", "role", "depth"))
     assert kind.__doc__
 

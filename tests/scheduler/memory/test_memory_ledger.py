@@ -157,7 +157,7 @@ def test_a_call_leaves_room_for_what_a_vjp_finds_saved_that_nobody_knows(builder
     new = build.spec(ContextSpec(-1, 0))
     context, _ = build.add(function_node("@f", (1,), (new, 1), (1,)))
     build.op("sin", 0)
-    build.add(function_vjp_node("@f", (context, 1, 2), (new, 1), items=1, arguments=(1,), wanted=None))
+    build.add(function_vjp_node("@f", (context, 1, 2), (new, 1)))
     build.op("sin", 3)
     room = Room(price(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
     assert room.fit([1, 2, 3], [[1, 2, 3]], 10**9).pieces == [[1, 2, 3]]
