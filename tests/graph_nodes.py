@@ -23,8 +23,12 @@ from raygrad.proto.ir.nodes import (
     Spill,
     placed,
 )
+from raygrad.proto.ir.signatures import ObservedSignature
 
 Ids = tuple[int, ...]
+NOTHING_SHOWN = ObservedSignature((), (), (), as_tuple=False, saves=False)
+"""For nodes of Functions that have run."""
+
 Plain = TypeVar("Plain", GradSum, CheckDefined, ControlDependency, Digest, Emit, Spill, Load)
 
 
@@ -74,7 +78,7 @@ def function_node(
     recorded: bool = True,
     pure: bool = False,
     silent: bool = False,
-    expected: Any = None,
+    expected: ObservedSignature | None = None,
     keywords: tuple[str, ...] = (),
     shared: tuple[Any, ...] = (),
     leaves: LeafGrads | None = None,

@@ -41,6 +41,7 @@ from ..ir.nodes import (
     OpVjp,
     Spill,
 )
+from .signatures import signature_fields, signature_of
 
 MAX_NODES: Final = 1 << 24
 """Of one graph or program: sixteen times the largest graph that planning has a budget for (10^6 nodes)."""
@@ -80,7 +81,8 @@ def node_fields(nodes: Iterable[Node]) -> list[tuple[Any, ...]]:
 def _function_call(node: FunctionCall) -> tuple[Any, ...]:
     flags = node.requires_grad
     told = _RECORDED * node.recorded + _AGAIN * node.silent + _PURE * node.pure
-    params = (len(flags), flags, told, node.expected, node.keywords, node.shared, *_leaves_of(node), node.casting)
+    expected = None if node.expected is None else signature_fields(node.expected)
+    params = (len(flags), flags, told, expected, node.keywords, node.shared, *_leaves_of(node), node.casting)
     return _fields(node, (), params)
 
 
@@ -251,9 +253,14 @@ class _Entry:
         self.common: tuple[Ids, Ids, int, int] = common
         self.params = params
 
+    @property
+    def where(self) -> str:
+        """What errors say behind a part of the node."""
+        return f"of node {self._index} ({self.fn})"
+
     def what(self, part: str) -> str:
         """Return what errors call a part of the node."""
-        return f"{part} of node {self._index} ({self.fn})"
+        return f"{part} {self.where}"
 
     def refuse(self, message: str) -> NoReturn:
         raise ProtocolError(f"node {self._index} ({self.fn}) {message}")
@@ -317,8 +324,6 @@ def _read_function_call(entry: _Entry) -> FunctionCall:
     if integer(count, entry.what("number of arguments"), 0) != len(flags):
         entry.refuse(f"has {count} arguments and flags of {len(flags)}")
     told = integer(told, entry.what("sum of what forward is told"), 0, 8)
-    if expected is not None:
-        fields(expected, 5, entry.what("expected signature"))
     return FunctionCall(
         *entry.common,
         entry.fn,
@@ -326,7 +331,7 @@ def _read_function_call(entry: _Entry) -> FunctionCall:
         recorded=bool(told & _RECORDED),
         pure=bool(told & _PURE),
         silent=bool(told & _AGAIN),
-        expected=expected,
+        expected=None if expected is None else signature_of(expected, entry.where),
         keywords=texts(keywords, entry.what("names of keyword arguments")),
         shared=sequence(shared, entry.what("shared memory of the arguments")),
         leaves=leaves,

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+from .signatures import ObservedSignature
+
 UNDEFINED: Final = -1
 """In the place of a value id: there is no such value."""
 
@@ -143,7 +145,7 @@ class FunctionCall(NamedTuple):
     """It may run a second time, since nothing but what it returns shows that it ran (H2)."""
     silent: bool
     """It runs a second time, unnoticed: what it emits was sent the first time."""
-    expected: Any
+    expected: ObservedSignature | None
     """What earlier runs showed and this one has to show, too; None if nothing is known."""
     keywords: tuple[str, ...]
     """The names of the keyword-only arguments."""
@@ -228,8 +230,8 @@ class HookCall(NamedTuple):
     fn: str
     """ "@" and the fingerprint of the hook."""
     kind: str
-    """"tensor", "pre" (before a node, on its cotangents) or "post" (behind it, on the gradients of its inputs); "all" or
-    "any" over several tensors, whose gradients it is shown and cannot replace."""
+    """ "tensor", "pre" (before a node, on its cotangents) or "post" (behind it, on the gradients of its inputs); "all"
+    or "any" over several tensors, whose gradients it is shown and cannot replace."""
     gradients: int
     """How many it may replace."""
     shown: int

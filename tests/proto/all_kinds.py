@@ -25,6 +25,7 @@ from raygrad.proto.ir.nodes import (
     OpVjp,
     Spill,
 )
+from raygrad.proto.ir.signatures import ObservedArray, ObservedFixed, ObservedObject, ObservedSignature
 from raygrad.proto.ir.specs import (
     LIVE,
     STAYS,
@@ -52,6 +53,17 @@ SPECS: tuple[tuple[Spec, tuple[Any, ...]], ...] = (
     (ConstSpec(9000), ("const", (9000,), "", "cpu", None)),
 )
 
+SIGNATURE = ObservedSignature(
+    (
+        ObservedArray((3,), "float64", True, -1, ("view", 0, ((0,), 1, 0, (1,))), "cpu"),
+        ObservedObject(),
+        ObservedFixed(b"pickled"),
+    ),
+    (0,),
+    (0,),
+    True,
+    True,
+)
 OBSERVED = (
     (("array", (3,), "float64", 1, -1, ("view", 0, ((0,), 1, 0, (1,))), "cpu"), ("object",), ("fixed", b"pickled")),
     (0,),
@@ -109,7 +121,7 @@ NODES: tuple[tuple[Node, tuple[Any, ...]], ...] = (
             recorded=True,
             pure=True,
             silent=True,
-            expected=OBSERVED,
+            expected=SIGNATURE,
             keywords=(),
             shared=(((), (3,), 0), ()),
             leaves=LeafGrads((((0, 1), (1, 0)), ((2, 0),)), 0),

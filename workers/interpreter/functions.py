@@ -22,10 +22,22 @@ from raygrad.autograd.recording import Fixed
 from raygrad.autograd.slots import INPUT, OUTPUT, PACKED
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
+from raygrad.proto.codec.signatures import told_outputs
 from raygrad.proto.ir.nodes import FunctionCall
+from raygrad.proto.ir.signatures import (
+    CAPTURED,
+    DIRTY,
+    SAME,
+    VIEW,
+    ObservedArray,
+    ObservedFixed,
+    ObservedObject,
+    ObservedOutput,
+    ObservedSignature,
+    Origin,
+)
 from raygrad.proto.layout import layout_of
 from raygrad.proto.program import Learned, Program, Step
-from raygrad.proto.values import Blob
 
 from ..code.nested_tensors import Embedding, opened, tensors_of
 from ..code.shipping import pickle_value
@@ -34,7 +46,6 @@ from ..values.memory_accounting import holds
 from .arguments import Slots, compile_arguments, compile_originals
 from .emit import emitting_to
 from .leaf_gradients import Leaves
-from .mismatch_message import difference
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
@@ -89,9 +100,7 @@ class _Forward:
         self._recorded = node.recorded
         self._context, self._targets = step.outputs[0], step.outputs[1:]
         self._open_ended = program.open_base >= 0 and step is program.steps[-1]
-        self._arguments_of = compile_arguments(
-            sources, flags, places, None if expected is None else changes_of(expected)
-        )
+        self._arguments_of = compile_arguments(sources, flags, places, None if expected is None else expected.changed)
         self._originals = compile_originals(sources, places)
         self._laid = any(places)
         self._only_tensors = not names and -1 not in flags
@@ -170,7 +179,7 @@ class _Forward:
         """Report what a run showed."""
         if self._expected is None:
             _check_unchanged(context, args, self._originals(slots))
-        shown = describe(context, args, outputs, isinstance(raw, tuple))
+        shown = signature_of_run(context, args, outputs, isinstance(raw, tuple))
         self._host.report.learned.append(learned(self._step.index, context, shown, args, outputs))
 
     def _check(self, cls: Any, context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> None:
@@ -179,11 +188,12 @@ class _Forward:
         Raises:
             GraphError: it showed something else.
         """
-        shown = describe(context, args, outputs, isinstance(raw, tuple))
+        assert self._expected is not None
+        shown = signature_of_run(context, args, outputs, isinstance(raw, tuple))
         if shown != self._expected:
             raise GraphError(
                 f"{cls.__name__} behaved differently from its first run with such arguments: "
-                f"{difference(self._expected, shown)}. What a session records goes by the first run: let kinds, "
+                f"{self._expected.diff(shown)}. What a session records goes by the first run: let kinds, "
                 "shapes and dtypes of outputs, and what is saved, depend on those of the arguments alone (pad, "
                 "or return a mask), or apply it outside of the session"
             )
@@ -217,11 +227,6 @@ _WRITES: Final = (
 )
 
 
-def changes_of(expected: Any) -> frozenset[int]:
-    """Return the arguments that earlier runs of a Function changed in place."""
-    return frozenset([kind[5][1] for kind in expected[0] if kind[0] == "array" and kind[5][:1] == (DIRTY,)])
-
-
 def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence[Any]) -> None:
     """Check, the first time that a Function runs, that it wrote to no argument which it did not mark (OU-23)."""
     marked = [tensor.counter() for tensor in context.dirty_tensors or ()]
@@ -247,8 +252,8 @@ def _edge(flag: int) -> Any:
 
 
 def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> list[Any] | None:
-    """Return what decides `describe` where a run did nothing unusual: marked nothing, and returned new tensors only.
-    None where it did."""
+    """Return what decides `signature_of_run` where a run did nothing unusual: marked nothing, and returned new tensors
+    only. None where it did."""
     if context.dirty_tensors is not None or context.non_differentiable is not None or context._references:
         return None
     if context._given:
@@ -281,38 +286,34 @@ def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: S
     return facts
 
 
-def describe(context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any], as_tuple: bool) -> tuple[Any, ...]:
-    """Return what a run of a Function showed, as plain data: later runs with an equal key must show the same (H3)."""
+def signature_of_run(
+    context: FunctionNode, args: Sequence[Any], outputs: Sequence[Any], as_tuple: bool
+) -> ObservedSignature:
+    """Return what a run of a Function showed: later runs with an equal key must show the same (H3)."""
     marked = context.non_differentiable or ()
     context._barren = frozenset([number for number, output in enumerate(outputs) if is_among(output, marked)])
-    kinds: list[tuple[Any, ...]] = []
+    observed: list[ObservedOutput] = []
     for number, output in enumerate(outputs):
         if not isinstance(output, Tensor):
-            kinds.append(("fixed", pickle_value(output)) if isinstance(output, Fixed) else ("object",))
+            observed.append(ObservedFixed(pickle_value(output)) if isinstance(output, Fixed) else ObservedObject())
             continue
         differentiable = output.dtype.kind in "fc" and not any(output is m for m in marked)
         origin = _origin(context, output, args)
         # an input in two slots is two aliases (OU-10), a new tensor one (OU-08)
         twin = -1 if origin[:1] in ((SAME,), (DIRTY,)) else next((j for j in range(number) if outputs[j] is output), -1)
-        device = str(output.device)
-        kinds.append(("array", tuple(output.shape), output.dtype.name, int(differentiable), twin, origin, device))
+        shape, device = tuple(output.shape), str(output.device)
+        observed.append(ObservedArray(shape, output.dtype.name, differentiable, twin, origin, device))
     slots = context._saved or ()
     references = (context._references or {}).values()
     inputs = {s.position for s in slots if s is not None and s.what is INPUT} | {p for k, p in references if k is INPUT}
     inputs.update(context._given or ())
     outs = {s.position for s in slots if s is not None and s.what is OUTPUT} | {p for k, p in references if k is OUTPUT}
-    return (tuple(kinds), tuple(sorted(inputs)), tuple(sorted(outs)), int(as_tuple), int(bool(slots)))
+    return ObservedSignature(
+        tuple(observed), tuple(sorted(inputs)), tuple(sorted(outs)), as_tuple=as_tuple, saves=bool(slots)
+    )
 
 
-SAME, DIRTY, VIEW = "same", "dirty", "view"
-"""What an output is to an argument, whose position follows: itself unchanged, itself changed in place, a view of it,
-whose place in it comes next, () if there is none."""
-
-CAPTURED: Final = "captured"
-"""The output is a tensor that requires grad and that the Function captured (OU-27)."""
-
-
-def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> tuple[Any, ...]:
+def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> Origin:
     """Return where an output comes from: () if forward made it, else what it is to which argument, -1 for something
     that only forward knows."""
     for position, arg in enumerate(args):
@@ -329,28 +330,19 @@ def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> tuple
 
 
 def learned(
-    index: int, context: FunctionNode, shown: tuple[Any, ...], args: Sequence[Any], outputs: Sequence[Any]
+    index: int, context: FunctionNode, shown: ObservedSignature, args: Sequence[Any], outputs: Sequence[Any]
 ) -> Learned:
     """Return the entry of a record for a Function that was not known before."""
-    kinds, inputs, outs, as_tuple, saves = shown
-    specs: list[tuple[str, Any]] = []
-    for kind, output in zip(kinds, outputs, strict=True):
-        if kind[0] == "fixed":
-            specs.append(("fixed", Blob(kind[1])))
-        elif kind[0] == "object":
-            specs.append(("object", None))
-        else:
-            specs.append(("array", (*kind[1:], layout_of(output._data))))
+    layouts = [layout_of(output._data) if isinstance(output, Tensor) else None for output in outputs]
+    changed = shown.changed
     facts = (
-        ("tuple", as_tuple),
-        ("saves", saves),
         ("attributes", attributes_of(context)),
         ("bound", bound_to(context)),
         ("unchecked", _unchecked(context)),
         ("holds", holds(context)),
-        ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changes_of(shown)])),
+        ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changed])),
     )
-    return Learned(index, (*specs, *facts), inputs, outs)
+    return Learned(index, told_outputs(shown, layouts, facts), shown.saved_inputs, shown.saved_outputs)
 
 
 def _unchecked(context: FunctionNode) -> tuple[tuple[int, bool], ...]:

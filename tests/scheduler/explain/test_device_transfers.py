@@ -11,7 +11,7 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planning.planner import make_plan
 
-from ...graph_nodes import function_node, plain_node
+from ...graph_nodes import NOTHING_SHOWN, function_node, plain_node
 
 ONE, OTHER = (ArraySpec((4,), "float64", f"cuda:{index}") for index in range(2))
 CARDS = Cluster((WorkerSpec("host"), WorkerSpec("one", ("cpu", "cuda:0")), WorkerSpec("other", ("cpu", "cuda:1"))))
@@ -53,7 +53,7 @@ def test_what_a_context_holds_on_devices_moves_with_it_to_disk_and_back(builder:
     build = builder()
     one, context = build.spec(ONE), build.spec(ContextSpec(100, STAYS, (("cuda:0", 60),)))
     there = build.op("to_device", 0, spec=one)
-    forward = function_node("@f", (there,), (context, one), (1,), expected=())
+    forward = function_node("@f", (there,), (context, one), (1,), expected=NOTHING_SHOWN)
     saved, _ = build.add(forward)
     (handle,) = build.add(plain_node(Spill, (saved,), (0,)))
     build.add(plain_node(Load, (handle,), (context,)))

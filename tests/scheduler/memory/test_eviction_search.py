@@ -13,7 +13,7 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.graph_rewriter import Longer
 from raygrad.scheduler.model.priced_graph import price
 
-from ...graph_nodes import function_node
+from ...graph_nodes import NOTHING_SHOWN, function_node
 
 ITEMS = 1000
 ARRAY = 8 * ITEMS
@@ -28,7 +28,7 @@ def walk(graph: Any, limit: int, costs: Costs = COSTS) -> tuple[Walk, Longer]:
 def fan(builder: Any, count: int, *, pure: bool = False) -> Any:
     """Values that are made one after the other, and read in the same order."""
     build = builder(size=ITEMS)
-    made = [build.add(function_node("@f", (0,), (0, 1), pure=pure, expected=()))[1] for _ in range(count)]
+    made = [build.add(function_node("@f", (0,), (0, 1), pure=pure, expected=NOTHING_SHOWN))[1] for _ in range(count)]
     for one in made:
         build.keep_on_worker(build.function_vjp("g", -1, one, -1))
     return build.graph()._replace(keep=())
@@ -47,7 +47,7 @@ def test_of_values_that_cost_alike_the_one_that_is_read_last_is_given_up(builder
 def test_what_costs_less_to_have_back_is_given_up_before_what_is_read_later(builder: Any) -> None:
     build = builder(size=ITEMS)
     nothing = build.spec(ArraySpec((0,), "float64"))
-    cheap = build.add(function_node("@f", (0,), (0, 1), (1,), pure=True, expected=()))[1]
+    cheap = build.add(function_node("@f", (0,), (0, 1), (1,), pure=True, expected=NOTHING_SHOWN))[1]
     dear = build.op("sin", 0)
     other = build.op("cos", 0)
     for value in (other, cheap, dear):

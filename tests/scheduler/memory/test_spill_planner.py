@@ -24,7 +24,7 @@ from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.model.priced_graph import price
 from raygrad.scheduler.planning.planner import Planned, make_plan
 
-from ...graph_nodes import function_node, function_vjp_node
+from ...graph_nodes import NOTHING_SHOWN, function_node, function_vjp_node
 
 ITEMS = 1000
 ARRAY = 8 * ITEMS
@@ -36,7 +36,7 @@ def chain(builder: Any, length: int, fn: str = "f", *, pure: bool = False) -> An
     build = builder(size=ITEMS)
     value, tape = 0, []
     for _ in range(length):
-        context, out = build.add(function_node("@" + fn, (value,), (0, 1), pure=pure, expected=()))
+        context, out = build.add(function_node("@" + fn, (value,), (0, 1), pure=pure, expected=NOTHING_SHOWN))
         tape.append((context, value))
         value = out
     gradient = value
@@ -120,10 +120,10 @@ def test_what_is_loaded_twice_is_written_once(builder: Any) -> None:
     build = builder(size=ITEMS)
     saved = build.op("sin", 0)
     for _ in range(3):
-        many = [build.add(function_node("@f", (0,), (0, 1), expected=()))[1] for _ in range(4)]
+        many = [build.add(function_node("@f", (0,), (0, 1), expected=NOTHING_SHOWN))[1] for _ in range(4)]
         value = saved
         for one in many:
-            value = build.add(function_node("@g", (value, one), (0, 1), (1, 1), expected=()))[1]
+            value = build.add(function_node("@g", (value, one), (0, 1), (1, 1), expected=NOTHING_SHOWN))[1]
         build.keep_on_worker(value)
     made = planned(build.graph(), None)
     tight = planned(build.graph(), peak(made) - ARRAY)
@@ -189,7 +189,7 @@ def test_whatever_is_added_every_node_reads_what_it_would_and_limits_hold(graphs
 
 
 def _said_pure(node: Node) -> Node:
-    return node._replace(pure=True, expected=()) if isinstance(node, FunctionCall) else node
+    return node._replace(pure=True, expected=NOTHING_SHOWN) if isinstance(node, FunctionCall) else node
 
 
 def test_an_open_ended_graph_is_rewritten_and_ends_as_it_did(builder: Any) -> None:
@@ -279,7 +279,7 @@ def passes(builder: Any, length: int, count: int) -> Any:
     held = build.spec(ContextSpec(ARRAY, 0))
     value, tape = 0, []
     for _ in range(length):
-        context, out = build.add(function_node("@f", (value,), (held, 1), (1,), expected=()))
+        context, out = build.add(function_node("@f", (value,), (held, 1), (1,), expected=NOTHING_SHOWN))
         tape.append((context, value))
         value = out
     for number in range(count):

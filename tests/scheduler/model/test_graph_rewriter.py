@@ -10,7 +10,7 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.graph_rewriter import Longer
 from raygrad.scheduler.model.priced_graph import price
 
-from ...graph_nodes import function_node, plain_node
+from ...graph_nodes import NOTHING_SHOWN, function_node, plain_node
 
 COSTS = Costs()
 
@@ -19,7 +19,7 @@ def longer_of(graph: Any) -> Longer:
     return Longer(price(graph, COSTS), [0] * len(graph.nodes), COSTS)
 
 
-def function(known: Any = (), *, pure: bool = False) -> Node:
+def function(known: Any = NOTHING_SHOWN, *, pure: bool = False) -> Node:
     return function_node("@f", (0,), (0, 1), pure=pure, expected=known)
 
 
@@ -67,7 +67,7 @@ def test_what_may_run_again_and_what_may_be_spilled(builder: Any) -> None:
     living = build.spec(ContextSpec(8, LIVE))
     nodes = [function(), function(pure=True), function(None, pure=True)]
     values = [build.add(node)[0] for node in nodes]
-    values.append(build.add(function_node("@f", (0,), (living, 1), (1,), expected=()))[0])
+    values.append(build.add(function_node("@f", (0,), (living, 1), (1,), expected=NOTHING_SHOWN))[0])
     build.hook("h", build.op("sin", 0))
     longer = longer_of(build.graph())
     assert [longer.repeats(index) for index in range(6)] == [False, True, False, False, True, False]

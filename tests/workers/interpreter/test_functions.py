@@ -10,6 +10,7 @@ import pytest
 import raygrad as rg
 from raygrad.proto.graph import KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import UNDEFINED
+from raygrad.proto.ir.signatures import ObservedArray, ObservedSignature
 from raygrad.workers.interpreter.derivatives import CONDUCT, READS
 
 from ...graph_nodes import function_node, function_vjp_node
@@ -72,12 +73,17 @@ def test_arrays_given_to_user_code_are_read_only() -> None:
             return x
 
     host, (fn,) = host_with(Writes)
-    shown = ((("array", (2,), "float64", 1, -1, ("same", 0)),), (), (), 0, 0)
+    shown = signature(("same", 0))
     for known in (None, shown):  # the first time it gets a copy, and what it did is compared
         forward = function_node(fn, (0,), (1, 0), (0,), recorded=False, expected=known)
         record, _ = run(Graph((VECTOR, CONTEXT), (0,), (forward,), ()), [np.array([1.0, 2.0])], host)
         assert record.failure is not None
         assert "call ctx.mark_dirty(...)" in record.failure.message
+
+
+def signature(origin: tuple[Any, ...]) -> ObservedSignature:
+    """What a Function shows that saves nothing and returns one array."""
+    return ObservedSignature((ObservedArray((2,), "float64", True, -1, origin, "cpu"),), (), (), False, False)
 
 
 class Shrinks(rg.autograd.Function):
@@ -106,7 +112,7 @@ class Shrinks(rg.autograd.Function):
 @pytest.mark.parametrize("how", [-1.0, -2.0, -3.0, -4.0, -5.0])
 def test_h3_a_run_that_differs_is_noticed_after_many_that_agreed(how: float) -> None:
     host, (fn,) = host_with(Shrinks)
-    shown = ((("array", (2,), "float64", 1, -1, (), "cpu"),), (), (), 0, 0)
+    shown = signature(())
     forward = function_node(fn, (0,), (1, 0), (1,), expected=shown)
     graph = Graph((VECTOR, CONTEXT), (0,), (forward,), ((2, KEEP_ON_WORKER),))
     for _ in range(3):

@@ -16,7 +16,7 @@ from raygrad.autograd.strides import place_in_owner
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import owner_of, parent_of
 from raygrad.errors import AutogradError
-from raygrad.workers.interpreter.functions import DIRTY
+from raygrad.proto.ir.signatures import DIRTY
 
 if TYPE_CHECKING:
     from raygrad.autograd.function import Function

@@ -5,7 +5,7 @@ Rules of this file: plain facts and how they are read off a record; who waits fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,11 +15,12 @@ from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.dtypes import is_differentiable
 from raygrad.autograd.recording import Fixed
 from raygrad.autograd.tensor import Tensor
+from raygrad.proto.codec.signatures import shown_by
 from raygrad.proto.ir.nodes import ObservedGradients
+from raygrad.proto.ir.signatures import ObservedArray, ObservedFixed, ObservedSignature, array_text
 from raygrad.proto.ir.specs import ArraySpec, ObjectSpec
 from raygrad.proto.program import Learned
 from raygrad.workers.code.shipping import unpickle_value
-from raygrad.workers.interpreter.mismatch_message import spec_told
 from raygrad.workers.values.contexts import WRITABLE
 
 from ..recording.records import SpecEntry, spec_of_array
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 class Known(NamedTuple):
     """What the first run of a Function showed for a key, or what its `infer` says."""
 
-    expected: Any
-    """The description that later runs must match, or None if only `infer` is known."""
+    expected: ObservedSignature | None
+    """What later runs must show, too; None if only `infer` is known."""
     outputs: tuple[SpecEntry, ...]
     differentiable: tuple[bool, ...]
     twins: tuple[int, ...]
@@ -50,7 +51,7 @@ class Known(NamedTuple):
     """Whether its context can leave its worker (H10): 0, else STAYS or LIVE."""
     origins: tuple[tuple[Any, ...], ...] = ()
     """Per output, () if forward made it, else what it is to which argument (DR-01), and a view's place there (OU-12):
-    see `workers.interpreter.functions`."""
+    see `Origin`."""
     bumps: Mapping[int, int] = MappingProxyType({})
     """Per argument that is changed in place, by how much its version moves."""
     unchecked: frozenset[tuple[int, bool]] = frozenset()
@@ -121,62 +122,41 @@ def outputs_told(known: Known) -> str:
         if number in known.fixed
         else "an object"
         if entry.dtype is None
-        else spec_told(entry.shape, entry.dtype.name)
+        else array_text(entry.shape, entry.dtype.name)
         for number, entry in enumerate(known.outputs)
     ]
     return ", ".join(told) or "none"
 
 
-def _origin(told: Sequence[Any]) -> tuple[Any, ...]:
-    """Return where an output comes from, as a worker tells it, of tuples only."""
-    if len(told) < 3 or not told[2]:
-        return (*told[:2], ()) if len(told) == 3 else tuple(told)
-    order, parts, offset, strides = told[2]
-    return (*told[:2], (tuple(order), int(parts), int(offset), tuple(strides)))
-
-
 def shown(recorder: SessionRecorder, learned: Learned) -> Known:
     """Return what a run of a Function showed, from its record."""
-    described = [entry for entry in learned.outputs if entry[0] in ("array", "object", "fixed")]
-    facts = dict(learned.outputs[len(described) :])
-    as_tuple, saves = facts["tuple"], facts["saves"]
+    signature, layouts, facts = shown_by(learned.outputs, learned.saved_inputs, learned.saved_outputs)
     holds, on = facts["holds"]
-    entries: list[SpecEntry] = []
-    kinds: list[tuple[Any, ...]] = []
-    for kind, body in described:
-        if kind == "object":
-            entries.append(recorder.entry(ObjectSpec()))
-            kinds.append(("object",))
-        elif kind == "fixed":
-            entries.append(recorder.entry(ObjectSpec()))
-            kinds.append(("fixed", bytes(body.data)))
-        else:
-            shape, dtype, differentiable, twin, origin, device, layout = body
-            layout = None if layout is None else (tuple(layout[0]), tuple(layout[1]))
-            entries.append(recorder.entry(spec_of_array(tuple(shape), dtype, layout, device)))
-            kinds.append(("array", tuple(shape), dtype, int(differentiable), int(twin), _origin(origin), device))
-    expected = (
-        tuple(kinds),
-        tuple(learned.saved_inputs),
-        tuple(learned.saved_outputs),
-        int(as_tuple),
-        int(saves),
-    )
+    arrays = [output if isinstance(output, ObservedArray) else None for output in signature.outputs]
     return Known(
-        expected,
-        tuple(entries),
-        tuple(kind[0] == "array" and bool(kind[3]) for kind in kinds),
-        tuple(kind[4] if kind[0] == "array" else -1 for kind in kinds),
-        tuple(learned.saved_inputs),
-        tuple(learned.saved_outputs),
-        bool(as_tuple),
-        bool(saves),
+        signature,
+        tuple(
+            [
+                recorder.entry(ObjectSpec() if one is None else spec_of_array(one.shape, one.dtype, layout, one.device))
+                for one, layout in zip(arrays, layouts, strict=True)
+            ]
+        ),
+        tuple([one is not None and one.differentiable for one in arrays]),
+        tuple([-1 if one is None else one.twin for one in arrays]),
+        signature.saved_inputs,
+        signature.saved_outputs,
+        signature.as_tuple,
+        signature.saves,
         facts["attributes"],
         facts["bound"],
-        tuple([kind[5] if kind[0] == "array" else () for kind in kinds]),
+        tuple([() if one is None else one.origin for one in arrays]),
         dict(facts["bumps"]),
         frozenset([(int(position), bool(is_output)) for position, is_output in facts["unchecked"]]),
         int(holds),
         tuple([(device, int(size)) for device, size in on]),
-        {number: unpickle_value(kind[1]) for number, kind in enumerate(kinds) if kind[0] == "fixed"},
+        {
+            number: unpickle_value(output.pickled)
+            for number, output in enumerate(signature.outputs)
+            if isinstance(output, ObservedFixed)
+        },
     )

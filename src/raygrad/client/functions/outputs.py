@@ -18,8 +18,8 @@ from raygrad.autograd.places import Place
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
+from raygrad.proto.ir.signatures import CAPTURED, DIRTY, SAME
 from raygrad.proto.ir.specs import ObjectSpec
-from raygrad.workers.interpreter.functions import CAPTURED, DIRTY, SAME
 
 from ..recording.records import NodeRecord
 from .observed_signature import Known
