@@ -12,6 +12,8 @@ from raygrad.client.functions.call_signature import CONTEXTS_KEPT, context_of
 from raygrad.client.functions.observed_signature import Known
 from raygrad.proto.ir.specs import LIVE, STAYS
 
+from ...graph_nodes import NOTHING_SHOWN
+
 
 @pytest.fixture
 def session() -> Any:
@@ -71,7 +73,7 @@ def test_arguments_that_differ_in_what_is_recorded_are_not_taken_for_one_another
 
 def test_what_is_known_of_contexts_is_one_entry_per_size_and_no_more_than_so_many() -> None:
     def known(holds: int) -> Known:
-        return Known((), (), (), (), None, None, False, saves=True, holds=holds)
+        return Known(NOTHING_SHOWN, (), (), (), None, None, False, saves=True, holds=holds)
 
     first = context_of(known(64), 0)
     assert context_of(known(64), 0) is first
