@@ -11,9 +11,9 @@ import pytest
 
 import raygrad as rg
 from raygrad.errors import NotShippable
+from raygrad.workers.code.importable import import_name
 from raygrad.workers.code.pickling import (
     CodePickler,
-    import_name,
     load,
     opening_as_worker,
     opens_as_worker,

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.compile.closure_guard import Reached
-from raygrad.workers.code.code_analysis import ADDS, culprit, of_gradients
-from raygrad.workers.code.code_fingerprint import Likeness
+from raygrad.client.closure_guard import closure_guard
+from raygrad.workers.code.culprit import culprit
+from raygrad.workers.code.effects import ADDS, of_gradients
+from raygrad.workers.code.fingerprint import CodeFingerprint
 from raygrad.workers.code.nested_tensors import holds_tensors
 from raygrad.workers.code.shipping import Shipment, open_shipment, opening_as_worker, ship
 
@@ -42,32 +43,23 @@ OPAQUE = frozenset(
 """Shapes that a code fingerprint does not look into: its guard takes them to stay as they are until the next
 submission, and only the pickler finds what they capture."""
 
-GUARD_BLIND = (OPAQUE | {"default", "keyword_default", "function_attribute", "code_object"}) - {
-    "partial_argument",
-    "partial_keyword",
-}
-CLOSURE_BLIND = frozenset({"default", "keyword_default", "function_attribute", "code_object", "property_deleter"})
-CLOSURE_TENSOR_BLIND = frozenset({"property_deleter"})
-ARGUMENT_BLIND = frozenset(
-    "in_deque dict_key function_attribute partial_argument partial_keyword partial_function "
-    "callable_object_with_slots inherited_method module_attribute".split()
-)
-EFFECTS_BLIND = frozenset(
-    "in_deque dict_key function_attribute partial_argument partial_keyword partial_function "
-    "callable_object_with_slots".split()
-)
+GUARD_BLIND = OPAQUE - {"partial_argument", "partial_keyword"}
+CLOSURE_BLIND: frozenset[str] = frozenset()
+CLOSURE_TENSOR_BLIND: frozenset[str] = frozenset()
+ARGUMENT_BLIND: frozenset[str] = frozenset()
+EFFECTS_BLIND: frozenset[str] = frozenset()
 CULPRITS = {
     "closure": "'content' (a lock)",
     "in_dict": "'container' ['key'] (a lock)",
     "in_list": "'container' [0] (a lock)",
     "in_tuple": "'container' [0] (a lock)",
     "in_set": "'container' [0] (a lock)",
-    "in_deque": "'container' (a deque)",
+    "in_deque": "'container' [0] (a lock)",
     "in_dict_subclass": "'container' ['key'] (a lock)",
-    "dict_key": "'container' (a dict)",
+    "dict_key": "'container' a key (a lock)",
     "default": "default of 'value' (a lock)",
     "keyword_default": "default of 'value' (a lock)",
-    "function_attribute": "",
+    "function_attribute": "'function.note' (a lock)",
     "global_variable": "'VALUE' (a lock)",
     "global_of_inner_function": "'VALUE' (a lock)",
     "mutually_recursive_globals": "'even' 'VALUE' (a lock)",
@@ -75,11 +67,11 @@ CULPRITS = {
     "nested_function": "'inner' 'content' (a lock)",
     "wrapper": "'wrapped' 'content' (a lock)",
     "cached": "'_lru_cache_wrapper.__wrapped__' 'content' (a lock)",
-    "partial_argument": "",
-    "partial_keyword": "",
-    "partial_function": "",
+    "partial_argument": "argument 0 (a lock)",
+    "partial_keyword": "argument 'value' (a lock)",
+    "partial_function": "'content' (a lock)",
     "callable_object": "'Attribute.value' (a lock)",
-    "callable_object_with_slots": "",
+    "callable_object_with_slots": "'Slotted.value' (a lock)",
     "data_class": "'Record.value' (a lock)",
     "bound_method": "'self' 'Attribute.value' (a lock)",
     "namespace": "'container' 'SimpleNamespace.value' (a lock)",
@@ -87,7 +79,7 @@ CULPRITS = {
     "class_attribute": "'Code.value' (a lock)",
     "class_in_closure": "'container' 'Code.value' (a lock)",
     "method_of_class": "'Code.method' 'content' (a lock)",
-    "inherited_method": "",
+    "inherited_method": "'Base.method' 'content' (a lock)",
     "static_method": "'Code.method' 'content' (a lock)",
     "class_method": "'Code.method' 'content' (a lock)",
     "property_of_class": "'Code.value' 'content' (a lock)",
@@ -112,7 +104,7 @@ def test_a_fingerprint_is_that_of_the_content(name: str):
     make = SHAPES[name]
     assert ship(make(1).code).fingerprint == ship(make(1).code).fingerprint
     assert ship(make(1).code).fingerprint != ship(make(2).code).fingerprint
-    one, two = Likeness(make(1).code), Likeness(make(2).code)
+    one, two = CodeFingerprint(make(1).code), CodeFingerprint(make(2).code)
     assert one.sure == two.sure == (name not in UNSURE)
     assert one.key != two.key or not one.sure
 
@@ -130,7 +122,7 @@ def test_code_that_is_shipped_reads_the_content_where_it_is_opened(name: str):
 @pytest.mark.parametrize("name", REPLACEABLE)
 def test_the_guard_of_a_fingerprint_sees_a_replaced_content(name: str):
     shape = SHAPES[name](1)
-    guard = Likeness(shape.code).watch
+    guard = CodeFingerprint(shape.code).guard
     assert shape.replace is not None
     assert guard.holds()
     shape.replace(2)
@@ -140,7 +132,7 @@ def test_the_guard_of_a_fingerprint_sees_a_replaced_content(name: str):
 @pytest.mark.parametrize("name", REPLACEABLE)
 def test_the_guard_of_a_compiled_function_sees_a_replaced_content(name: str):
     shape = SHAPES[name](1)
-    guard = Reached([shape.code])
+    guard = closure_guard([shape.code])
     assert shape.replace is not None
     assert guard.holds()
     shape.replace(2)
@@ -150,7 +142,7 @@ def test_the_guard_of_a_compiled_function_sees_a_replaced_content(name: str):
 @pytest.mark.parametrize("name", ARRAY_SHAPES)
 def test_the_guard_of_a_compiled_function_sees_a_write_to_an_array(name: str):
     array = np.ones(2)
-    guard = Reached([SHAPES[name](array).code])
+    guard = closure_guard([SHAPES[name](array).code])
     assert guard.holds()
     array[0] = 5.0
     assert guard.holds() == (name in CLOSURE_TENSOR_BLIND)
@@ -161,9 +153,9 @@ def test_a_captured_tensor_is_found(name: str):
     tensor = rg.zeros(2)
     code = SHAPES[name](tensor).code
     assert [one is tensor for one in ship(code).captured] == [True]
-    assert [one is tensor for one in Reached([code]).tensors] == [True] * (name not in CLOSURE_TENSOR_BLIND)
+    assert [one is tensor for one in closure_guard([code]).tensors] == [True] * (name not in CLOSURE_TENSOR_BLIND)
     seen = name not in OPAQUE and name != "module_attribute"
-    assert [one is tensor for one in Likeness(code).captured] == [True] * seen
+    assert [one is tensor for one in CodeFingerprint(code).captured] == [True] * seen
     assert holds_tensors(code) == (name not in ARGUMENT_BLIND)
 
 

@@ -6,16 +6,9 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.code.code_analysis import (
-    ADDS,
-    READS,
-    REPLACES,
-    captured,
-    changed_by,
-    culprit,
-    of_gradients,
-    writes_to,
-)
+from raygrad.workers.code.culprit import culprit
+from raygrad.workers.code.effects import ADDS, READS, REPLACES, changed_by, of_gradients, writes_to
+from raygrad.workers.code.visitor import named_parts
 
 TABLE = {"a": 1}
 SEEN: list[Any] = []
@@ -37,7 +30,7 @@ def stores(value: Any) -> None:
 
 
 def fits(value: Any) -> bool:
-    return not isinstance(value, type(threading.Lock())) and all(fits(one) for _, one in captured(value))
+    return not isinstance(value, type(threading.Lock())) and all(fits(one) for _, one in named_parts(value, "class"))
 
 
 def test_reading_is_no_writing():
