@@ -92,6 +92,8 @@ class _Changes:
             if found is not None:
                 return found
         for role, _, _, value in sorted(held, key=_is_no_class):  # what an object does itself comes first
+            if role == "base":  # what a Function inherits counts as a library's: it is not warned of
+                continue
             if role == "class":
                 found = self._of_methods(value, depth - 1)
             else:
