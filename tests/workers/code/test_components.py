@@ -125,6 +125,7 @@ def test_values_that_code_could_tell_apart_have_two_keys(one: Any, other: Any):
 def test_it_counts_which_places_hold_one_object():
     one, other = [1], [1]
     assert CodeFingerprint(enclosing([one, one])).key != CodeFingerprint(enclosing([one, other])).key
+    assert CodeFingerprint(enclosing([one, other, one])).key != CodeFingerprint(enclosing([one, other, other])).key
     a, b = np.ones(1), np.ones(1)
     assert CodeFingerprint(enclosing([a, a])).key != CodeFingerprint(enclosing([a, b])).key
 
@@ -135,6 +136,9 @@ class Base:
 
 class Method:
     def method(self) -> Any:
+        return self
+
+    def other(self) -> Any:
         return self
 
 
@@ -171,7 +175,8 @@ def test_a_method_counts_by_its_function_and_its_object():
     one, other = Method(), Method()
     other.value = 1  # type: ignore[attr-defined]
     assert CodeFingerprint(one.method).key != CodeFingerprint(other.method).key
-    assert CodeFingerprint(one.method).key != CodeFingerprint(one.__class__.method).key
+    assert CodeFingerprint(one.method).key != CodeFingerprint(one.other).key
+    assert CodeFingerprint(one.method).key != CodeFingerprint(Method.method).key
 
 
 @pytest.mark.parametrize("name", ["_plan", "_backward_cls"])
