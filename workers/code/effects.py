@@ -91,11 +91,18 @@ class _Changes:
             found = stored_outside(code, frozenset(code.co_freevars), bound, _leaves_among(held))
             if found is not None:
                 return found
+        return self._of_parts(held, depth)
+
+    def _of_parts(self, held: list[Part], depth: int) -> str | None:
+        """Return what the parts of an object change. Static methods and properties count by what they hold, not by
+        their own stores: a Function whose forward keeps count in a global is used as if it did not."""
         for role, _, _, value in sorted(held, key=_is_no_class):  # what an object does itself comes first
             if role == "base":  # what a Function inherits counts as a library's: it is not warned of
                 continue
             if role == "class":
                 found = self._of_methods(value, depth - 1)
+            elif role in ("function", "accessor"):
+                found = self._of_parts(parts(value), depth)
             else:
                 found = self.of(value, role == "method", depth - (role not in TRANSPARENT))
             if found is not None:
