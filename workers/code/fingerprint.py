@@ -116,9 +116,10 @@ class CodeFingerprint:
     # ---- code -------------------------------------------------------------------------------------------------------
 
     def _function(self, function: FunctionType) -> Any:
-        again = self._again(function)
-        if again is not None:
-            return again
+        numbers, key = self._numbers, id(function)
+        if key in numbers:
+            return ("again", numbers[key])
+        numbers[key] = len(numbers)
         module = function.__module__
         if type(module) is str and imports_alike(module) and import_name(function) is not None:
             return self._identity(function)

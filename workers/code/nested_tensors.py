@@ -59,7 +59,10 @@ def holds_tensors(value: Any) -> bool:
 
     The class of an object is code, and no part of what the object holds.
     """
-    return any(isinstance(one, Tensor) for one in reached(value, _may_hold_tensors, omit="class"))
+    for one in reached(value, _may_hold_tensors, omit="class"):
+        if isinstance(one, Tensor):
+            return True
+    return False
 
 
 def _may_hold_tensors(value: Any) -> bool:

@@ -68,13 +68,9 @@ def reached(root: Any, follows: Callable[[Any], bool], omit: str = "", depth: in
             continue
         seen[id(value)] = value
         yield value
-        held = parts(value)
-        held.reverse()
-        waiting += [
-            (left - (role not in TRANSPARENT), part)
-            for role, _, _, part in held
-            if type(part) not in PLAIN and role != omit
-        ]
+        for role, _, _, part in reversed(parts(value)):
+            if type(part) not in PLAIN and role != omit:
+                waiting.append((left - (role not in TRANSPARENT), part))
 
 
 def named_parts(value: Any, omit: str = "") -> Iterator[tuple[str, Any]]:
@@ -211,7 +207,9 @@ def instance_parts(value: Any) -> list[Part]:
     cls = cast("type[Any]", type(value))
     found = attribute_parts(value)
     if not imports_alike(cls.__module__):
-        found += slot_parts(value, slot_names(cls))
+        slots = slot_names(cls)
+        if slots:
+            found += slot_parts(value, slots)
         found.append(("class", "", value, cls))
     return found
 
@@ -221,8 +219,10 @@ def attribute_parts(value: Any) -> list[Part]:
     attributes: Any = getattr(value, "__dict__", None)
     if not isinstance(attributes, dict):
         return []
-    held = cast("dict[str, Any]", attributes)
-    return list(zip(repeat("attribute"), list(held), repeat(value), list(held.values())))
+    found: list[Part] = []
+    for name, held in list(cast("dict[str, Any]", attributes).items()):
+        found.append(("attribute", name, value, held))
+    return found
 
 
 def slot_parts(value: Any, names: Iterable[str]) -> list[Part]:
@@ -234,10 +234,10 @@ def slot_names(cls: type[Any]) -> list[str]:
     """Return the names of the slots of a class and of what it inherits from."""
     found: list[str] = []
     for base in cls.__mro__:
-        names: Any = base.__dict__.get("__slots__", ())
-        if names:
+        if "__slots__" in base.__dict__:
+            names: Any = base.__dict__["__slots__"]
             found += (names,) if isinstance(names, str) else names
-    return [name for name in found if name not in ("__dict__", "__weakref__")]
+    return [name for name in found if name not in ("__dict__", "__weakref__")] if found else found
 
 
 def method_parts(method: MethodType) -> list[Part]:
