@@ -201,7 +201,7 @@ def _checksum(array: np.ndarray[Any, Any]) -> int:
 def generator_state(generator: Generator) -> Any:
     """Return the state of a generator as a value that is compared at once, and does not change with it."""
     if isinstance(generator, random.Random):
-        return generator.getstate()
+        return hash(generator.getstate())
     return frozen_state(
         generator.bit_generator.state
         if isinstance(generator, np.random.Generator)

@@ -11,8 +11,6 @@ import pytest
 
 from raygrad.autograd.function import Function
 from raygrad.autograd.tensor import Tensor
-from raygrad.workers.code import bytecode
-from raygrad.workers.code.bytecode import names_in
 from raygrad.workers.code.fingerprint import CodeFingerprint
 from raygrad.workers.code.guard import Guard
 from raygrad.workers.code.shipping import ship
@@ -130,18 +128,6 @@ def test_a_module_of_the_user_s_counts_by_what_its_names_stand_for():
     assert CodeFingerprint(made_with(module)).key != before
 
 
-def test_globals_of_inner_functions_belong_to_the_code(monkeypatch: Any):
-    def outer() -> Any:
-        def inner() -> Any:
-            return RATE
-
-        return inner
-
-    assert names_in(outer.__code__).globals == ("RATE",)
-    monkeypatch.setattr(bytecode, "CODES_KEPT", 0)
-    assert names_in(made_with.__code__).globals == ()
-
-
 class Settings:
     def __init__(self, rate: float) -> None:
         self.rate = rate
@@ -172,7 +158,7 @@ def reader(*values: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return read, bind
 
 
-def test_a_watch_sees_a_variable_bound_anew_and_back():
+def test_a_guard_sees_a_variable_bound_anew_and_back():
     read, bind = reader(1)
     guard = CodeFingerprint(read).guard
     assert guard.holds()
@@ -205,7 +191,7 @@ def test_a_watch_sees_a_variable_bound_anew_and_back():
     ],
     ids=repr,
 )
-def test_a_watch_takes_equal_numbers_and_strings_for_the_same(before: Any, now: Any, same: bool):
+def test_a_guard_takes_equal_numbers_and_strings_for_the_same(before: Any, now: Any, same: bool):
     guard, table = Guard(), {"option": before}
     guard.mapping(table)
     table["option"] = now
@@ -227,7 +213,7 @@ def test_a_watch_takes_equal_numbers_and_strings_for_the_same(before: Any, now: 
     ],
     ids=["append", "item", "set", "nested", "value", "key", "long", "instance", "nothing"],
 )
-def test_a_watch_sees_what_is_changed_inside(value: Any, change: Callable[[Any], None]):
+def test_a_guard_sees_what_is_changed_inside(value: Any, change: Callable[[Any], None]):
     read, _ = reader(value)
     guard = CodeFingerprint(read).guard
     assert guard.holds()
@@ -235,7 +221,7 @@ def test_a_watch_sees_what_is_changed_inside(value: Any, change: Callable[[Any],
     assert guard.holds() == (value is types.SimpleNamespace)
 
 
-def test_a_watch_sees_a_global_and_a_class_attribute(monkeypatch: Any):
+def test_a_guard_sees_a_global_and_a_class_attribute(monkeypatch: Any):
     guard = CodeFingerprint(Scale).guard
     assert guard.holds()
     Scale.apply(Tensor(np.ones(2), requires_grad=True))  # raygrad's own notes on the class do not count
