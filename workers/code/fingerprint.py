@@ -62,7 +62,7 @@ class CodeFingerprint:
 
     def _look(self, value: Any) -> Any:
         """Return the token of an object, in which it counts with all that it consists of."""
-        kind = cast("type[Any]", type(value))
+        kind: Any = type(value)
         if kind in BY_VALUE:
             return (kind, value)
         look = _LOOKS.get(kind)
@@ -190,7 +190,7 @@ class CodeFingerprint:
         again = self._again(value)
         if again is not None:
             return again
-        cls = cast("type[Any]", type(value))
+        cls: Any = type(value)
         plain = self._plain.get(cls)
         if plain is None:
             plain = self._plain[cls] = _is_plain(cls)

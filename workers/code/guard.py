@@ -40,6 +40,9 @@ Part: TypeAlias = tuple[str, Any, Any, Any]
 ABSENT: Final = object()
 """The value of a variable or slot that is not set."""
 
+_PLAIN_DICT: Final[Any] = dict
+"""The class whose own methods read a dict of a class derived from it, so that no user code runs."""
+
 _ABSENTS: Final = repeat(ABSENT)
 
 Generator: TypeAlias = np.random.Generator | np.random.RandomState | random.Random
@@ -87,13 +90,13 @@ class Guard:
 
     def mapping(self, mapping: dict[Any, Any]) -> None:
         """Guard the items of a dict, or the attributes of a function or an instance."""
-        get = mapping.get if type(mapping) is dict else partial(cast(Any, dict.get), mapping)
-        keys, values = list(dict.keys(mapping)), list(dict.values(mapping))
+        get: Any = mapping.get if type(mapping) is dict else partial(_PLAIN_DICT.get, mapping)
+        keys, values = list(_PLAIN_DICT.keys(mapping)), list(_PLAIN_DICT.values(mapping))
         self._mappings.append((mapping, get, len(mapping), keys, values, None))
 
     def members(self, owner: Any) -> None:
         """Guard the members of a class or module, but for what Python and raygrad may make in it at any time."""
-        mapping: Mapping[str, Any] = vars(owner)
+        mapping = cast("dict[str, Any]", vars(owner))
         later = _MADE_LATER_IN_FUNCTIONS if isinstance(owner, FunctionMeta) else _MADE_LATER
         names: list[str] = []
         values: list[Any] = []

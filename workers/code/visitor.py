@@ -48,7 +48,8 @@ class Visitor:
         waiting.reverse()
         while waiting:
             value = waiting.pop()
-            held = looks.get(type(value), other)(self, value)
+            kind: Any = type(value)
+            held = looks.get(kind, other)(self, value)
             if held:
                 waiting += [part[3] for part in reversed(held) if type(part[3]) not in atoms]
 
@@ -119,7 +120,8 @@ _WRITTEN: Final = {
 
 def parts(value: Any) -> list[Part]:
     """Return all parts of an object of any kind."""
-    listed = _LISTED.get(type(value))
+    kind: Any = type(value)
+    listed = _LISTED.get(kind)
     if listed is not None:
         return listed(value)
     if isinstance(value, type):
@@ -204,7 +206,7 @@ def class_parts(cls: type) -> list[Part]:
 
 def instance_parts(value: Any) -> list[Part]:
     """Return the attributes, slots and class of an instance of a class of the user's; of any other the attributes."""
-    cls = cast("type[Any]", type(value))
+    cls: Any = type(value)
     found = attribute_parts(value)
     if not imports_alike(cls.__module__):
         slots = slot_names(cls)
@@ -255,8 +257,8 @@ def partial_parts(partial: functools.partial[Any]) -> list[Part]:
 
 def descriptor_parts(descriptor: Any) -> list[Part]:
     """Return the function of a staticmethod or classmethod."""
-    role = "method" if type(descriptor) is classmethod else "function"
-    return [(role, "", descriptor, descriptor.__func__)]
+    function: Any = descriptor.__func__
+    return [("method" if isinstance(descriptor, classmethod) else "function", "", cast(Any, descriptor), function)]
 
 
 def property_parts(descriptor: property) -> list[Part]:
@@ -272,9 +274,10 @@ def module_parts(module: ModuleType) -> list[Part]:
 
 def dict_parts(mapping: dict[Any, Any]) -> list[Part]:
     """Return the keys and values of a dict."""
-    keys = list(dict.keys(mapping))
-    found: list[Part] = list(zip(repeat("key"), keys, repeat(mapping), keys))
-    found += zip(repeat("value"), keys, repeat(mapping), list(dict.values(mapping)))
+    plain: Any = dict
+    items: list[tuple[Any, Any]] = list(plain.items(mapping))
+    found: list[Part] = [("key", key, mapping, key) for key, _ in items]
+    found += [("value", key, mapping, value) for key, value in items]
     return found
 
 

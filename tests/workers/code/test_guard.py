@@ -134,9 +134,11 @@ def test_arrays_are_guarded_by_shape_dtype_and_elements_generators_by_state_tens
     assert not guard.holds()
     array[3] = 1.0
     assert guard.holds()
-    array.shape = (2, 2)
+    resized = np.zeros(0)
+    guard = guarded(lambda guard: guard.array(resized))
+    resized.resize((0, 2), refcheck=False)
     assert not guard.holds()
-    ints = np.zeros(2, dtype=np.int64)
+    ints: Any = np.zeros(2, dtype=np.int64)
     guard = guarded(lambda guard: guard.array(ints))
     ints.dtype = np.dtype(np.float64)
     assert not guard.holds()
@@ -145,7 +147,8 @@ def test_arrays_are_guarded_by_shape_dtype_and_elements_generators_by_state_tens
     generator.random()
     assert not guard.holds()
     tensor = rg.zeros(1)
-    guard = guarded(lambda guard: guard.tensor(tensor) and None)
+    guard = Guard()
+    guard.tensor(tensor)
     tensor.add_(1.0)
     assert guard.holds()
     tensor.requires_grad = True
