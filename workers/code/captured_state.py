@@ -88,7 +88,7 @@ class CapturedState(Visitor):
                 f"a compiled function reaches more than {MOST:,} objects through its variables, and all would have "
                 "to be compared at each call: give it the data as tensors in its arguments"
             )
-        kind: Any = type(value)
+        kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         look = _LOOKS.get(kind)
         return self._of_derived_type(value) if look is None else look(self, value)
 
@@ -162,7 +162,7 @@ class CapturedState(Visitor):
 
     def _instance(self, value: Any) -> list[Part]:
         """An instance of a class of the user's, or of one that is looked into; of others, the function inside."""
-        cls: Any = type(value)
+        cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         if imports_alike(cls.__module__) and not isinstance(value, self._looked_into):
             wrapped: Any = getattr(value, "__wrapped__", None) if callable(value) else None
             return [] if wrapped is None else [("function", "", value, wrapped)]

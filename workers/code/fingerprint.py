@@ -62,7 +62,7 @@ class CodeFingerprint:
 
     def _look(self, value: Any) -> Any:
         """Return the token of an object, in which it counts with all that it consists of."""
-        kind: Any = type(value)
+        kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind in BY_VALUE:
             return (kind, value)
         look = _LOOKS.get(kind)
@@ -190,7 +190,7 @@ class CodeFingerprint:
         again = self._again(value)
         if again is not None:
             return again
-        cls: Any = type(value)
+        cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         plain = self._plain.get(cls)
         if plain is None:
             plain = self._plain[cls] = _is_plain(cls)

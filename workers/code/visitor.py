@@ -48,7 +48,7 @@ class Visitor:
         waiting.reverse()
         while waiting:
             value = waiting.pop()
-            kind: Any = type(value)
+            kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
             held = looks.get(kind, other)(self, value)
             if held:
                 waiting += [part[3] for part in reversed(held) if type(part[3]) not in atoms]
@@ -120,7 +120,7 @@ _WRITTEN: Final = {
 
 def parts(value: Any) -> list[Part]:
     """Return all parts of an object of any kind."""
-    kind: Any = type(value)
+    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
     listed = _LISTED.get(kind)
     if listed is not None:
         return listed(value)
@@ -206,7 +206,7 @@ def class_parts(cls: type) -> list[Part]:
 
 def instance_parts(value: Any) -> list[Part]:
     """Return the attributes, slots and class of an instance of a class of the user's; of any other the attributes."""
-    cls: Any = type(value)
+    cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
     found = attribute_parts(value)
     if not imports_alike(cls.__module__):
         slots = slot_names(cls)
