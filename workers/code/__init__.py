@@ -1,4 +1,5 @@
-"""User code on its way to a worker: fingerprints, pickling by name or by value, warnings and exceptions back.
+"""User code: what a piece of it holds and reads, what it may do, and whether it is still what it was.
 
-The lowest sub-room of the workers: everything that runs user code stands on it.
+One walk (`visitor`) serves all observers: fingerprints, guards, captured state, effects, refusals. How code becomes
+bytes and travels is in `pickling` and `shipping`, which ask the observers.
 """

@@ -15,8 +15,10 @@ import numpy as np
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .code_analysis import DEPTH, captured, writes_to
-from .pickling import import_name, load, opened_value, pickle_with_tensors
+from .effects import writes_to
+from .importable import import_name
+from .pickling import load, opened_value, pickle_with_tensors
+from .visitor import reached
 
 _PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None), np.ndarray, np.dtype, ModuleType))
 
@@ -53,17 +55,18 @@ class Embedding:
 
 
 def holds_tensors(value: Any) -> bool:
-    """Tell whether there are tensors in an object: in containers, attributes, or what functions capture."""
-    return _holds(value, {}, DEPTH)
+    """Tell whether there are tensors in an object: in containers, attributes, or what functions capture.
+
+    The class of an object is code, and no part of what the object holds.
+    """
+    for one in reached(value, _may_hold_tensors, omit="class"):
+        if isinstance(one, Tensor):
+            return True
+    return False
 
 
-def _holds(value: Any, seen: dict[int, Any], depth: int) -> bool:
-    if isinstance(value, Tensor):
-        return True
-    if type(value) in _PLAIN or not depth or id(value) in seen or import_name(value) is not None:
-        return False
-    seen[id(value)] = value
-    return any(_holds(one, seen, depth - 1) for _, one in captured(value))
+def _may_hold_tensors(value: Any) -> bool:
+    return type(value) not in _PLAIN and import_name(value) is None
 
 
 def taken_apart(value: Any) -> tuple[bytes, list[Tensor], str]:

@@ -13,9 +13,7 @@ from __future__ import annotations
 import functools
 import io
 import pickle
-import site
 import sys
-import sysconfig
 import threading
 import weakref
 from collections import OrderedDict, deque
@@ -36,7 +34,11 @@ from raygrad.autograd.layout import dense
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .code_analysis import culprit
+from .culprit import culprit
+from .fingerprint import CAPTURED_KINDS
+from .guard import MADE_BY_RAYGRAD
+from .importable import import_name, imports_alike
+from .visitor import function_parts
 
 PROTOCOL: Final = 5
 
@@ -51,43 +53,6 @@ REMEDY: Final = "make it an argument or an output by itself, or move it to the h
 
 ClassName: TypeAlias = tuple[str, bool]
 """The name of a class that goes by value, and whether it captures no array: then one copy serves all."""
-
-
-# ---- what can be imported everywhere --------------------------------------------------------------------------------
-
-
-@functools.cache
-def _installed() -> tuple[str, ...]:
-    """Return the folders from which every process of a cluster imports the same source."""
-    paths = sysconfig.get_paths()
-    found = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-    found.update(site.getsitepackages())
-    found.add(site.getusersitepackages())
-    return tuple(path.rstrip("/") + "/" for path in found)
-
-
-@functools.lru_cache(maxsize=4096)
-def imports_alike(module: str) -> bool:
-    """Tell whether a worker surely imports the same source under this name."""
-    top = module.partition(".")[0]
-    if top in ("__main__", "__mp_main__"):
-        return False
-    if top == "raygrad" or top in sys.stdlib_module_names:
-        return True
-    loaded = sys.modules.get(module)
-    file = getattr(loaded, "__file__", None) or getattr(getattr(loaded, "__spec__", None), "origin", None)
-    return file is not None and file.startswith(_installed())
-
-
-def import_name(obj: Any) -> tuple[str, str] | None:
-    """Return (module, qualname) if every worker finds this very definition there."""
-    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(qualname, str) or not imports_alike(module):
-        return None
-    found: Any = sys.modules.get(module)
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return (module, qualname) if found is obj else None
 
 
 # ---- out ------------------------------------------------------------------------------------------------------------
@@ -134,7 +99,7 @@ class _Pickler(cloudpickle.Pickler):
             self._by_value(obj.__module__)
             reduced: Any = super().reducer_override(obj)
             if type(reduced) is tuple:
-                self.sends(obj, reduced[2][1])  # pyright: ignore[reportUnknownArgumentType]
+                self.sends(obj)
             return reduced  # pyright: ignore[reportUnknownVariableType]
         if isinstance(obj, ModuleType):
             if _travels_whole(obj):
@@ -151,8 +116,8 @@ class _Pickler(cloudpickle.Pickler):
                 return _jitted, _jit_of(given)
         return super().reducer_override(given)
 
-    def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
-        """Told of each function that goes by value, with its globals and closure."""
+    def sends(self, function: FunctionType) -> None:
+        """Told of each function that goes by value."""
 
     def class_reference(self, cls: type) -> Any:
         """Return how the pickle names a class that goes by value."""
@@ -174,7 +139,7 @@ class _Pickler(cloudpickle.Pickler):
         maker, args, state, _, _, setter = cast("tuple[Any, ...]", reduced)
         state[0].pop("__slotnames__", None)  # noted by Python when an instance is first pickled
         if isinstance(cls, FunctionMeta):
-            for made_by_the_metaclass in ("_backward_cls", "_plan"):
+            for made_by_the_metaclass in MADE_BY_RAYGRAD:
                 state[0].pop(made_by_the_metaclass, None)
         args = (*args[:-2], None, None)  # cloudpickle's own name for the class is random: not even equal when made anew
         return _make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, _fill_class
@@ -197,7 +162,7 @@ class CodePickler(_Pickler):
     def persistent_id(self, obj: Any) -> tuple[int, int] | None:
         kind = cast("type[Any]", type(obj))
         if kind is np.ndarray:
-            if obj.size == 0 or obj.dtype.kind not in "biufc":
+            if obj.dtype.kind not in CAPTURED_KINDS or obj.size == 0:
                 return None
         elif kind is not Tensor and not isinstance(obj, Tensor):
             return None
@@ -211,24 +176,21 @@ class CodePickler(_Pickler):
         self.classes.append(cls)
         return len(self.classes) - 1
 
-    def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
-        self.mutable.extend(_mutable_of(function, slots))
+    def sends(self, function: FunctionType) -> None:
+        self.mutable.extend(_mutable_of(function))
 
 
-def _mutable_of(function: FunctionType, slots: dict[str, Any]) -> Iterator[tuple[FunctionType, str]]:
-    """Yield the names by which a function captures lists, dicts and sets."""
+def _mutable_of(function: FunctionType) -> Iterator[tuple[FunctionType, str]]:
+    """Yield the variables by which a function captures lists, dicts and sets: globals, then those that it closes over.
+
+    A default is an argument, and no variable of the client's."""
     if imports_alike(str(function.__globals__.get("__name__"))):
         return  # what a library wrapped around the user's code, as `dataclass` does: its captures are its own
-    for name, value in slots["__globals__"].items():
-        if isinstance(value, MUTABLE):
-            yield function, name
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            value = cell.cell_contents
-        except ValueError:  # not bound yet
-            continue
-        if isinstance(value, MUTABLE):
-            yield function, name
+    held = function_parts(function)
+    for wanted in ("global", "cell"):
+        for role, name, _, value in held:
+            if role == wanted and isinstance(value, MUTABLE):
+                yield function, name
 
 
 class ValuePickler(_Pickler):
@@ -249,8 +211,8 @@ class ValuePickler(_Pickler):
             self.captured.append(obj)
         return slot
 
-    def sends(self, function: FunctionType, slots: dict[str, Any]) -> None:
-        self.mutable.extend(_mutable_of(function, slots))
+    def sends(self, function: FunctionType) -> None:
+        self.mutable.extend(_mutable_of(function))
 
 
 class _ArrayPickler(_Pickler):

@@ -25,22 +25,13 @@ import numpy as np
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .code_analysis import changed_by, optimised_by, writes_to
-from .code_fingerprint import Likeness, Watch
+from .effects import changed_by, optimised_by, writes_to
 from .exceptions import pack_exception as pack_exception
 from .exceptions import unpack_exception as unpack_exception
-from .pickling import (
-    MUTABLE,
-    ClassName,
-    CodePickler,
-    class_table,
-    digest,
-    import_name,
-    imports_alike,
-    load,
-    opens_as_worker,
-    refusal,
-)
+from .fingerprint import CodeFingerprint
+from .guard import Guard
+from .importable import import_name, imports_alike
+from .pickling import MUTABLE, ClassName, CodePickler, class_table, digest, load, opens_as_worker, refusal
 from .pickling import opening_as_worker as opening_as_worker
 from .pickling import pickle_value as pickle_value
 from .pickling import unpickle_value as unpickle_value
@@ -68,7 +59,7 @@ class Shipment:
     """What to call it in messages."""
     live: Any = field(default=None, compare=False, repr=False)
     """The object itself: within one process only."""
-    watch: Watch | None = field(default=None, compare=False, repr=False)
+    guard: Guard | None = field(default=None, compare=False, repr=False)
     """Of a live object: tells whether it reads now what it read when it was shipped. None: it need not."""
     module: str = ""
     qualname: str = ""
@@ -110,7 +101,7 @@ class Shipped(NamedTuple):
     fingerprint: str
     shipment: Shipment
     captured: tuple[Tensor | np.ndarray[Any, Any], ...]
-    watch: Watch
+    guard: Guard
     """Tells whether the same code would be shipped alike now."""
 
 
@@ -129,10 +120,10 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
     Raises:
         NotShippable: it captures something that cannot leave this process; names the variable.
     """
-    looks = Likeness(obj)
+    looks = CodeFingerprint(obj)
     known = _shipped.get((in_process, looks.key)) if looks.sure else None
     if known is None:
-        shipped = _ship(obj, in_process, looks.watch)
+        shipped = _ship(obj, in_process, looks.guard)
         places = {id(one): place for place, one in enumerate(looks.captured)}
         alike = (
             looks.sure and len(places) == len(shipped.captured) and all(id(one) in places for one in shipped.captured)
@@ -144,11 +135,11 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
                 _shipped.popitem(last=False)
         return shipped
     shipment, order, _ = known
-    return Shipped(shipment.fingerprint, shipment, tuple([looks.captured[place] for place in order]), looks.watch)
+    return Shipped(shipment.fingerprint, shipment, tuple([looks.captured[place] for place in order]), looks.guard)
 
 
 _shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] = OrderedDict()
-"""By likeness, what was shipped before; the order of what it captures; what the likeness holds."""
+"""By code fingerprint: what was shipped before, the order of what it captures, what the key names by identity."""
 
 
 def _is_one_of_a_kind(shipped: Shipped) -> bool:
@@ -156,13 +147,13 @@ def _is_one_of_a_kind(shipped: Shipped) -> bool:
     return shipped.shipment.live is not None and not shipped.shipment.payload
 
 
-def _ship(obj: Any, in_process: bool, watch: Watch) -> Shipped:
+def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
     """Ship code that is like none before."""
     name = str(getattr(obj, "__name__", None) or type(obj).__name__)
     home = import_name(obj)
     if home is not None:
         fingerprint = digest(":".join(home).encode())
-        return Shipped(fingerprint, _by_name(fingerprint, name, home, obj if in_process else None), (), watch)
+        return Shipped(fingerprint, _by_name(fingerprint, name, home, obj if in_process else None), (), guard)
     changed = changed_by(obj, _is_installed)
     buffer = io.BytesIO()
     pickler = CodePickler(buffer)
@@ -170,19 +161,19 @@ def _ship(obj: Any, in_process: bool, watch: Watch) -> Shipped:
         pickler.dump(obj)
     except Exception as error:
         if in_process:
-            return _as_it_is(obj, name, watch, watched=not _warn_of_mutable(obj, name, pickler, changed))
+            return _as_it_is(obj, name, guard, guarded=not _warn_of_mutable(obj, name, pickler, changed))
         raise NotShippable(refusal(obj, name, error)) from error
     shares = _warn_of_mutable(obj, name, pickler, changed)
     as_it_is = in_process and not pickler.captured
     if as_it_is and shares:
-        return _as_it_is(obj, name, watch, watched=False)
+        return _as_it_is(obj, name, guard, guarded=False)
     payload = buffer.getvalue()
     fingerprint = digest(payload)
     classes = class_table(fingerprint, pickler, obj)
     shipment = Shipment(fingerprint=fingerprint, name=name, payload=payload, classes=classes)
     if as_it_is:
-        shipment = replace(shipment, live=obj, watch=watch)
-    return Shipped(fingerprint, shipment, tuple(pickler.captured), watch)
+        shipment = replace(shipment, live=obj, guard=guard)
+    return Shipped(fingerprint, shipment, tuple(pickler.captured), guard)
 
 
 def _is_installed(obj: Any) -> bool:
@@ -196,27 +187,27 @@ def _by_name(fingerprint: str, name: str, home: tuple[str, str], live: Any) -> S
     return Shipment(fingerprint=fingerprint, name=name, module=home[0], qualname=home[1])
 
 
-def _as_it_is(obj: Any, name: str, watch: Watch, *, watched: bool) -> Shipped:
+def _as_it_is(obj: Any, name: str, guard: Guard, *, guarded: bool) -> Shipped:
     """Ship an object by reference under a fingerprint of its own: it shares its state with the client, or cannot be
-    pickled. What is `watched` gets another one when it reads something else than before."""
+    pickled. What is `guarded` gets another one when it reads something else than before."""
     key = obj.__func__ if isinstance(obj, MethodType) else obj
     try:
         number, before = _numbers.get(key, (None, None))
         if number is None or (before is not None and not before.holds()):
             number = next(_new_numbers)
-            _numbers[key] = number, watch if watched else None
+            _numbers[key] = number, guard if guarded else None
     except TypeError:  # takes no weak references, or is not hashable
         number = next(_new_numbers)
     told = f"as it is {number}"
     if isinstance(obj, MethodType):
         told += f" of {id(obj.__self__)}"
     fingerprint = digest(told.encode())
-    shipment = Shipment(fingerprint=fingerprint, name=name, live=obj, watch=watch if watched else None)
-    return Shipped(fingerprint, shipment, (), watch if watched else Watch())
+    shipment = Shipment(fingerprint=fingerprint, name=name, live=obj, guard=guard if guarded else None)
+    return Shipped(fingerprint, shipment, (), guard if guarded else Guard())
 
 
 _new_numbers = count()
-_numbers: weakref.WeakKeyDictionary[Any, tuple[int, Watch | None]] = weakref.WeakKeyDictionary()
+_numbers: weakref.WeakKeyDictionary[Any, tuple[int, Guard | None]] = weakref.WeakKeyDictionary()
 """Of code that is used as it is."""
 
 
@@ -299,7 +290,7 @@ def open_shipment(shipment: Shipment, captured: Sequence[Any] = ()) -> Any:
             was shipped, and could not be copied then.
     """
     if shipment.live is not None:
-        if shipment.watch is None or shipment.watch.holds():
+        if shipment.guard is None or shipment.guard.holds():
             return shipment.live
         if not shipment.payload:
             raise NotShippable(

@@ -17,8 +17,8 @@ from raygrad.autograd.creation import from_numpy, randint
 from raygrad.autograd.modes import no_grad
 from raygrad.autograd.tensor import Tensor
 from raygrad.errors import DtypeError
-from raygrad.workers.code.code_analysis import captured
 from raygrad.workers.code.shipping import pickle_value
+from raygrad.workers.code.visitor import named_parts
 
 from .backends import load
 from .node import Foreign, ForeignFunction, Runtime, made
@@ -256,4 +256,4 @@ def _check_captures(torch: Any, code: Callable[..., Any]) -> None:
                     "it an argument, and call with a tensor of raygrad"
                 )
             if value is code or inspect.isfunction(value) or inspect.ismethod(value):
-                pending.extend(captured(value))
+                pending.extend(named_parts(value))

@@ -9,7 +9,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.functions.leaf_gradients import leaves_met
-from raygrad.workers.code.code_analysis import ADDS, READS, REPLACES
+from raygrad.workers.code.effects import ADDS, READS, REPLACES
 from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, HELD, HOME, REFUSED
 
 

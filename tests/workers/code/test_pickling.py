@@ -13,7 +13,6 @@ import raygrad as rg
 from raygrad.errors import NotShippable
 from raygrad.workers.code.pickling import (
     CodePickler,
-    import_name,
     load,
     opening_as_worker,
     opens_as_worker,
@@ -119,13 +118,6 @@ def test_nothing_stays_registered_with_cloudpickle():
 def test_what_cannot_be_pickled_is_named():
     with pytest.raises(NotShippable, match=r"\['lock'\] \(a lock\)"):
         pickle_value({"fine": 1, "lock": threading.Lock()})
-
-
-def test_import_names_are_given_only_where_the_name_leads_back():
-    assert import_name(np.mean) == ("numpy", "mean")
-    assert import_name(Point) is None
-    assert import_name(lambda: 0) is None
-    assert import_name(3) is None
 
 
 def test_the_side_is_a_matter_of_the_thread():

@@ -426,7 +426,7 @@ def test_in_process_code_reads_what_it_read_when_it_was_shipped():
     first = ship(rated_class, in_process=True)
     assert open_shipment(first.shipment) is rated_class
     change(3)
-    assert not first.watch.holds()
+    assert not first.guard.holds()
     second = ship(rated_class, in_process=True)
     assert second.fingerprint != first.fingerprint
     assert open_shipment(second.shipment) is rated_class
@@ -451,7 +451,7 @@ def test_in_process_code_that_changes_what_it_captures_shares_it_with_the_client
         shipped = ship(hook, in_process=True)
     for _ in range(2):
         open_shipment(shipped.shipment)(1)
-        assert shipped.watch.holds()
+        assert shipped.guard.holds()
         assert ship(hook, in_process=True).fingerprint == shipped.fingerprint
     assert seen == 2
 

@@ -1,7 +1,7 @@
 """Compiled functions: `session.compile(fn)` records a call once, and replays it with other arguments (H9).
 
 Rules of this file: when a recording serves and when a call records anew. What is seen while it records is in `tracing`,
-what is replayed in `replaying`, what the function reaches in `reached`.
+what is replayed in `replaying`, what the function reaches in `closure_guard`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.trees import flatten
 from raygrad.errors import SessionError
 
+from ..closure_guard import closure_guard, global_generator_states
 from ..recording.garbage_collection import collector_paused
-from .closure_guard import Reached, drawn_in_hiding
 from .replay import Replay, without_history
 from .tracing import Trace
 
 if TYPE_CHECKING:
+    from raygrad.workers.code.captured_state import CapturedState
+
     from ..session.session import Session
 
 P = ParamSpec("P")
@@ -45,9 +47,9 @@ WARN_AFTER: Final = 16
 class _Recording:
     """A call that can be replayed, and what has to hold for that."""
 
-    def __init__(self, replay: Replay, reached: Reached, trace: Trace, lessons: int) -> None:
+    def __init__(self, replay: Replay, captured: CapturedState, trace: Trace, lessons: int) -> None:
         self.replay = replay
-        self.reached = reached
+        self.captured = captured
         self.code = list(trace.code.values())
         self.lessons = lessons
 
@@ -133,11 +135,11 @@ class CompiledFunction(Generic[P, R]):
         if recording.lessons != recorder.lessons:
             self.reason = "something was learned of the backward of a Function"
             return None
-        if not recording.reached.holds():
+        if not recording.captured.holds():
             self.reason = "something that the function reaches has changed: an option, a variable, an attribute"
             return None
         for shipped in recording.code:
-            if not shipped.watch.holds():
+            if not shipped.guard.holds():
                 self.reason = f"what '{shipped.shipment.name}' is or reads has changed"
                 return None
         bound = recording.replay.leaves(recorder, tensors, known)
@@ -168,8 +170,8 @@ class CompiledFunction(Generic[P, R]):
         it can be explained."""
         fn: Callable[..., Any] = self._fn
         leaves, _ = flatten((args, kwargs))
-        reached = Reached([fn, *leaves]).tensors
-        roots = {id(tensor) for one in reached for tensor in (one, one._grad)}
+        captured = closure_guard([fn, *leaves]).tensors
+        roots = {id(tensor) for one in captured for tensor in (one, one._grad)}
         before, state.recorder = state.recorder, self._session._recorder
         try:
             result = without_history(roots, fn(*args, **kwargs))
@@ -185,23 +187,23 @@ class CompiledFunction(Generic[P, R]):
         session, recorder = self._session, self._session._recorder
         fn: Callable[..., Any] = self._fn
         session.settle()
-        reached = Reached([self._fn, *[leaf for leaf in leaves if not isinstance(leaf, Tensor)]])
-        for tensor in reached.tensors:
+        captured = closure_guard([self._fn, *[leaf for leaf in leaves if not isinstance(leaf, Tensor)]])
+        for tensor in captured.tensors:
             if is_elsewhere(tensor._data):
                 recorder.leaf(tensor)
         if recorder.records:  # what moves them to the workers is no part of the function
             session.submit()
         lessons = recorder.lessons
         earlier = recorder.cells.pending()
-        trace = recorder.trace = Trace(recorder, tensors, reached.tensors)
-        drawn = drawn_in_hiding()
+        trace = recorder.trace = Trace(recorder, tensors, captured.tensors)
+        drawn = global_generator_states()
         before, state.recorder = state.recorder, recorder
         replay = None
         try:
             with collector_paused():
                 result = fn(*args, **kwargs)
                 recorder.trace = None
-                if drawn_in_hiding() != drawn:
+                if global_generator_states() != drawn:
                     trace.interrupt(
                         "it draws from Python's or NumPy's own generator, and a replay would have the same numbers "
                         "again: draw with raygrad (rg.rand), or pass what is drawn as a tensor"
@@ -221,7 +223,7 @@ class CompiledFunction(Generic[P, R]):
             self.reason = trace.interrupted
             trace.forget()
         else:
-            found.insert(0, _Recording(replay, reached, trace, lessons))
+            found.insert(0, _Recording(replay, captured, trace, lessons))
             del found[ALIKE_KEPT:]
             replay.forget()
         del result, replay

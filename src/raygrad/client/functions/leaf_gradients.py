@@ -15,7 +15,7 @@ from raygrad.autograd.node import Edge
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
 from raygrad.proto.ir.nodes import LeafGrads
-from raygrad.workers.code.code_analysis import ADDS, REPLACES
+from raygrad.workers.code.effects import ADDS, REPLACES
 from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, DISCARDED, HELD, HOME, REFUSED
 
 if TYPE_CHECKING:

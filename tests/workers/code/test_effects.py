@@ -1,21 +1,11 @@
 from __future__ import annotations
 
-import threading
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from raygrad.workers.code.code_analysis import (
-    ADDS,
-    READS,
-    REPLACES,
-    captured,
-    changed_by,
-    culprit,
-    of_gradients,
-    writes_to,
-)
+from raygrad.workers.code.effects import ADDS, READS, REPLACES, changed_by, of_gradients, writes_to
 
 TABLE = {"a": 1}
 SEEN: list[Any] = []
@@ -36,10 +26,6 @@ def stores(value: Any) -> None:
     inner()
 
 
-def fits(value: Any) -> bool:
-    return not isinstance(value, type(threading.Lock())) and all(fits(one) for _, one in captured(value))
-
-
 def test_reading_is_no_writing():
     assert not writes_to(reads)
 
@@ -47,33 +33,6 @@ def test_reading_is_no_writing():
 def test_methods_that_change_and_stores_are_writing_also_in_inner_functions():
     assert writes_to(appends)
     assert writes_to(stores)
-
-
-def test_the_path_to_a_culprit_is_told_by_the_names_of_its_author():
-    lock = threading.Lock()
-    boxed = {"inside": [1, lock]}
-
-    def named(x: Any, *, given: Any = boxed) -> Any:
-        return boxed, x, given
-
-    assert culprit(named, fits) == "'boxed' ['inside'] [1] (a lock)"
-
-
-def test_defaults_attributes_and_self_are_searched():
-    class Box:
-        def __init__(self) -> None:
-            self.lock = threading.Lock()
-
-        def method(self) -> None: ...
-
-    def with_default(x: Any = threading.Lock()) -> None: ...  # noqa: B008
-
-    assert culprit(Box().method, fits) == "'self' 'Box.lock' (a lock)"
-    assert culprit(with_default, fits) == "default of 'x' (a lock)"
-
-
-def test_an_object_that_is_itself_the_culprit_has_no_path():
-    assert culprit(threading.Lock(), fits) == ""
 
 
 class Counter:

@@ -11,8 +11,8 @@ import pytest
 
 from raygrad.autograd.function import Function
 from raygrad.autograd.tensor import Tensor
-from raygrad.workers.code import code_fingerprint
-from raygrad.workers.code.code_fingerprint import Likeness, Watch, global_names
+from raygrad.workers.code.fingerprint import CodeFingerprint
+from raygrad.workers.code.guard import Guard
 from raygrad.workers.code.shipping import ship
 
 RATE = 0.5
@@ -40,7 +40,7 @@ def made_with(*values: Any) -> Callable[..., Any]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    return Likeness(one).key == Likeness(other).key
+    return CodeFingerprint(one).key == CodeFingerprint(other).key
 
 
 def test_a_function_made_anew_is_alike_its_values_counting_by_value():
@@ -69,7 +69,7 @@ def test_what_is_alike_has_one_fingerprint_what_is_not_has_two():
 
 def test_captured_arrays_are_listed_once_each_and_do_not_count():
     array, tensor = np.ones(2), Tensor(np.ones(3))
-    looks = Likeness(made_with(array, tensor, array))
+    looks = CodeFingerprint(made_with(array, tensor, array))
     assert sorted(map(id, looks.captured)) == sorted([id(array), id(tensor)])
     assert alike(made_with(array, tensor, array), made_with(np.zeros(5), Tensor(np.ones(1)), np.zeros(1))) is False
     assert alike(made_with(array), made_with(np.zeros(5)))
@@ -92,8 +92,8 @@ def test_the_captured_arrays_of_code_known_by_its_looks_come_in_the_order_of_its
 
 
 def test_a_changed_attribute_global_or_method_of_a_class_is_seen(monkeypatch: Any):
-    before = Likeness(Scale).key
-    assert Likeness(Scale).key == before
+    before = CodeFingerprint(Scale).key
+    assert CodeFingerprint(Scale).key == before
     for change in (
         lambda patch: patch.setattr(Scale, "factor", 3.0),
         lambda patch: patch.setitem(globals(), "RATE", 0.25),
@@ -102,16 +102,16 @@ def test_a_changed_attribute_global_or_method_of_a_class_is_seen(monkeypatch: An
     ):
         with monkeypatch.context() as patch:
             change(patch)
-            assert Likeness(Scale).key != before
-    assert Likeness(Scale).key == before
+            assert CodeFingerprint(Scale).key != before
+    assert CodeFingerprint(Scale).key == before
 
 
 @pytest.mark.parametrize(
     "value", [object(), np.array(["a"]), functools.partial(max, 1), iter([1])], ids=lambda v: type(v).__name__
 )
 def test_what_may_change_unseen_is_never_sure(value: Any):
-    assert not Likeness(made_with(value)).sure
-    assert Likeness(made_with(1)).sure
+    assert not CodeFingerprint(made_with(value)).sure
+    assert CodeFingerprint(made_with(1)).sure
 
 
 def test_installed_functions_classes_and_modules_count_by_identity():
@@ -122,22 +122,10 @@ def test_installed_functions_classes_and_modules_count_by_identity():
 def test_a_module_of_the_user_s_counts_by_what_its_names_stand_for():
     module = types.ModuleType("raygrad_test_module")
     module.rate = 1  # type: ignore[attr-defined]
-    before = Likeness(made_with(module)).key
-    assert Likeness(made_with(module)).key == before
+    before = CodeFingerprint(made_with(module)).key
+    assert CodeFingerprint(made_with(module)).key == before
     module.rate = 2  # type: ignore[attr-defined]
-    assert Likeness(made_with(module)).key != before
-
-
-def test_globals_of_inner_functions_belong_to_the_code(monkeypatch: Any):
-    def outer() -> Any:
-        def inner() -> Any:
-            return RATE
-
-        return inner
-
-    assert global_names(outer.__code__) == ("RATE",)
-    monkeypatch.setattr(code_fingerprint, "CODES_KEPT", 0)
-    assert global_names(made_with.__code__) == ()
+    assert CodeFingerprint(made_with(module)).key != before
 
 
 class Settings:
@@ -152,8 +140,8 @@ def test_containers_and_plain_instances_count_by_what_they_hold():
     assert not alike(made_with(Settings(1.0)), made_with(Settings(2.0)))
     around: list[Any] = []
     around.append(around)
-    assert Likeness(made_with(around)).sure
-    assert not Likeness(made_with(list(range(1000)))).sure
+    assert CodeFingerprint(made_with(around)).sure
+    assert not CodeFingerprint(made_with(list(range(1000)))).sure
 
 
 def reader(*values: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
@@ -170,14 +158,14 @@ def reader(*values: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return read, bind
 
 
-def test_a_watch_sees_a_variable_bound_anew_and_back():
+def test_a_guard_sees_a_variable_bound_anew_and_back():
     read, bind = reader(1)
-    watch = Likeness(read).watch
-    assert watch.holds()
+    guard = CodeFingerprint(read).guard
+    assert guard.holds()
     bind(2)
-    assert not watch.holds()
+    assert not guard.holds()
     bind(1)
-    assert watch.holds()
+    assert guard.holds()
 
 
 @pytest.mark.parametrize(
@@ -203,11 +191,11 @@ def test_a_watch_sees_a_variable_bound_anew_and_back():
     ],
     ids=repr,
 )
-def test_a_watch_takes_equal_numbers_and_strings_for_the_same(before: Any, now: Any, same: bool):
-    watch, table = Watch(), {"option": before}
-    watch.mapping(table)
+def test_a_guard_takes_equal_numbers_and_strings_for_the_same(before: Any, now: Any, same: bool):
+    guard, table = Guard(), {"option": before}
+    guard.mapping(table)
     table["option"] = now
-    assert watch.holds() == same
+    assert guard.holds() == same
 
 
 @pytest.mark.parametrize(
@@ -225,26 +213,26 @@ def test_a_watch_takes_equal_numbers_and_strings_for_the_same(before: Any, now: 
     ],
     ids=["append", "item", "set", "nested", "value", "key", "long", "instance", "nothing"],
 )
-def test_a_watch_sees_what_is_changed_inside(value: Any, change: Callable[[Any], None]):
+def test_a_guard_sees_what_is_changed_inside(value: Any, change: Callable[[Any], None]):
     read, _ = reader(value)
-    watch = Likeness(read).watch
-    assert watch.holds()
+    guard = CodeFingerprint(read).guard
+    assert guard.holds()
     change(value)
-    assert watch.holds() == (value is types.SimpleNamespace)
+    assert guard.holds() == (value is types.SimpleNamespace)
 
 
-def test_a_watch_sees_a_global_and_a_class_attribute(monkeypatch: Any):
-    watch = Likeness(Scale).watch
-    assert watch.holds()
+def test_a_guard_sees_a_global_and_a_class_attribute(monkeypatch: Any):
+    guard = CodeFingerprint(Scale).guard
+    assert guard.holds()
     Scale.apply(Tensor(np.ones(2), requires_grad=True))  # raygrad's own notes on the class do not count
-    assert watch.holds()
+    assert guard.holds()
     with monkeypatch.context() as patch:
         patch.setattr(Scale, "factor", 3.0)
-        assert not watch.holds()
-    assert watch.holds()
+        assert not guard.holds()
+    assert guard.holds()
     with monkeypatch.context() as patch:
         patch.setattr(Scale, "more", 3.0, raising=False)
-        assert not watch.holds()
+        assert not guard.holds()
     monkeypatch.setitem(globals(), "RATE", 0.25)
-    assert not watch.holds()
-    assert Watch().holds()
+    assert not guard.holds()
+    assert Guard().holds()

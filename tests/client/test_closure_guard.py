@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.compile import closure_guard
-from raygrad.client.compile.closure_guard import Reached, drawn_in_hiding
+from raygrad.client.closure_guard import closure_guard, global_generator_states
 from raygrad.errors import SessionError
+from raygrad.workers.code import captured_state
 
 TABLE = {"scale": 1.0}
 
@@ -46,14 +46,14 @@ def test_tensors_are_found_through_closures_attributes_containers_and_partials()
     def fn(x: Any = d, y: Any = None) -> Any:
         return holder, x, y
 
-    found = Reached([functools.partial(fn, y=e)]).tensors
+    found = closure_guard([functools.partial(fn, y=e)]).tensors
     assert {id(t) for t in found} == {id(t) for t in (a, b, c, d, e)}
 
 
 def test_optimiser_is_looked_into() -> None:
     params = [rg.zeros(2, requires_grad=True)]
     optimizer = rg.optim.SGD(params, lr=0.1)
-    looked = Reached([lambda: optimizer.step()])
+    looked = closure_guard([lambda: optimizer.step()])
     assert [id(t) for t in looked.tensors] == [id(params[0])]
     assert looked.holds()
     optimizer.param_groups[0]["lr"] = 0.2
@@ -91,7 +91,7 @@ def test_changes_of_each_kind_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: monkeypatch.setattr(Holder, "extra", 1, raising=False),
     ]
     for change in changes:
-        looked = Reached([fn])
+        looked = closure_guard([fn])
         assert looked.holds()
         change()
         assert not looked.holds()
@@ -99,7 +99,7 @@ def test_changes_of_each_kind_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_value_of_a_tensor_is_no_change() -> None:
     tensor = rg.zeros(2)
-    looked = Reached([lambda: tensor])
+    looked = closure_guard([lambda: tensor])
     tensor.add_(1.0)
     assert looked.holds()
 
@@ -107,7 +107,7 @@ def test_value_of_a_tensor_is_no_change() -> None:
 def test_attribute_in_a_slot_that_is_set_to_an_equal_number_is_no_change() -> None:
     slotted = Slotted()
     slotted.value = 1_000_000
-    looked = Reached([lambda: slotted])
+    looked = closure_guard([lambda: slotted])
     slotted.value = int("1000000")
     assert looked.holds()
 
@@ -116,17 +116,17 @@ def test_attribute_in_a_slot_that_is_set_to_an_equal_number_is_no_change() -> No
 def test_draws_from_the_generators_of_libraries_are_seen(draw: Any) -> None:
     kept = np.random.get_state(), random.getstate()
     try:
-        before = drawn_in_hiding()
-        assert drawn_in_hiding() == before
+        before = global_generator_states()
+        assert global_generator_states() == before
         draw()
-        assert drawn_in_hiding() != before
+        assert global_generator_states() != before
     finally:
         np.random.set_state(kept[0])
         random.setstate(kept[1])
 
 
 def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(closure_guard, "MOST", 100)
+    monkeypatch.setattr(captured_state, "MOST", 100)
     items = [[i] for i in range(200)]
     with pytest.raises(SessionError, match=r"reaches more than 100 objects.*give it the data as tensors"):
-        Reached([lambda: items])
+        closure_guard([lambda: items])

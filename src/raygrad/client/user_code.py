@@ -1,7 +1,7 @@
-"""User code that a session records: how it travels, what it captures, and what it may do with leaves.
+"""User code that a session records: how it travels, what it captures, and its effects on the `.grad` of leaves.
 
-Rules of this file: the methods of `SessionRecorder` that know user code as such; what is shipped, and what capturing
-is, the workers room says (`shipping`, `captures`). A fingerprint holds until the next submission (H17).
+These are the methods of `SessionRecorder` that know user code as such; what is shipped, and what capturing is, the
+workers room says (`shipping`, `code`). A fingerprint holds until the next submission (H17).
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 
 from raygrad.autograd.recording import Pending
 from raygrad.autograd.tensor import Tensor
-from raygrad.workers.code.code_analysis import of_gradients
+from raygrad.workers.code.effects import of_gradients
 from raygrad.workers.code.op_registry_sync import with_registrations
 from raygrad.workers.code.shipping import Shipped, ship
 
-from .resource_requests import Asked, asked_of
+from .functions.resource_requests import Asked, asked_of
 
 if TYPE_CHECKING:
-    from ..session.recorder import SessionRecorder
+    from .session.recorder import SessionRecorder
 
 
 def code_of(self: SessionRecorder, obj: Any) -> Shipped:
     """Return how user code travels: its fingerprint, taken anew when something that it reads has changed, and what
     it captures (H16, H17)."""
     found = self._shipped.get(obj) if _hashable(obj) else None
-    if found is None or not found.watch.holds():
+    if found is None or not found.guard.holds():
         found = ship(obj, in_process=self.by_reference)
         if not self.by_reference:
             found = with_registrations(found)

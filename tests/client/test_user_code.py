@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import raygrad as rg
-from raygrad.workers.code.code_analysis import ADDS
+from raygrad.workers.code.effects import ADDS
 
 
 class Twice(rg.autograd.Function):

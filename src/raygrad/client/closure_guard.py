@@ -1,0 +1,29 @@
+"""Closure guards: what a compiled function reaches, which has to be what it was for a recording to be replayed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from raygrad.interop.node import Foreign
+from raygrad.optim.optimizer import Optimizer
+from raygrad.workers.code.captured_state import CapturedState
+from raygrad.workers.code.guard import frozen_state
+
+
+def closure_guard(objects: Iterable[Any]) -> CapturedState:
+    """Return the tensors that some objects reach and a guard of everything else, optimisers and interop nodes included.
+
+    Raises:
+        SessionError: they reach too many objects.
+    """
+    return CapturedState(objects, (Foreign, Optimizer, SimpleNamespace))
+
+
+def global_generator_states() -> Any:
+    """Return what is another value once somebody has drawn from the generators that Python and NumPy keep."""
+    return hash((random.getstate(), frozen_state(np.random.get_state(legacy=False))))

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+
+from raygrad.workers.code import bytecode
+from raygrad.workers.code.bytecode import all_names, names_in, stores_attribute, writes_items
+
+RATE = 0.5
+
+
+def reads(first: Any, second: Any = 1, *, third: Any = 2) -> Any:
+    return first, second, third
+
+
+def test_globals_of_inner_functions_belong_to_the_code(monkeypatch: Any):
+    def outer() -> Any:
+        def inner() -> Any:
+            return RATE
+
+        return inner
+
+    assert names_in(outer.__code__).globals == ("RATE",)
+    monkeypatch.setattr(bytecode, "CODES_KEPT", 0)
+    assert names_in(reads.__code__).globals == ()
+
+
+def test_names_are_those_of_arguments_and_of_variables_of_enclosing_functions():
+    kept = 1
+
+    def code(a: Any, b: Any = 2, *, c: Any = 3) -> Any:
+        return a, b, c, kept
+
+    assert names_in(code.__code__)[1:] == (("a", "b"), ("kept",), ())
+
+
+def test_all_names_are_in_the_order_of_the_code_inner_functions_last():
+    def code(value: Any) -> Any:
+        return (lambda: value.last), value.first, RATE
+
+    assert all_names(code.__code__) == ("first", "RATE", "last")
+
+
+def test_stores_to_attributes_and_items_are_told_apart():
+    def attribute(value: Any) -> None:
+        value.grad = None
+
+    def item(value: Any) -> None:
+        value[0] = None
+
+    assert stores_attribute(attribute.__code__, "grad")
+    assert not stores_attribute(attribute.__code__, "data")
+    assert not stores_attribute(item.__code__, "grad")
+    assert writes_items(item.__code__)
+    assert not writes_items(attribute.__code__)

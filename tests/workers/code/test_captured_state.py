@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import raygrad as rg
+from raygrad.errors import SessionError
+from raygrad.workers.code import captured_state
+from raygrad.workers.code.captured_state import CapturedState
+
+
+def test_an_instance_of_a_library_is_looked_into_where_its_class_is_named():
+    held = SimpleNamespace(tensor=rg.zeros(1), rate=1)
+    named, unnamed = CapturedState([lambda: held], (SimpleNamespace,)), CapturedState([lambda: held])
+    assert [one is held.tensor for one in named.tensors] == [True]
+    assert unnamed.tensors == []
+    held.rate = 2
+    assert not named.holds()
+    assert unnamed.holds()
+
+
+def test_an_attribute_that_is_new_on_an_object_without_any_is_seen():
+    class Empty:
+        pass
+
+    held: Any = Empty()
+    state = CapturedState([lambda: held])
+    held.value = 1
+    assert not state.holds()
+
+
+def test_objects_are_counted_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(captured_state, "MOST", 10)
+    shared = [0]
+    CapturedState([[shared] * 100])
+    with pytest.raises(SessionError, match="more than 10 objects"):
+        CapturedState([[[0] for _ in range(20)]])

@@ -1,0 +1,28 @@
+"""Paths to what cannot travel: which variable, element or attribute makes an object unfit, for the message of a
+refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .visitor import DEPTH, named_parts
+
+
+def culprit(obj: Any, fits: Callable[[Any], bool]) -> str:
+    """Return what it is in `obj` that does not fit: "'lock' (a _thread.lock)", "'state' ['file'] (a ...)"; empty if it
+    is `obj` itself, or nothing by itself."""
+    path, leaf = _search(obj, fits, {id(obj)}, DEPTH)
+    return f"{' '.join(filter(None, path))} (a {type(leaf).__name__})" if path else ""
+
+
+def _search(obj: Any, fits: Callable[[Any], bool], seen: set[int], depth: int) -> tuple[list[str], Any]:
+    if depth:
+        for name, value in named_parts(obj):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if not fits(value):
+                path, leaf = _search(value, fits, seen, depth - 1)
+                return [name, *path], leaf
+    return [], obj

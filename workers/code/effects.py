@@ -1,0 +1,149 @@
+"""Effects of user code, as far as its names and stores show them: on gradients, variables, attributes, containers.
+
+Warnings go by them, and what a node sends home.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+from raygrad.autograd.tensor import Tensor
+
+from .bytecode import inner_codes, stored_outside, stores_attribute, writes_items
+from .importable import is_well_known
+from .visitor import DEPTH, TRANSPARENT, Part, parts, reached
+
+ADDS, READS, REPLACES = 1, 2, 4
+"""What code may do with the `.grad` of leaves that are not its own, as a sum: change it; read it; assign it."""
+
+_EVERY_EFFECT: Final = ADDS | READS | REPLACES
+_HOLDERS: Final = (partial, deque)
+"""Classes of libraries whose instances hold what is the user's."""
+_VARIABLES: Final = frozenset({"cell", "global", "default", "keyword default"})
+_CONSTRUCTORS: Final = frozenset(("__init__", "__new__", "__post_init__", "__setstate__", "__init_subclass__"))
+_STEPS: Final = frozenset(("step", "zero_grad", "load_state_dict", "add_param_group"))
+
+
+# ---- on gradients ---------------------------------------------------------------------------------------------------
+
+
+def of_gradients(obj: Any) -> int:
+    """Return what a piece of code might do with the `.grad` of leaves that it captures or is given: a sum of ADDS,
+    READS and REPLACES. It goes by names: `backward` called, `.grad` read or stored to, there or in what it reaches."""
+    found = 0
+    for value in reached(obj, _may_be_of_the_user):
+        if type(value) is FunctionType:
+            found |= _of_gradients_in(value.__code__)
+            if found == _EVERY_EFFECT:
+                break
+    return found
+
+
+def _may_be_of_the_user(obj: Any) -> bool:
+    """Of a module, a function reads what it names, which is among the function's parts."""
+    return type(obj) is not ModuleType and (not is_well_known(obj) or isinstance(obj, _HOLDERS))
+
+
+def _of_gradients_in(code: CodeType) -> int:
+    found = ADDS if "backward" in code.co_names else 0
+    if "grad" in code.co_names:
+        found |= READS
+        if stores_attribute(code, "grad"):
+            found |= ADDS | REPLACES
+    for inner in inner_codes(code):
+        found |= _of_gradients_in(inner)
+    return found
+
+
+# ---- on containers, variables and attributes ------------------------------------------------------------------------
+
+
+def writes_to(function: FunctionType) -> bool:
+    """Tell whether the code might change a container: it stores an item, or calls a method such as `append`."""
+    return writes_items(function.__code__)
+
+
+def changed_by(obj: Any, is_installed: Callable[[Any], bool]) -> str | None:
+    """Return the name of a variable or attribute that outlives a call of the code and that it may change (not what a
+    container holds: `writes_to`); None if there is none. What `is_installed` is not looked into."""
+    return _Changes(is_installed).of(obj, False, DEPTH)
+
+
+class _Changes:
+    """The search for what code changes, which looks at each object once."""
+
+    def __init__(self, is_installed: Callable[[Any], bool]) -> None:
+        self._is_installed = is_installed
+        self._seen: dict[int, Any] = {}
+
+    def of(self, obj: Any, bound: bool, depth: int) -> str | None:
+        """Return what code changes whose first argument outlives the call, if it is `bound`."""
+        if id(obj) in self._seen or not depth or self._is_installed(obj):
+            return None
+        self._seen[id(obj)] = obj
+        held = parts(obj)
+        if type(obj) is FunctionType:
+            code = obj.__code__
+            found = stored_outside(code, frozenset(code.co_freevars), bound, _leaves_among(held))
+            if found is not None:
+                return found
+        return self._of_parts(held, depth)
+
+    def _of_parts(self, held: list[Part], depth: int) -> str | None:
+        """Return what the parts of an object change. Static methods and properties count by what they hold, not by
+        their own stores: a Function whose forward keeps count in a global is used as if it did not."""
+        for role, _, _, value in sorted(held, key=_is_no_class):  # what an object does itself comes first
+            if role == "base":  # what a Function inherits counts as a library's: it is not warned of
+                continue
+            if role == "class":
+                found = self._of_methods(value, depth - 1)
+            elif role in ("function", "accessor"):
+                found = self._of_parts(parts(value), depth)
+            else:
+                found = self.of(value, role == "method", depth - (role not in TRANSPARENT))
+            if found is not None:
+                return found
+        return None
+
+    def _of_methods(self, cls: type[Any], depth: int) -> str | None:
+        """Return what the methods of an object of the user's change on it."""
+        for base in cls.__mro__:
+            for name, member in () if self._is_installed(base) else list(vars(base).items()):
+                if name not in _CONSTRUCTORS:
+                    found = self.of(member, isinstance(member, FunctionType), depth)
+                    if found is not None:
+                        return found
+        return None
+
+
+def _is_no_class(part: Part) -> bool:
+    return part[0] != "class"
+
+
+def _leaves_among(held: list[Part]) -> frozenset[str]:
+    """Return the variables that are leaves, of which the `.grad` goes home (`of_gradients`)."""
+    variables = [(name, value) for role, name, _, value in held if role in _VARIABLES]
+    return frozenset(
+        [name for name, value in variables if isinstance(value, Tensor) and value.requires_grad and value.is_leaf]
+    )
+
+
+def optimised_by(obj: Any) -> str | None:
+    """Return what code does to an optimiser that it captures: "optimizer.step"; None if nothing."""
+    if isinstance(obj, MethodType):
+        return optimised_by(obj.__func__)
+    if not isinstance(obj, FunctionType):
+        return None
+    called = _STEPS.intersection(obj.__code__.co_names)
+    for role, name, _, value in parts(obj) if called else ():
+        if role in _VARIABLES and _is_optimizer(value):
+            return f"{name}.{min(called)}"
+    return None
+
+
+def _is_optimizer(value: Any) -> bool:
+    return any([cls.__module__.startswith("raygrad.optim") for cls in type(value).__mro__])

@@ -1,0 +1,52 @@
+"""Import names: which modules, functions and classes every process of a cluster has from the same source (DR-13)."""
+
+from __future__ import annotations
+
+import functools
+import site
+import sys
+import sysconfig
+from types import ModuleType
+from typing import Any, Final
+
+_WELL_KNOWN: Final = sys.stdlib_module_names.union(("raygrad", "numpy", "scipy")) - {"__main__"}
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    """Return the folders from which every process of a cluster imports the same source."""
+    paths = sysconfig.get_paths()
+    found = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found.update(site.getsitepackages())
+    found.add(site.getusersitepackages())
+    return tuple(path.rstrip("/") + "/" for path in found)
+
+
+@functools.lru_cache(maxsize=4096)
+def imports_alike(module: str) -> bool:
+    """Tell whether a worker surely imports the same source under this name."""
+    top = module.partition(".")[0]
+    if top in ("__main__", "__mp_main__"):
+        return False
+    if top == "raygrad" or top in sys.stdlib_module_names:
+        return True
+    loaded = sys.modules.get(module)
+    file = getattr(loaded, "__file__", None) or getattr(getattr(loaded, "__spec__", None), "origin", None)
+    return file is not None and file.startswith(_installed())
+
+
+def import_name(obj: Any) -> tuple[str, str] | None:
+    """Return (module, qualname) if every worker finds this very definition there."""
+    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(qualname, str) or not imports_alike(module):
+        return None
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return (module, qualname) if found is obj else None
+
+
+def is_well_known(obj: Any) -> bool:
+    """Tell whether an object is Python's, NumPy's or ours, so that what its code does is known without a look."""
+    name = obj.__name__ if isinstance(obj, ModuleType) else getattr(obj, "__module__", None)
+    return isinstance(name, str) and name.partition(".")[0] in _WELL_KNOWN

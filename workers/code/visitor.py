@@ -1,0 +1,307 @@
+"""The walk over user code: which parts a function, class, instance, container or module consists of, in their order.
+
+Every observer of user code (fingerprints, guards, captured state, effects, refusals) follows the parts that are listed
+here. An observer says where it stops and what it does with an object. No user code runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import count, repeat
+from types import FunctionType, GetSetDescriptorType, MethodType, ModuleType
+from typing import Any, ClassVar, Final, cast
+
+from raygrad.autograd.function import FunctionMeta
+
+from .bytecode import all_names, names_in
+from .guard import ABSENT, MADE_BY_PYTHON, MADE_BY_RAYGRAD, Part
+from .importable import imports_alike, is_well_known
+
+PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None)))
+"""Types of values that consist of nothing else."""
+
+TRANSPARENT: Final = frozenset({"function", "method", "accessor", "base"})
+"""Roles that are no step of their own for the author of the code: the function of a method, the base of a class."""
+
+DEPTH: Final = 8
+"""Steps that a search takes into nested objects, where missing something costs no more than a worse message."""
+
+_MADE_IN_FUNCTIONS: Final = MADE_BY_PYTHON | MADE_BY_RAYGRAD
+
+
+class Visitor:
+    """The walk, depth first, in the order of the parts. Each observer derives from it: its methods look at one object
+    each, and return the parts of it that are to be looked at next."""
+
+    looks: ClassVar[Mapping[type[Any], Callable[[Any, Any], Sequence[Part]]]]
+    """By type, the method that looks at an object of exactly this type."""
+
+    atoms: ClassVar[frozenset[type[Any]]]
+    """Types of values that consist of nothing else, and that no method looks at."""
+
+    def walk(self, roots: Iterable[Any]) -> None:
+        """Look at each root, and then at what it consists of as far as the observer says."""
+        looks, atoms, other = self.looks, self.atoms, type(self).other
+        waiting = [root for root in roots if type(root) not in atoms]
+        waiting.reverse()
+        while waiting:
+            value = waiting.pop()
+            kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+            held = looks.get(kind, other)(self, value)
+            if held:
+                waiting += [part[3] for part in reversed(held) if type(part[3]) not in atoms]
+
+    def other(self, value: Any) -> Sequence[Part]:
+        """Look at an object of any other type."""
+        raise NotImplementedError
+
+
+def reached(root: Any, follows: Callable[[Any], bool], omit: str = "", depth: int = DEPTH) -> Iterator[Any]:
+    """Yield an object and, depth first, what it consists of: each once, as far as an object is one that the caller
+    `follows` and no more than `depth` steps away. Plain values and parts of the role `omit` are left out."""
+    seen: dict[int, Any] = {}
+    waiting: list[tuple[int, Any]] = [(depth, root)]
+    while waiting:
+        left, value = waiting.pop()
+        if not left or id(value) in seen or not follows(value):
+            continue
+        seen[id(value)] = value
+        yield value
+        for role, _, _, part in reversed(parts(value)):
+            if type(part) not in PLAIN and role != omit:
+                waiting.append((left - (role not in TRANSPARENT), part))
+
+
+def named_parts(value: Any, omit: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what an object reaches in one step that its author knows, with the name that it has there: variables first,
+    since a default may well be one, too."""
+    for part in sorted(parts(value), key=_is_default):
+        if part[0] == omit:
+            continue
+        if part[0] in TRANSPARENT:
+            yield from named_parts(part[3], omit)
+        else:
+            yield label(part), part[3]
+
+
+def _is_default(part: Part) -> bool:
+    return part[0] in ("default", "keyword default")
+
+
+def label(part: Part) -> str:
+    """Return how a message names a part; empty for one that has no name of its own."""
+    role, name, holder, _ = part
+    if role in _VARIABLES:
+        return f"'{name}'"
+    if role in _WRITTEN:
+        return _WRITTEN[role].format(name)
+    if role == "member":
+        return f"'{holder.__name__}.{name}'"
+    return f"'{type(holder).__name__}.{name}'" if role in ("attribute", "slot") else ""
+
+
+_VARIABLES: Final = frozenset({"cell", "global", "self"})
+_WRITTEN: Final = {
+    "default": "default of '{}'",
+    "keyword default": "default of '{}'",
+    "through module": "'{}'",
+    "argument": "argument {}",
+    "keyword": "argument '{}'",
+    "value": "[{!r}]",
+    "key": "a key",
+    "item": "[{}]",
+}
+
+
+# ---- what each kind of object consists of ---------------------------------------------------------------------------
+
+
+def parts(value: Any) -> list[Part]:
+    """Return all parts of an object of any kind."""
+    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+    listed = _LISTED.get(kind)
+    if listed is not None:
+        return listed(value)
+    if isinstance(value, type):
+        return class_parts(value)
+    if isinstance(value, dict):
+        return dict_parts(cast("dict[Any, Any]", value)) + instance_parts(value)
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return item_parts(cast("Collection[Any]", value)) + instance_parts(value)
+    return instance_parts(value)
+
+
+def function_parts(function: FunctionType, of_library: bool = False) -> list[Part]:
+    """Return the defaults, variables of enclosing functions, attributes and named globals of a function.
+
+    Args:
+        of_library: leave out attributes and globals, which are the library's own; what it closes over may be the
+            user's, as in a decorator.
+    """
+    _, arguments, free, global_names = names_in(function.__code__)
+    found: list[Part] = []
+    add = found.append
+    defaults, keywords, closure = function.__defaults__, function.__kwdefaults__, function.__closure__
+    if defaults:
+        first = len(arguments) - len(defaults)
+        if first < 0:  # more than there are arguments, which Python allows
+            arguments, first = ("?",) * len(defaults), 0
+        for number, value in enumerate(defaults, first):
+            add(("default", arguments[number], function, value))
+    if keywords:
+        for name, value in keywords.items():
+            add(("keyword default", name, keywords, value))
+    if closure:
+        for name, cell in zip(free, closure):  # noqa: B905 (of one length, and this is a hot loop)
+            try:
+                add(("cell", name, cell, cell.cell_contents))
+            except ValueError:  # not bound yet
+                continue
+    if of_library:
+        return found
+    attributes = function.__dict__
+    if attributes:
+        for name, value in list(attributes.items()):
+            add(("attribute", name, function, value))
+    if global_names:
+        space = function.__globals__
+        for name in global_names:
+            if name in space:
+                add(("global", name, space, space[name]))
+    return found
+
+
+def through_modules(function: FunctionType, held: Sequence[Part]) -> list[Part]:
+    """Return what a function may read of the user's modules that are among its parts: the names that its code has."""
+    found: list[Part] = []
+    for _, _, _, module in held:
+        if type(module) is ModuleType and not is_well_known(module):
+            space = vars(module)
+            names = [name for name in all_names(function.__code__) if name in space]
+            found += [("through module", name, space, space[name]) for name in names]
+    return found
+
+
+def annotation_parts(function: FunctionType) -> list[Part]:
+    """Return the annotations of a function: no variables, yet a part of its definition."""
+    written = function.__annotations__
+    return [("annotation", name, written, value) for name, value in written.items()] if written else []
+
+
+def class_parts(cls: type) -> list[Part]:
+    """Return the bases and members of a class."""
+    made = _MADE_IN_FUNCTIONS if isinstance(cls, FunctionMeta) else MADE_BY_PYTHON
+    found: list[Part] = []
+    add = found.append
+    for base in cls.__bases__:
+        if base is not object:
+            add(("base", "", cls, base))
+    for name, value in list(cls.__dict__.items()):
+        if name not in made and type(value) is not GetSetDescriptorType:
+            add(("member", name, cls, value))
+    return found
+
+
+def instance_parts(value: Any) -> list[Part]:
+    """Return the attributes, slots and class of an instance of a class of the user's; of any other the attributes."""
+    cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+    found = attribute_parts(value)
+    if not imports_alike(cls.__module__):
+        slots = slot_names(cls)
+        if slots:
+            found += slot_parts(value, slots)
+        found.append(("class", "", value, cls))
+    return found
+
+
+def attribute_parts(value: Any) -> list[Part]:
+    """Return the attributes that an object has in its dict."""
+    attributes: Any = getattr(value, "__dict__", None)
+    if not isinstance(attributes, dict):
+        return []
+    found: list[Part] = []
+    for name, held in list(cast("dict[str, Any]", attributes).items()):
+        found.append(("attribute", name, value, held))
+    return found
+
+
+def slot_parts(value: Any, names: Iterable[str]) -> list[Part]:
+    """Return the attributes of an object that are in slots of these names."""
+    return [("slot", name, value, getattr(value, name, ABSENT)) for name in names]
+
+
+def slot_names(cls: type[Any]) -> list[str]:
+    """Return the names of the slots of a class and of what it inherits from."""
+    found: list[str] = []
+    for base in cls.__mro__:
+        if "__slots__" in base.__dict__:
+            names: Any = base.__dict__["__slots__"]
+            found += (names,) if isinstance(names, str) else names
+    return [name for name in found if name not in ("__dict__", "__weakref__")] if found else found
+
+
+def method_parts(method: MethodType) -> list[Part]:
+    """Return the object and the function of a bound method."""
+    return [("self", "self", method, method.__self__), ("method", "", method, method.__func__)]
+
+
+def partial_parts(partial: functools.partial[Any]) -> list[Part]:
+    """Return the function and the given arguments of a partial."""
+    found: list[Part] = [("function", "", partial, partial.func)]
+    found += zip(repeat("argument"), count(), repeat(partial), partial.args)
+    found += [("keyword", name, partial, value) for name, value in partial.keywords.items()]
+    return found + attribute_parts(partial)
+
+
+def descriptor_parts(descriptor: Any) -> list[Part]:
+    """Return the function of a staticmethod or classmethod."""
+    function: Any = descriptor.__func__
+    return [("method" if isinstance(descriptor, classmethod) else "function", "", cast(Any, descriptor), function)]
+
+
+def property_parts(descriptor: property) -> list[Part]:
+    """Return the functions of a property."""
+    accessors = (descriptor.fget, descriptor.fset, descriptor.fdel)
+    return [("accessor", "", descriptor, one) for one in accessors if one is not None]
+
+
+def module_parts(module: ModuleType) -> list[Part]:
+    """Return what the names of a module stand for."""
+    return [part for part in attribute_parts(module) if not part[1].startswith("__")]
+
+
+def dict_parts(mapping: dict[Any, Any]) -> list[Part]:
+    """Return the keys and values of a dict."""
+    plain: Any = dict
+    items: list[tuple[Any, Any]] = list(plain.items(mapping))
+    found: list[Part] = [("key", key, mapping, key) for key, _ in items]
+    found += [("value", key, mapping, value) for key, value in items]
+    return found
+
+
+def item_parts(items: Collection[Any]) -> list[Part]:
+    """Return the items of a list, tuple, set or deque."""
+    return list(zip(repeat("item"), count(), repeat(items), list(items)))
+
+
+def _every_part(function: FunctionType) -> list[Part]:
+    found = function_parts(function)
+    return found + through_modules(function, found)
+
+
+_LISTED: Final[dict[type[Any], Callable[[Any], list[Part]]]] = {
+    FunctionType: _every_part,
+    MethodType: method_parts,
+    staticmethod: descriptor_parts,
+    classmethod: descriptor_parts,
+    property: property_parts,
+    functools.partial: partial_parts,
+    type: class_parts,
+    FunctionMeta: class_parts,
+    ModuleType: module_parts,
+    dict: dict_parts,
+    **dict.fromkeys((list, tuple, set, frozenset, deque), item_parts),
+    **dict.fromkeys(PLAIN, lambda value: []),
+}
