@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.closure_guard import closure_guard
+from raygrad.client.compile.closure_guard import closure_guard
 from raygrad.workers.code.culprit import culprit
 from raygrad.workers.code.effects import ADDS, of_gradients
 from raygrad.workers.code.fingerprint import CodeFingerprint

@@ -21,8 +21,8 @@ from raygrad.autograd.tensor import Tensor
 from raygrad.autograd.trees import flatten
 from raygrad.errors import SessionError
 
-from ..closure_guard import closure_guard, global_generator_states
 from ..recording.garbage_collection import collector_paused
+from .closure_guard import closure_guard, global_generator_states
 from .replay import Replay, without_history
 from .tracing import Trace
 

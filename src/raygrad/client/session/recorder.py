@@ -36,6 +36,7 @@ from raygrad.workers.code.shipping import Shipped
 from ..functions.functions import apply_function
 from ..functions.hooks import record_emit, record_hook
 from ..functions.resource_requests import Asked
+from ..functions.user_code import captured_by, code_of, conduct_of
 from ..functions.vjps import vjp_of_eager
 from ..recording.garbage_collection import collector_paused
 from ..recording.operations import (
@@ -51,7 +52,6 @@ from ..recording.record_inputs import constant_array_of, constant_of, leaf_of, s
 from ..recording.records import Constant, LeafRecord, NodeRecord, SpecEntry, Template, spec_of_array
 from ..recording.snapshot_cache import Copies
 from ..recording.variables import CellLog
-from ..user_code import captured_by, code_of, conduct_of
 
 if TYPE_CHECKING:
     from ..compile.tracing import Trace

@@ -17,10 +17,10 @@ from raygrad.workers.code.effects import of_gradients
 from raygrad.workers.code.op_registry_sync import with_registrations
 from raygrad.workers.code.shipping import Shipped, ship
 
-from .functions.resource_requests import Asked, asked_of
+from .resource_requests import Asked, asked_of
 
 if TYPE_CHECKING:
-    from .session.recorder import SessionRecorder
+    from ..session.recorder import SessionRecorder
 
 
 def code_of(self: SessionRecorder, obj: Any) -> Shipped:

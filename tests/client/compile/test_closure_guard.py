@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.client.closure_guard import closure_guard, global_generator_states
+from raygrad.client.compile.closure_guard import closure_guard, global_generator_states
 from raygrad.errors import SessionError
 from raygrad.workers.code import captured_state
 
