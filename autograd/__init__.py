@@ -19,32 +19,32 @@ from . import forward_ad as forward_ad
 from . import functional as functional
 from . import grad_mode as grad_mode
 from . import graph as graph
-from .anomaly import detect_anomaly as detect_anomaly
-from .anomaly import set_detect_anomaly as set_detect_anomaly
 from .assembly import assemble as _assemble
-from .dispatch import apply_op as apply_op
-from .engine import backward as backward
-from .engine import grad as grad
+from .core.modes import enable_grad as enable_grad
+from .core.modes import no_grad as no_grad
+from .core.modes import set_grad_enabled as set_grad_enabled
+from .derived.custom_op import declare_op as declare_op
+from .dispatch.dispatch import apply_op as apply_op
+from .engine.engine import backward as backward
+from .engine.engine import grad as grad
 from .function import Function as Function
+from .functions.legacy import variable as variable
+from .functions.nested import NestedIOFunction as NestedIOFunction
 from .gradcheck import gradcheck as gradcheck  # the function hides the module of its name, as in PyTorch
 from .gradcheck import gradgradcheck as gradgradcheck
 from .graph import Node as Node
-from .inference import inference_mode as inference_mode
-from .legacy import variable as variable
-from .modes import enable_grad as enable_grad
-from .modes import no_grad as no_grad
-from .modes import set_grad_enabled as set_grad_enabled
-from .nested import NestedIOFunction as NestedIOFunction
-from .passes import ExecutionEngine
-from .passes import is_multithreading_enabled as is_multithreading_enabled
-from .passes import set_multithreading_enabled as set_multithreading_enabled
-from .registered import declare_op as declare_op
-from .registry import AutogradConfig as AutogradConfig
-from .registry import list_ops as list_ops
-from .registry import list_undeclared as list_undeclared
-from .registry import register_autograd as register_autograd
-from .registry import register_kernel as register_kernel
-from .tensor import Tensor as Variable  # the old name (LG-13)
+from .nodes.anomaly import detect_anomaly as detect_anomaly
+from .nodes.anomaly import set_detect_anomaly as set_detect_anomaly
+from .nodes.current_pass import ExecutionEngine
+from .nodes.current_pass import is_multithreading_enabled as is_multithreading_enabled
+from .nodes.current_pass import set_multithreading_enabled as set_multithreading_enabled
+from .registry.registry import AutogradConfig as AutogradConfig
+from .registry.registry import list_ops as list_ops
+from .registry.registry import list_undeclared as list_undeclared
+from .registry.registry import register_autograd as register_autograd
+from .registry.registry import register_kernel as register_kernel
+from .tensor.inference import inference_mode as inference_mode
+from .tensor.tensor import Tensor as Variable  # the old name (LG-13)
 
 _assemble()
 

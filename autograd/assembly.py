@@ -8,19 +8,19 @@ derivatives call on their way, and what serves calls on batched tensors, under f
 from __future__ import annotations
 
 from . import ops
-from .batching import batched_call
-from .catalogue import fill
-from .dispatch_table import table
-from .function_vmap import apply_batched
-from .handles import offer_saved_attributes
-from .jointly import apply_jointly
-from .orphans import follow_change
-from .registered import applied
-from .registry import get_op, list_ops
-from .surface import Surface
-from .tangents import propagate
-from .tensor import Tensor
-from .versions import follow_changes
+from .core.catalogue import fill
+from .core.dispatch_table import table
+from .derived.custom_op import applied
+from .derived.function_vmap import apply_batched
+from .derived.fused_jvp import apply_jointly
+from .forward_mode.tangents import propagate
+from .methods.surface import Surface
+from .mutation.orphaned_views import follow_change
+from .registry.registry import get_op, list_ops
+from .saved.saved_tensors import offer_saved_attributes
+from .storage.version_counter import follow_changes
+from .tensor.tensor import Tensor
+from .vmap import batched_call
 
 _OF_CLASSES = frozenset(("__module__", "__dict__", "__weakref__", "__doc__", "__annotations__"))
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from raygrad.errors import AutogradError
 
 from . import ops
-from .levels import Level, only, set_levels
-from .modes import state
-from .tensor import Tensor
+from .core.modes import state
+from .tensor.tangent_levels import Level, only, set_levels
+from .tensor.tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 

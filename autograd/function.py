@@ -18,38 +18,38 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from .after_session import brought_home
-from .anomaly import remember as remember_origin
-from .batched import innermost, living
-from .binding import bind
-from .context import FunctionNode as FunctionNode
-from .context import refer
-from .derive import Meta
+from .core.array_layout import is_plain
+from .core.batched_data import innermost, living
+from .core.dispatch_table import table
+from .core.modes import Modes, state
+from .core.pytree import flatten
+from .core.recorder import Pending
 from .devices.serving import guard, is_away, is_elsewhere
-from .dispatch_table import table
-from .elsewhere import check_kinds, places_of
-from .function_jvp import propagate
-from .handles import pack_function
-from .inference import marked
-from .layout import is_plain
-from .levels import carried, only
-from .members import Members
-from .modes import Modes, state
-from .node import NO_EDGE, Edge, next_sequence
-from .once import once_differentiable as once_differentiable
-from .outputs import check_returned, check_unmarked, wrap_outputs
-from .overlap import may_share
-from .plan import Plan, may_mark, unwritten, unwritten_forward, unwritten_setup
-from .recording import Pending
-from .saving import in_force
-from .slots import keep
-from .tensor import Tensor
-from .trees import flatten
-from .user_backward import densified
-from .user_backward import run_backward as run_backward
-from .versions import CLOCK
-from .views import Stale
-from .writable import saved_copies
+from .dispatch.device_dispatch import check_kinds, places_of
+from .forward_mode.function_jvp import propagate
+from .functions.bind_arguments import bind
+from .functions.context import FunctionNode as FunctionNode
+from .functions.context import refer
+from .functions.function_class_api import Members
+from .functions.function_outputs import check_returned, check_unmarked, wrap_outputs
+from .functions.function_traits import Plan, may_mark, unwritten, unwritten_forward, unwritten_setup
+from .functions.writable_inputs import saved_copies
+from .mutation.overlap import may_share
+from .nodes.anomaly import remember as remember_origin
+from .nodes.closed_session import brought_home
+from .nodes.node import NO_EDGE, Edge, next_sequence
+from .nodes.once_differentiable import once_differentiable as once_differentiable
+from .registry.vjp_rules import Meta
+from .saved.saved_slots import keep
+from .saved.saved_tensor_hooks import in_force
+from .saved.saved_tensors import pack_function
+from .storage.version_counter import CLOCK
+from .storage.views import Stale
+from .tensor.inference import marked
+from .tensor.tangent_levels import carried, only
+from .tensor.tensor import Tensor
+from .vmap.user_backward import densified
+from .vmap.user_backward import run_backward as run_backward
 
 _HERE = contextlib.nullcontext()
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
@@ -399,8 +399,8 @@ def _outputs(raw: Any) -> tuple[Any, ...]:
 
 
 if TYPE_CHECKING:
-    from .legacy import InplaceFunction as InplaceFunction
-    from .nested import NestedIOFunction as NestedIOFunction
+    from .functions.legacy import InplaceFunction as InplaceFunction
+    from .functions.nested import NestedIOFunction as NestedIOFunction
 else:
 
     def __getattr__(name):

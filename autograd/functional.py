@@ -12,10 +12,10 @@ from typing import Any, cast
 from raygrad.errors import AutogradError
 
 from . import ops
-from .engine import grad
-from .levels import hand_on
-from .modes import enable_grad
-from .tensor import Tensor
+from .core.modes import enable_grad
+from .engine.engine import grad
+from .tensor.tangent_levels import hand_on
+from .tensor.tensor import Tensor
 from .transforms.common import Aliases
 from .transforms.jacobian import along_basis, jacfwd, one_by_one
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from raygrad.errors import GradcheckError as GradcheckError
 
-from . import gradcheck_modes as modes
-from .engine import grad
-from .gradcheck_checks import RANDOM_SEED, Check
-from .jacobians import Outputs, Run, as_tensors, beside, differentiable
-from .tensor import Tensor
+from .check import mode_checks as modes
+from .check.backward_checks import RANDOM_SEED, Check
+from .check.jacobians import Outputs, Run, as_tensors, beside, differentiable
+from .engine.engine import grad
+from .tensor.tensor import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

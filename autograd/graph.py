@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from raygrad.errors import AutogradError
 
-from . import node
-from .handles import SavedTensor as SavedTensor
-from .multi_hooks import register_multi_grad_hook as register_multi_grad_hook
-from .mutation import allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors
-from .passes import current_node as current_node
-from .passes import current_pass_id as current_pass_id
-from .passes import is_graph_retained as is_graph_retained
-from .passes import will_run as will_run
-from .saving import disable_saved_tensors_hooks as disable_saved_tensors_hooks
-from .saving import save_on_cpu as save_on_cpu
-from .saving import saved_tensors_hooks as saved_tensors_hooks
-from .tensor import Tensor
-from .versions import bump
+from .nodes import node
+from .nodes.current_pass import current_node as current_node
+from .nodes.current_pass import current_pass_id as current_pass_id
+from .nodes.current_pass import is_graph_retained as is_graph_retained
+from .nodes.current_pass import will_run as will_run
+from .nodes.multi_hooks import register_multi_grad_hook as register_multi_grad_hook
+from .saved.allow_mutation import allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors
+from .saved.saved_tensor_hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
+from .saved.saved_tensor_hooks import save_on_cpu as save_on_cpu
+from .saved.saved_tensor_hooks import saved_tensors_hooks as saved_tensors_hooks
+from .saved.saved_tensors import SavedTensor as SavedTensor
+from .storage.version_counter import bump
+from .tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from .node import Node as Node
+    from .nodes.node import Node as Node
 else:
 
     class _Virtual(type):

@@ -24,7 +24,7 @@ from typing import Any
 
 from measure import Result
 
-from raygrad.proto.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, Node, OpCall, OpVjp
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.arrays import arrays_of

@@ -8,14 +8,14 @@
 - *Beside*: the namespace in which an array of an operand's device is made; kernels name no library.
 """
 
-from .backend import Backend as Backend
-from .backend import Memory as Memory
-from .device import Device as Device
-from .device import device as device
+from .backends.backend import Backend as Backend
+from .backends.backend import Memory as Memory
+from .backends.device import Device as Device
+from .backends.device import device as device
 from .serving import backend_of as backend_of
 from .serving import device_of as device_of
 from .serving import space_of as space_of
-from .stand_in import StandIn as StandIn
-from .stand_in import use_stand_in as use_stand_in
+from .simulated.simulated_device import StandIn as StandIn
+from .simulated.simulated_device import use_stand_in as use_stand_in
 
 __all__ = ["Backend", "Device", "Memory", "StandIn", "backend_of", "device", "device_of", "space_of", "use_stand_in"]

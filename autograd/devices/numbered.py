@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-from .backend import Backend, Memory
-from .device import Device
+from .backends.backend import Backend, Memory
+from .backends.device import Device
 
 
 class Numbered(Backend):

@@ -16,15 +16,15 @@ import numpy as np
 
 from raygrad.errors import AutogradError, DeviceError
 
-from ..modes import state
-from ..recording import Pending
-from .backend import Backend
-from .cpu import CPU as CPU
-from .device import Device
-from .room import shapes_of, with_room
-from .served import ABSENT, HOST, Served
-from .served import serve as serve
-from .stand_in import StandIn
+from ..core.modes import state
+from ..core.recorder import Pending
+from .backends.backend import Backend
+from .backends.cpu import CPU as CPU
+from .backends.device import Device
+from .backends.device_memory import shapes_of, with_room
+from .backends.serving_backends import ABSENT, HOST, Served
+from .backends.serving_backends import serve as serve
+from .simulated.simulated_device import StandIn
 
 STAND_IN = "RAYGRAD_STAND_IN"
 """The environment variable that switches the stand-in on: how many devices it has, as "2"."""
@@ -96,7 +96,7 @@ def _found(device: Device) -> Backend:
         if not asked.isdecimal() or not int(asked):
             raise DeviceError(f"{STAND_IN} is the number of simulated devices, as 2; got {asked!r}")
         return StandIn(int(asked))
-    from .cuda import Cuda
+    from .backends.cuda import Cuda
 
     try:
         return Cuda()

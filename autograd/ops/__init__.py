@@ -8,77 +8,59 @@ engine.
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from . import (
-    activations,
+from ..dispatch.argument_errors import door
+from ..dispatch.casting import governed
+from . import aliases
+from .elementwise import arithmetic, compare, complex_numbers, error_function, pointwise, predicates, special, unary
+from .elementwise.compare import keep as keep
+from .indexing import gathering, indexing, selecting, unique
+from .indexing.gathering import scatter_zeros as scatter_zeros
+from .indexing.indexing import is_whole as is_whole
+from .indexing.indexing import put_region as put_region
+from .indexing.indexing import take_apart as take_apart
+from .indexing.indexing import with_item as with_item
+from .indexing.indexing import write_item as write_item
+from .indexing.indexing import zeros_around as zeros_around
+from .layout import diagonals, joining, padding, rearranging, shape, striding
+from .layout.axis_order import copy_in_order as copy_in_order
+from .layout.axis_order import full_on as full_on
+from .layout.axis_order import in_order_data as in_order_data
+from .layout.axis_order import ones_as as ones_as
+from .layout.axis_order import ones_of as ones_of
+from .layout.axis_order import to_dtype as to_dtype
+from .layout.axis_order import zeros_as as zeros_as
+from .layout.device_transfer import to_device as to_device
+from .layout.diagonals import put_diagonal as put_diagonal
+from .layout.shape import resolved as resolved
+from .layout.striding import placed as placed
+from .layout.striding import put_placed as put_placed
+from .layout.striding import view_dtype as view_dtype
+from .layout.windows import put_windows as put_windows
+from .layout.windows import unfold as unfold
+from .linalg import (
     affine,
-    aliases,
-    along,
-    arithmetic,
-    compare,
-    complexes,
-    convolution,
-    diagonals,
-    distinct,
     einsum,
-    error_function,
-    exponential,
-    extremes,
     factorizations,
     fourier,
-    gathering,
-    indexing,
-    joining,
     linear,
-    lookup,
-    losses,
-    measures,
-    normalization,
+    matrix_exponential,
     norms,
-    order,
-    padding,
-    pointwise,
-    pooling,
-    products,
-    questions,
-    rearranging,
-    rectifiers,
-    reduce,
-    scans,
-    selecting,
-    shape,
     solving,
-    special,
-    statistics,
-    striding,
+    tensor_contractions,
     triangular,
-    unary,
-    vector_norms,
 )
-from .casting import governed
-from .compare import keep as keep
-from .diagonals import put_diagonal as put_diagonal
-from .doors import door
-from .gathering import scatter_zeros as scatter_zeros
-from .indexing import is_whole as is_whole
-from .indexing import put_region as put_region
-from .indexing import take_apart as take_apart
-from .indexing import with_item as with_item
-from .indexing import write_item as write_item
-from .indexing import zeros_around as zeros_around
-from .layouts import copy_in_order as copy_in_order
-from .layouts import full_on as full_on
-from .layouts import in_order_data as in_order_data
-from .layouts import ones_as as ones_as
-from .layouts import ones_of as ones_of
-from .layouts import to_dtype as to_dtype
-from .layouts import zeros_as as zeros_as
-from .shape import resolved as resolved
-from .striding import placed as placed
-from .striding import put_placed as put_placed
-from .striding import view_dtype as view_dtype
-from .transfer import to_device as to_device
-from .windows import put_windows as put_windows
-from .windows import unfold as unfold
+from .neural import (
+    activations,
+    convolution,
+    distances,
+    embedding,
+    interpolation,
+    losses,
+    normalization,
+    pooling,
+    rectifiers,
+)
+from .reduction import minmax, order_statistics, reduce, scans, statistics, vector_norms
 
 TOP = (
     activations,
@@ -86,22 +68,22 @@ TOP = (
     aliases,
     arithmetic,
     compare,
-    complexes,
+    complex_numbers,
     diagonals,
-    distinct,
+    unique,
     einsum,
     error_function,
-    exponential,
-    extremes,
+    matrix_exponential,
+    minmax,
     gathering,
     indexing,
     joining,
     linear,
     losses,
-    order,
+    order_statistics,
     pointwise,
-    products,
-    questions,
+    tensor_contractions,
+    predicates,
     rearranging,
     reduce,
     scans,
@@ -137,11 +119,11 @@ FUNCTIONAL = {
         (
             activations,
             affine,
-            along,
+            interpolation,
             convolution,
-            lookup,
+            embedding,
             losses,
-            measures,
+            distances,
             normalization,
             padding,
             pooling,
@@ -160,18 +142,18 @@ LINALG = {
         name: governed(getattr(family, name))
         for family, names in (
             (aliases, "matrix_transpose"),
-            (exponential, "matrix_exp"),
+            (matrix_exponential, "matrix_exp"),
             (factorizations, "cholesky eigh eigvalsh qr svd svdvals"),
             (linear, "matmul outer trace"),
             (norms, "cond matrix_norm norm vector_norm"),
-            (products, "tensordot vecdot"),
+            (tensor_contractions, "tensordot vecdot"),
             (rearranging, "vander"),
             (solving, "det inv lstsq matrix_power matrix_rank multi_dot pinv slogdet solve tensorinv tensorsolve"),
             (triangular, "solve_triangular"),
         )
         for name in names.split()
     },
-    "cross": products.cross_along,
+    "cross": tensor_contractions.cross_along,
     "diagonal": diagonals.diagonal,
 }
 """Those of `raygrad.linalg`."""

@@ -6,7 +6,9 @@ Rules of this file: a name and the function that it is. Nothing is computed here
 
 from __future__ import annotations
 
-from . import arithmetic, compare, complexes, joining, layouts, linear, shape, unary
+from .elementwise import arithmetic, compare, complex_numbers, unary
+from .layout import axis_order, joining, shape
+from .linalg import linear
 
 PUBLIC = """
     absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh astype bitwise_invert broadcast_arrays clip
@@ -21,10 +23,10 @@ arctan2, clip = arithmetic.atan2, arithmetic.clamp
 multiply, subtract, divide, true_divide = arithmetic.mul, arithmetic.sub, arithmetic.div, arithmetic.div
 greater, greater_equal, less, less_equal = compare.gt, compare.ge, compare.lt, compare.le
 not_equal, bitwise_invert = compare.ne, compare.bitwise_not
-conj_physical = complexes.conj
+conj_physical = complex_numbers.conj
 expand_dims, permute_dims = shape.unsqueeze, shape.permute
 unstack, ger = joining.unbind, linear.outer
-astype = layouts.to_dtype
+astype = axis_order.to_dtype
 
 
 def broadcast_arrays(*tensors: object) -> tuple[object, ...]:

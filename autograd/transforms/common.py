@@ -12,16 +12,16 @@ from typing import Any, cast
 from raygrad.errors import AutogradError
 
 from .. import ops
-from ..accumulator import AccumulateGrad
-from ..batched import Batched
-from ..levels import hand_on
-from ..modes import state
-from ..node import Node
-from ..once import DelayedError
-from ..recording import Pending
-from ..tangents import Entry, edge_or_none
-from ..tensor import Tensor
-from ..trees import Structure, flatten, unflatten
+from ..core.batched_data import Batched
+from ..core.modes import state
+from ..core.pytree import Structure, flatten, unflatten
+from ..core.recorder import Pending
+from ..forward_mode.tangents import Entry, edge_or_none
+from ..nodes.accumulator import AccumulateGrad
+from ..nodes.node import Node
+from ..nodes.once_differentiable import DelayedError
+from ..tensor.tangent_levels import hand_on
+from ..tensor.tensor import Tensor
 
 Argnums = int | tuple[int, ...]
 

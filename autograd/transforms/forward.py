@@ -8,10 +8,10 @@ from typing import Any, cast
 from raygrad.errors import AutogradError
 
 from .. import ops
+from ..core.pytree import flatten, unflatten
 from ..forward_ad import dual, unpacked
-from ..levels import Level, opened
-from ..tensor import Tensor
-from ..trees import flatten, unflatten
+from ..tensor.tangent_levels import Level, opened
+from ..tensor.tensor import Tensor
 from .common import output_tensors, parted, transforming
 
 _JVP = "jvp(f, primals, tangents)"

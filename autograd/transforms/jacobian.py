@@ -14,13 +14,13 @@ from typing import Any
 from raygrad.errors import NoSingleValue
 
 from .. import ops
-from ..batched import Level, opened
-from ..creation import drawn_alike
+from ..core.batched_data import Level, opened
+from ..core.pytree import Structure, flatten, unflatten
 from ..devices.serving import target
-from ..elsewhere import made_on
-from ..tensor import Tensor
-from ..trees import Structure, flatten, unflatten
-from ..vmap import vmap
+from ..dispatch.creation import drawn_alike
+from ..dispatch.device_dispatch import made_on
+from ..tensor.tensor import Tensor
+from ..vmap.vmap import vmap
 from .common import Argnums, positions_of, with_arguments
 from .forward import jvp
 from .reverse import vjp

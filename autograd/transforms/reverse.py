@@ -9,11 +9,11 @@ from typing import Any
 from raygrad.errors import AutogradError
 
 from .. import ops
-from ..engine import grad as engine_grad
-from ..modes import state
-from ..once import check_differentiable
-from ..tensor import Tensor
-from ..trees import flatten, unflatten
+from ..core.modes import state
+from ..core.pytree import flatten, unflatten
+from ..engine.engine import grad as engine_grad
+from ..nodes.once_differentiable import check_differentiable
+from ..tensor.tensor import Tensor
 from .common import (
     Aliases,
     Argnums,

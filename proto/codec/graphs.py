@@ -8,9 +8,9 @@ import msgpack
 
 from raygrad.errors import ProtocolError
 
-from ..checks import fields, flag, integer, integers, sequence, shown, text, unpack
-from ..graph import KEEP_FOR_RUNS, Demand, Graph
+from ..ir.graph import KEEP_FOR_RUNS, Demand, Graph
 from ..ir.nodes import ROLE_FUNCTION
+from .checks import fields, flag, integer, integers, sequence, shown, text, unpack
 from .nodes import MAX_VALUES, node_fields, nodes_of
 from .specs import spec_fields, specs_of
 

@@ -12,7 +12,6 @@ from typing import Any, Final, NoReturn, cast
 
 from raygrad.errors import ProtocolError
 
-from ..checks import all_ints, fields, integer, integers, one_of, sequence, shown, text, texts
 from ..ir.nodes import (
     ROLE_EMIT,
     ROLE_FUNCTION,
@@ -41,6 +40,7 @@ from ..ir.nodes import (
     OpVjp,
     Spill,
 )
+from .checks import all_ints, fields, integer, integers, one_of, sequence, shown, text, texts
 from .signatures import signature_fields, signature_of
 
 MAX_NODES: Final = 1 << 24

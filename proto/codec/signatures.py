@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from raygrad.errors import ProtocolError
 
-from ..checks import fields, integer, integers, octets, sequence, shown, text
 from ..ir.signatures import (
     CAPTURED,
     DIRTY,
@@ -25,7 +24,8 @@ from ..ir.signatures import (
     ObservedSignature,
     Origin,
 )
-from ..value_writer import Blob
+from .checks import fields, integer, integers, octets, sequence, shown, text
+from .value_writer import Blob
 
 ARRAY, OBJECT, FIXED = "array", "object", "fixed"
 TUPLE, SAVES = "tuple", "saves"

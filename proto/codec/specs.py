@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from raygrad.errors import ProtocolError
 
-from ..checks import fields, integer, integers, one_of, sequence, shown, text
+from ..ir.array_layout import check_layout
 from ..ir.specs import LIVE, UNSEEN, ArraySpec, ConstSpec, ContextSpec, ObjectSpec, Spec, UnknownSpec
-from ..layout import check_layout
+from .checks import fields, integer, integers, one_of, sequence, shown, text
 
 _FIELDS: Final = 5
 _BLANK: Final = ("", "cpu", None)

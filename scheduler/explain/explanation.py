@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import Node
 from raygrad.proto.ir.specs import ArraySpec
 

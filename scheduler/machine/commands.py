@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from raygrad.proto.program import Pinned
+from raygrad.proto.ir.program import Pinned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from raygrad.proto.program import Pinned
+from raygrad.proto.ir.program import Pinned
 
 from ..model.plan import InStore
 from .commands import Command, DropExport, DropValue, ExportValue, Unpin

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from raygrad.proto.graph import KEEP_IN_STORE
+from raygrad.proto.ir.graph import KEEP_IN_STORE
 from raygrad.proto.ir.nodes import Vjp
 from raygrad.proto.ir.specs import ContextSpec
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 
 from .costs import Costs
 from .dag import Floats, Indices

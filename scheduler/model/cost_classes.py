@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 
 from .costs import Costs
 

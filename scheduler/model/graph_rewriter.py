@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import UNPLACED, FunctionCall, Load, Node, Spill, placed, reruns
 from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 

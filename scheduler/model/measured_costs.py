@@ -15,8 +15,8 @@ from math import isfinite
 from typing import Any, Final, NamedTuple, cast
 
 from raygrad.errors import CostsError
-from raygrad.proto.graph import Graph
-from raygrad.proto.program import Record
+from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.program import Record
 
 from .cost_classes import Kinds, kinds_of
 from .costs import Costs

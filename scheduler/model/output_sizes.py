@@ -5,7 +5,7 @@ Rules of this file: read off the program and its specs; what is measured is else
 
 from __future__ import annotations
 
-from raygrad.proto.program import Program
+from raygrad.proto.ir.program import Program
 
 from .costs import Costs
 

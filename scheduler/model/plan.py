@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from raygrad.proto.graph import DEVICE
+from raygrad.proto.ir.graph import DEVICE
 
 from .numerics_class import Numerics
 
@@ -39,7 +39,7 @@ class WorkerSpec:
     """Its numerics classes, as far as they are known."""
 
     def offers(self, needs: Iterable[tuple[str, float]]) -> bool:
-        """Tell whether a node that asks for this can run here; see `proto.graph.Demand`."""
+        """Tell whether a node that asks for this can run here; see `proto.ir.graph.Demand`."""
         own = dict(self.resources)
         return all(
             self.serves(name[len(DEVICE) :]) if name.startswith(DEVICE) else amount <= own.get(name, 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from raygrad.proto.graph import Graph, first_outputs
+from raygrad.proto.ir.graph import Graph, first_outputs
 from raygrad.proto.ir.specs import Spec
 
 from .costs import Costs

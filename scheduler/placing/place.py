@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import DEVICE, Graph
+from raygrad.proto.ir.graph import DEVICE, Graph
 from raygrad.proto.ir.nodes import Node, moves
 from raygrad.proto.ir.specs import ArraySpec, Spec
 

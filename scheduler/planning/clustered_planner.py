@@ -18,7 +18,7 @@ from hashlib import blake2b
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 
 from ..memory.execution_order import arrange, hold
 from ..model.arrays import Arrays, arrays_of, offsets

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 
 from ..model.costs import Costs
 from ..model.disjoint_sets import first_of

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 
 from ..model.costs import Costs
 from ..model.measured_costs import Counted, MeasuredCosts

@@ -16,8 +16,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Graph
-from raygrad.proto.program import Program
+from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.program import Program
 
 from ..memory.execution_order import Arranged, arrange, hold
 from ..memory.headroom import rooms_beside

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from raygrad.proto.program import INLINE_RESULT_BYTES
+from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 
 from ..model.costs import Costs
 from ..model.dag import Floats, Indices

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from raygrad.proto.graph import KEEP_IN_STORE
+from raygrad.proto.ir.graph import KEEP_IN_STORE
 from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, Vjp
 from raygrad.proto.ir.specs import ContextSpec, is_stored
 

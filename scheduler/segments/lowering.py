@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from raygrad.proto.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import UNDEFINED, placed
-from raygrad.proto.program import Program, Step
+from raygrad.proto.ir.program import Program, Step
 
 from ..model.plan import Plan, Segment
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from raygrad.proto.program import INLINE_RESULT_BYTES
+from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 
 from ..model.costs import Costs
 from ..model.plan import Cluster, Segment

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from raygrad.proto.graph import KEEP_IN_STORE
+from raygrad.proto.ir.graph import KEEP_IN_STORE
 from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, OpVjp, Vjp
 from raygrad.proto.ir.specs import ContextSpec, is_stored
 

@@ -20,7 +20,7 @@ from itertools import count, cycle
 import numpy as np
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import DEVICE, Graph
+from raygrad.proto.ir.graph import DEVICE, Graph
 
 from ..machine.machine import DEFAULT_WINDOW, Machine
 from ..model.costs import Costs

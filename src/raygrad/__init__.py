@@ -20,19 +20,19 @@ _HOMES = {
     "device": "raygrad.autograd.devices",
     "place": "raygrad.client.session.pins",
     "emit": "raygrad.workers.interpreter.emit",
-    "worker_local": "raygrad.autograd.local",
-    "checkpoint": "raygrad.autograd.checkpointing",
-    "Tensor": "raygrad.autograd.tensor",
+    "worker_local": "raygrad.autograd.core.worker_local",
+    "checkpoint": "raygrad.autograd.engine.checkpointing",
+    "Tensor": "raygrad.autograd.tensor.tensor",
     **dict.fromkeys(
         "autocast get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled".split(),
-        "raygrad.autograd.autocast",
+        "raygrad.autograd.dispatch.autocast",
     ),
-    **dict.fromkeys(("inference_mode", "is_inference_mode_enabled"), "raygrad.autograd.inference"),
-    **dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "raygrad.autograd.anomaly"),
-    "vmap": "raygrad.autograd.vmap",
+    **dict.fromkeys(("inference_mode", "is_inference_mode_enabled"), "raygrad.autograd.tensor.inference"),
+    **dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "raygrad.autograd.nodes.anomaly"),
+    "vmap": "raygrad.autograd.vmap.vmap",
     **dict.fromkeys(
         ("no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
-        "raygrad.autograd.modes",
+        "raygrad.autograd.core.modes",
     ),
     **dict.fromkeys(
         (
@@ -40,14 +40,14 @@ _HOMES = {
             "int64 long uint8 bool get_default_dtype set_default_dtype can_cast finfo iinfo promote_types result_type "
             "e inf nan newaxis pi"
         ).split(),
-        "raygrad.autograd.dtypes",
+        "raygrad.autograd.core.dtypes",
     ),
     **dict.fromkeys(
         (
             "tensor as_tensor asarray from_numpy from_dlpack zeros ones full empty arange linspace eye randn rand "
             "randint zeros_like ones_like full_like empty_like rand_like randn_like randperm manual_seed"
         ).split(),
-        "raygrad.autograd.creation",
+        "raygrad.autograd.dispatch.creation",
     ),
 }
 
@@ -84,46 +84,46 @@ if TYPE_CHECKING:
     from raygrad import nn as nn
     from raygrad import optim as optim
     from raygrad import utils as utils
-    from raygrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-    from raygrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
-    from raygrad.autograd.autocast import autocast as autocast
-    from raygrad.autograd.autocast import get_autocast_dtype as get_autocast_dtype
-    from raygrad.autograd.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
-    from raygrad.autograd.autocast import is_autocast_enabled as is_autocast_enabled
-    from raygrad.autograd.checkpointing import checkpoint as checkpoint
-    from raygrad.autograd.creation import arange as arange
-    from raygrad.autograd.creation import as_tensor as as_tensor
-    from raygrad.autograd.creation import asarray as asarray
-    from raygrad.autograd.creation import empty as empty
-    from raygrad.autograd.creation import empty_like as empty_like
-    from raygrad.autograd.creation import eye as eye
-    from raygrad.autograd.creation import from_dlpack as from_dlpack
-    from raygrad.autograd.creation import from_numpy as from_numpy
-    from raygrad.autograd.creation import full as full
-    from raygrad.autograd.creation import full_like as full_like
-    from raygrad.autograd.creation import linspace as linspace
-    from raygrad.autograd.creation import manual_seed as manual_seed
-    from raygrad.autograd.creation import ones as ones
-    from raygrad.autograd.creation import ones_like as ones_like
-    from raygrad.autograd.creation import rand as rand
-    from raygrad.autograd.creation import randint as randint
-    from raygrad.autograd.creation import randn as randn
-    from raygrad.autograd.creation import tensor as tensor
-    from raygrad.autograd.creation import zeros as zeros
-    from raygrad.autograd.creation import zeros_like as zeros_like
-    from raygrad.autograd.devices import device as device
-    from raygrad.autograd.dtypes import float32 as float32
-    from raygrad.autograd.dtypes import float64 as float64
-    from raygrad.autograd.dtypes import int64 as int64
-    from raygrad.autograd.inference import inference_mode as inference_mode
-    from raygrad.autograd.inference import is_inference_mode_enabled as is_inference_mode_enabled
-    from raygrad.autograd.local import worker_local as worker_local
-    from raygrad.autograd.modes import enable_grad as enable_grad
-    from raygrad.autograd.modes import is_grad_enabled as is_grad_enabled
-    from raygrad.autograd.modes import no_grad as no_grad
-    from raygrad.autograd.modes import set_grad_enabled as set_grad_enabled
-    from raygrad.autograd.tensor import Tensor as Tensor
-    from raygrad.autograd.vmap import vmap as vmap
+    from raygrad.autograd.core.dtypes import float32 as float32
+    from raygrad.autograd.core.dtypes import float64 as float64
+    from raygrad.autograd.core.dtypes import int64 as int64
+    from raygrad.autograd.core.modes import enable_grad as enable_grad
+    from raygrad.autograd.core.modes import is_grad_enabled as is_grad_enabled
+    from raygrad.autograd.core.modes import no_grad as no_grad
+    from raygrad.autograd.core.modes import set_grad_enabled as set_grad_enabled
+    from raygrad.autograd.core.worker_local import worker_local as worker_local
+    from raygrad.autograd.devices.backends import device as device
+    from raygrad.autograd.dispatch.autocast import autocast as autocast
+    from raygrad.autograd.dispatch.autocast import get_autocast_dtype as get_autocast_dtype
+    from raygrad.autograd.dispatch.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+    from raygrad.autograd.dispatch.autocast import is_autocast_enabled as is_autocast_enabled
+    from raygrad.autograd.dispatch.creation import arange as arange
+    from raygrad.autograd.dispatch.creation import as_tensor as as_tensor
+    from raygrad.autograd.dispatch.creation import asarray as asarray
+    from raygrad.autograd.dispatch.creation import empty as empty
+    from raygrad.autograd.dispatch.creation import empty_like as empty_like
+    from raygrad.autograd.dispatch.creation import eye as eye
+    from raygrad.autograd.dispatch.creation import from_dlpack as from_dlpack
+    from raygrad.autograd.dispatch.creation import from_numpy as from_numpy
+    from raygrad.autograd.dispatch.creation import full as full
+    from raygrad.autograd.dispatch.creation import full_like as full_like
+    from raygrad.autograd.dispatch.creation import linspace as linspace
+    from raygrad.autograd.dispatch.creation import manual_seed as manual_seed
+    from raygrad.autograd.dispatch.creation import ones as ones
+    from raygrad.autograd.dispatch.creation import ones_like as ones_like
+    from raygrad.autograd.dispatch.creation import rand as rand
+    from raygrad.autograd.dispatch.creation import randint as randint
+    from raygrad.autograd.dispatch.creation import randn as randn
+    from raygrad.autograd.dispatch.creation import tensor as tensor
+    from raygrad.autograd.dispatch.creation import zeros as zeros
+    from raygrad.autograd.dispatch.creation import zeros_like as zeros_like
+    from raygrad.autograd.engine.checkpointing import checkpoint as checkpoint
+    from raygrad.autograd.nodes.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+    from raygrad.autograd.nodes.anomaly import is_anomaly_enabled as is_anomaly_enabled
+    from raygrad.autograd.tensor.inference import inference_mode as inference_mode
+    from raygrad.autograd.tensor.inference import is_inference_mode_enabled as is_inference_mode_enabled
+    from raygrad.autograd.tensor.tensor import Tensor as Tensor
+    from raygrad.autograd.vmap.vmap import vmap as vmap
     from raygrad.client.session.pins import place as place
     from raygrad.client.session.session import Session as Session
     from raygrad.workers.interpreter.emit import emit as emit

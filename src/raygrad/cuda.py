@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from raygrad.autograd.creation import manual_seed as manual_seed
-from raygrad.autograd.devices.backend import Backend
-from raygrad.autograd.devices.device import Device
+from raygrad.autograd.devices.backends.backend import Backend
+from raygrad.autograd.devices.backends.device import Device
 from raygrad.autograd.devices.serving import as_device, available, serving
+from raygrad.autograd.dispatch.creation import manual_seed as manual_seed
 from raygrad.errors import DeviceError
 
 __all__ = [

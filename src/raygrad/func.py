@@ -11,6 +11,6 @@ from raygrad.autograd.transforms import jacrev as jacrev
 from raygrad.autograd.transforms import jvp as jvp
 from raygrad.autograd.transforms import linearize as linearize
 from raygrad.autograd.transforms import vjp as vjp
-from raygrad.autograd.vmap import vmap as vmap
+from raygrad.autograd.vmap.vmap import vmap as vmap
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp", "vmap"]

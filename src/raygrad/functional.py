@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from raygrad.autograd import Function
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 
 __all__ = ["GradFactor"]
 

@@ -20,9 +20,9 @@ LARGEST_CYCLE = 3
 
 LAZY: dict[tuple[str, str], str] = {
     # (module, what it imports inside of a function): the reason
-    ("raygrad.autograd.devices.cuda", "cupy"): "is optional",
-    ("raygrad.autograd.devices.serving", "raygrad.autograd.devices.cuda"): "needs CuPy, which is optional",
-    ("raygrad.autograd.exports", "asyncio"): "takes long to load, and who awaits a tensor has it",
+    ("raygrad.autograd.devices.backends.cuda", "cupy"): "is optional",
+    ("raygrad.autograd.devices.serving", "raygrad.autograd.devices.backends.cuda"): "needs CuPy, which is optional",
+    ("raygrad.autograd.methods.conversions", "asyncio"): "takes long to load, and who awaits a tensor has it",
     ("raygrad.client", "raygrad.workers.executors.ray"): "needs Ray, which is optional",
     ("raygrad.client", "raygrad.report"): "is loaded where a report is asked for",
     ("raygrad.report", "raygrad.report.draw"): "is loaded where something is drawn",
@@ -156,7 +156,7 @@ def f():
         ("raygrad.errors", "g"),
     ]
     assert [one.target for one in imports_of("raygrad.func", "from .autograd.tensor import Tensor", False)] == [
-        "raygrad.autograd.tensor"
+        "raygrad.autograd.tensor.tensor"
     ]
 
 

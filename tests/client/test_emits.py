@@ -8,7 +8,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.submission.run_listener import Arrivals
-from raygrad.proto.program import Record
+from raygrad.proto.ir.program import Record
 from raygrad.scheduler.model.measured_costs import Called
 from raygrad.workers.code.shipping import pickle_value
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.recording import Pending
+from raygrad.autograd.core.recorder import Pending
 from raygrad.client.recording.records import NodeRecord
 from raygrad.client.submission.run_listener import Arrivals
 from raygrad.client.submission.submission import Submitted

@@ -54,7 +54,7 @@ def session(ray_with_gpus: Any) -> Iterator[Any]:
 @pytest.fixture
 def recording(session: Any) -> Iterator[Any]:
     """Make the module's session ambient for one test, and leave it open."""
-    from raygrad.autograd.modes import state
+    from raygrad.autograd.core.modes import state
 
     state.recorder = session._recorder
     yield session

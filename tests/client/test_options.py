@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.modes import state
+from raygrad.autograd.core.modes import state
 from raygrad.client.options import shown
 from raygrad.errors import NotShippable, SessionError
 

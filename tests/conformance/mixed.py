@@ -104,7 +104,7 @@ def check_transfers(program: Program, asked: Counter[str], listed: int, brought:
 def watching(seed: int) -> tuple[Any, Counter[str]]:
     """Return simulated GPUs, whose streams are late by a seed, and who asked for the transfers that they have seen."""
     devices = importlib.import_module("raygrad.autograd.devices")
-    staging = importlib.import_module("raygrad.autograd.devices.staging")
+    staging = importlib.import_module("raygrad.autograd.devices.backends.staging")
     seen: Counter[str] = Counter()
 
     backend = devices.StandIn(GPUS, late=seed)

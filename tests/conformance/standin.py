@@ -54,7 +54,7 @@ def run_on_stand_in(program: Program) -> Outcome:
 @contextmanager
 def through_copies(rg: Any) -> Generator[None]:
     numpy, from_numpy = rg.Tensor.numpy, rg.from_numpy
-    modes = importlib.import_module("raygrad.autograd.modes")
+    modes = importlib.import_module("raygrad.autograd.core.modes")
 
     def read(tensor: Any, *, force: bool = False) -> Any:
         return numpy(tensor.cpu() if tensor.is_cuda else tensor, force=force)

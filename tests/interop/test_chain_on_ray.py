@@ -112,7 +112,7 @@ def session(ray_started: Any) -> Any:
 
 @pytest.fixture
 def recording(session: Any) -> Any:
-    from raygrad.autograd.modes import state
+    from raygrad.autograd.core.modes import state
 
     state.recorder = session._recorder
     yield session
@@ -128,7 +128,7 @@ def test_gradients_of_a_chain_over_three_workers_agree_with_finite_differences(r
     arrays = [value.numpy() for value in found]
     run = recording.last_run
     assert {segment.worker for segment in run.plan.segments} == {0, 1, 2}
-    from raygrad.autograd.modes import state
+    from raygrad.autograd.core.modes import state
 
     state.recorder = None
     for array, expected in zip(arrays, differences(), strict=True):
@@ -138,7 +138,7 @@ def test_gradients_of_a_chain_over_three_workers_agree_with_finite_differences(r
 @pytest.mark.parametrize("recompute", [False, True])
 def test_bits_on_three_workers_are_those_of_eager_code(recompute: bool, recording: Any) -> None:
     there = gradients(True, recompute)
-    from raygrad.autograd.modes import state
+    from raygrad.autograd.core.modes import state
 
     state.recorder = None
     assert there == gradients(False)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.trees import LEAF, flatten
+from raygrad.autograd.core.pytree import LEAF, flatten
 from raygrad.errors import GraphError
 from raygrad.interop.calls import Kind, Outcome, Place, decoded
 from raygrad.interop.node import Foreign, ForeignFunction, Held, Ran, Runtime, _array, made

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices import use_stand_in
-from raygrad.autograd.recording import Pending
 
 
 def param(*values: float, dtype: Any = rg.float64):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import (
     UNDEFINED,
     CheckDefined,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import GradSum
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.report.shown import BACKWARD, FORWARD, HOOK, plain, shown

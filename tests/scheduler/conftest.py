@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from raygrad.proto.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import GradSum, Node
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec
 from raygrad.scheduler.machine.commands import Command

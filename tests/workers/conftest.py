@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from raygrad.proto.codec.graphs import encode_graph
-from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
+from raygrad.proto.ir.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
 from raygrad.proto.ir.nodes import Node
+from raygrad.proto.ir.program import Record
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
-from raygrad.proto.program import Record
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.measured_costs import Called
 from raygrad.scheduler.planning.planner import Planner

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
+from raygrad.autograd.core.array_layout import is_array
 from raygrad.autograd.function import FunctionMeta
-from raygrad.autograd.layout import is_array
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 
 from .guard import Generator, Guard, is_fixed

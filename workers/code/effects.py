@@ -11,7 +11,7 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 
 from .bytecode import inner_codes, stored_outside, stores_attribute, writes_items
 from .importable import is_well_known

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from raygrad.autograd.function import FunctionMeta
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 
 from .guard import BY_VALUE, Guard
 from .importable import import_name, imports_alike

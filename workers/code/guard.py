@@ -18,9 +18,9 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from raygrad.autograd.captured import kind_of
 from raygrad.autograd.function import FunctionMeta
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.nodes.captured_leaves import kind_of
+from raygrad.autograd.tensor.tensor import Tensor
 
 MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__"})
 """Members of a class that are no part of its definition."""

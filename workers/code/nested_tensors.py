@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
 from .effects import writes_to

@@ -2,7 +2,7 @@
 
 Rules of this file: no transport. Code is sent together with the registrations of the process that it comes from, and
 runs under exactly these, whatever other code the worker was sent before or after. (An op of the user's own travels
-with its application; see `autograd.registered`.)
+with its application; see `autograd.derived.custom_op`.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import uuid
 from dataclasses import replace
 from typing import Any, Final
 
-from raygrad.autograd.registry import GivenKernel, customised, get_op
+from raygrad.autograd.registry.registry import GivenKernel, customised, get_op
 
 from .pickling import digest, pickle_value, unpickle_value
 from .shipping import Shipped

@@ -27,11 +27,11 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import cloudpickle
 import numpy as np
 
-from raygrad.autograd.captured import PLAIN, arrived, kind_of
+from raygrad.autograd.core.array_layout import dense
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.autograd.function import FunctionMeta
-from raygrad.autograd.layout import dense
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.nodes.captured_leaves import PLAIN, arrived, kind_of
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
 from .culprit import culprit

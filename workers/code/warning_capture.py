@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
-from raygrad.proto.program import Warned
+from raygrad.proto.ir.program import Warned
 
 from .exceptions import pack_exception, unpack_exception
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from raygrad.errors import ExecutionError
-from raygrad.proto.program import Call, Failure, Pinned, Program, Record
+from raygrad.proto.ir.program import Call, Failure, Pinned, Program, Record
 from raygrad.scheduler.model.plan import Cluster
 
 from ..code.shipping import Shipment, pack_exception

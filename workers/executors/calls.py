@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from raygrad.proto.graph import Graph
-from raygrad.proto.program import Call, Item, Pinned, Program
+from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.program import Call, Item, Pinned, Program
 from raygrad.scheduler.machine.commands import RunSegment
 from raygrad.scheduler.model.plan import OnWorker, Place, Plan
 from raygrad.scheduler.planning.planner import Planned

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from raygrad.errors import ExecutionError, RaygradError, WaitTimeout, WorkerLost
-from raygrad.proto.program import Pinned, Record
+from raygrad.proto.ir.program import Pinned, Record
 from raygrad.scheduler.machine.commands import (
     DropExport,
     DropValue,

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from raygrad.autograd.devices.room import giving_way
+from raygrad.autograd.devices.backends.device_memory import giving_way
 from raygrad.autograd.devices.serving import at_hand
 from raygrad.errors import DeviceError, ExecutionError, NotShippable, WaitTimeout
-from raygrad.proto.program import Pinned, Record
+from raygrad.proto.ir.program import Pinned, Record
 from raygrad.scheduler.model.plan import Cluster
 
 from ..code.shipping import Shipment, opening_as_worker

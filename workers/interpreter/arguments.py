@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from raygrad.autograd.core.array_layout import dense
 from raygrad.autograd.devices.serving import guard
-from raygrad.autograd.elsewhere import copied
-from raygrad.autograd.layout import dense
-from raygrad.autograd.places import Place, Placed
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.dispatch.device_dispatch import copied
+from raygrad.autograd.storage.view_geometry import Place, Placed
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import GraphError
 from raygrad.proto.ir.nodes import UNDEFINED
 

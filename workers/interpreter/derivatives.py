@@ -15,19 +15,19 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from raygrad.autograd.core.hooks import HookDict
+from raygrad.autograd.core.modes import state
 from raygrad.autograd.devices.serving import guard, is_away
-from raygrad.autograd.engine import call_hook
+from raygrad.autograd.engine.engine import call_hook
+from raygrad.autograd.engine.traversal import Pass
 from raygrad.autograd.function import FunctionNode, run_backward
-from raygrad.autograd.hooks import HookDict
-from raygrad.autograd.modes import state
-from raygrad.autograd.node import in_slots, over_tensors
-from raygrad.autograd.once import refused
-from raygrad.autograd.packed import Intermediate, differentiated, on_tape
-from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
-from raygrad.autograd.traversal import Pass
+from raygrad.autograd.functions.double_backward import Intermediate, differentiated, on_tape
+from raygrad.autograd.nodes.node import in_slots, over_tensors
+from raygrad.autograd.nodes.once_differentiable import refused
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp
-from raygrad.proto.program import Learned, Step
+from raygrad.proto.ir.program import Learned, Step
 
 from ..values.contexts import Context, has_changed, left_behind, with_attributes
 from .arguments import Slots, given

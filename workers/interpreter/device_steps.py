@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from raygrad.autograd.derive import vjp_arrays
 from raygrad.autograd.devices import Device
-from raygrad.autograd.devices.room import shapes_of, with_room
+from raygrad.autograd.devices.backends.device_memory import shapes_of, with_room
 from raygrad.autograd.devices.serving import CPU, guard, is_away, is_elsewhere, named, send, serving_array
-from raygrad.autograd.dispatch import MISUSE, explained
-from raygrad.autograd.elsewhere import run
-from raygrad.autograd.registry import get_op
+from raygrad.autograd.dispatch.device_dispatch import run
+from raygrad.autograd.dispatch.dispatch import MISUSE, explained
+from raygrad.autograd.registry.registry import get_op
+from raygrad.autograd.registry.vjp_rules import vjp_arrays
 from raygrad.proto.ir.nodes import UNDEFINED, Node, OpCall, OpVjp
+from raygrad.proto.ir.program import Step
 from raygrad.proto.ir.specs import ArraySpec, Spec
-from raygrad.proto.program import Step
 
 from .arguments import Slots
 from .functions import Execute

@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from raygrad.autograd.modes import state
-from raygrad.autograd.recording import Recorder
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.recorder import Recorder
 
 Sink = Callable[[str, Any], None]
 

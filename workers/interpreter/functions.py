@@ -12,18 +12,20 @@ from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
+from raygrad.autograd.core.recorder import Fixed
+from raygrad.autograd.derived.function_with_saved_hooks import is_packing, packing
 from raygrad.autograd.devices.serving import CPU, device_of, guard
-from raygrad.autograd.elsewhere import guard_of, places_of
+from raygrad.autograd.dispatch.device_dispatch import guard_of, places_of
 from raygrad.autograd.function import FunctionNode, run_forward
-from raygrad.autograd.hooked import is_packing, packing
-from raygrad.autograd.outputs import is_among, is_captured
-from raygrad.autograd.places import place_of
-from raygrad.autograd.recording import Fixed
-from raygrad.autograd.slots import INPUT, OUTPUT, PACKED
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.functions.function_outputs import is_among, is_captured
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED
+from raygrad.autograd.storage.view_geometry import place_of
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.codec.signatures import told_outputs
+from raygrad.proto.ir.array_layout import layout_of
 from raygrad.proto.ir.nodes import FunctionCall
+from raygrad.proto.ir.program import Learned, Program, Step
 from raygrad.proto.ir.signatures import (
     CAPTURED,
     DIRTY,
@@ -36,8 +38,6 @@ from raygrad.proto.ir.signatures import (
     ObservedSignature,
     Origin,
 )
-from raygrad.proto.layout import layout_of
-from raygrad.proto.program import Learned, Program, Step
 
 from ..code.nested_tensors import Embedding, opened, tensors_of
 from ..code.shipping import pickle_value

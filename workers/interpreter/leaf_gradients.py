@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from raygrad.autograd.captured import LEAF, PLAIN, REMEDY, LeafElsewhere
 from raygrad.autograd.devices.serving import guard, is_elsewhere
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.nodes.captured_leaves import LEAF, PLAIN, REMEDY, LeafElsewhere
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, HookCall
-from raygrad.proto.program import Step
+from raygrad.proto.ir.program import Step
 
 from ..code.pickling import opened_value
 from .arguments import Slots

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from raygrad.autograd.derive import OpContext
-from raygrad.autograd.registry import Derivative, Op, get_op
+from raygrad.autograd.registry.registry import Derivative, Op, get_op
+from raygrad.autograd.registry.vjp_rules import OpContext
 from raygrad.proto.ir.nodes import UNDEFINED, OpVjp
 from raygrad.proto.ir.specs import ArraySpec, Spec
 

@@ -14,16 +14,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from raygrad.autograd.autocast import as_at
-from raygrad.autograd.derive import OpContext, vjp_arrays
+from raygrad.autograd.core.array_layout import is_array
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.devices.defined_sums import plus as placed_sum
 from raygrad.autograd.devices.serving import CPU, guard, is_away
-from raygrad.autograd.devices.sums import plus as placed_sum
-from raygrad.autograd.dispatch import MISUSE, explained
-from raygrad.autograd.elsewhere import guard_of, places_of
-from raygrad.autograd.engine import call_hook
-from raygrad.autograd.layout import is_array
-from raygrad.autograd.modes import state
-from raygrad.autograd.registry import get_op
+from raygrad.autograd.dispatch.autocast import as_at
+from raygrad.autograd.dispatch.device_dispatch import guard_of, places_of
+from raygrad.autograd.dispatch.dispatch import MISUSE, explained
+from raygrad.autograd.engine.engine import call_hook
+from raygrad.autograd.registry.registry import get_op
+from raygrad.autograd.registry.vjp_rules import OpContext, vjp_arrays
 from raygrad.errors import AutogradError, GraphError, ImpureFunctionError
 from raygrad.proto.ir.nodes import (
     UNDEFINED,
@@ -45,7 +45,7 @@ from raygrad.proto.ir.nodes import (
     moves,
     transforms_of,
 )
-from raygrad.proto.program import Program, Step
+from raygrad.proto.ir.program import Program, Step
 
 from ..code.pickling import load
 from ..memory.eviction import in_room

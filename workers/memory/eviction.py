@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
-from raygrad.autograd.devices.room import shapes_of, with_room
+from raygrad.autograd.devices.backends.device_memory import shapes_of, with_room
 from raygrad.autograd.devices.serving import at_hand, is_elsewhere
 from raygrad.errors import ExecutionError, NotShippable, OutOfDeviceMemory
 from raygrad.proto.ir.nodes import UNDEFINED
-from raygrad.proto.program import Program, Step
+from raygrad.proto.ir.program import Program, Step
 
 from ..interpreter.arguments import Slots
 from ..interpreter.functions import Execute, Host

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
-from raygrad.proto.program import Step
+from raygrad.proto.ir.program import Step
 
 from ..values.contexts import LARGE
 from ..values.memory_accounting import owners_of

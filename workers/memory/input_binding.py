@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raygrad.proto.program import Call, Item, Pinned, Program
-from raygrad.proto.values import Packed
+from raygrad.proto.codec.values import Packed
+from raygrad.proto.ir.program import Call, Item, Pinned, Program
 
 from ..values.memory_accounting import Scales
 from ..values.packed_values import POISON, coming, unpack_all

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from raygrad.errors import OverBudget
 from raygrad.proto.ir.nodes import FunctionCall
+from raygrad.proto.ir.program import Program, Step
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec, bytes_of
-from raygrad.proto.program import Program, Step
 
 from ..values.memory_accounting import HOST, Scales, shares_of
 from .eviction import MakingWay

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, OpCall, reruns
-from raygrad.proto.program import Program, Step
+from raygrad.proto.ir.program import Program, Step
 
 from ..interpreter.emit import emitting_to
 from ..interpreter.functions import Execute

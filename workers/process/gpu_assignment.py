@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from raygrad.autograd.devices.numbered import Numbered
 from raygrad.autograd.devices.serving import is_simulated, refuse, serve, serving
-from raygrad.autograd.devices.stand_in import StandIn
+from raygrad.autograd.devices.simulated.simulated_device import StandIn
 from raygrad.errors import DeviceError
 
 MOST_GPUS: Final = 128

@@ -14,20 +14,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from raygrad.autograd.devices.room import giving_way
-from raygrad.autograd.modes import Modes, state
+from raygrad.autograd.core.modes import Modes, state
+from raygrad.autograd.devices.backends.device_memory import giving_way
 from raygrad.errors import ExecutionError, NotShippable
+from raygrad.proto.codec.values import Packed, pack_values, unpack_values
 from raygrad.proto.ir.nodes import Spill
-from raygrad.proto.program import (
-    LONG_NODE_SECONDS,
-    Call,
-    Failure,
-    Pinned,
-    Program,
-    Record,
-    Step,
-)
-from raygrad.proto.values import Packed, pack_values, unpack_values
+from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record, Step
 
 from ..code.op_registry_sync import use_registrations
 from ..code.shipping import Shipment, open_shipment, pickle_value

@@ -14,8 +14,8 @@ from typing import Any, cast
 import numpy as np
 
 from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
-from raygrad.autograd.tensor import Tensor
-from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Failure, Learned, Program, Record, Timing, Warned
+from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call, Failure, Learned, Program, Record, Timing, Warned
 
 from ..code.shipping import pack_exception
 from ..interpreter.runner import node_name

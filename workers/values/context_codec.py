@@ -12,18 +12,18 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.devices.device import Device
+from raygrad.autograd.core.array_layout import is_array
+from raygrad.autograd.core.hooks import HookDict
+from raygrad.autograd.derived.function_with_saved_hooks import unpack_of
+from raygrad.autograd.devices.backends.device import Device
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.autograd.function import Function, FunctionNode
-from raygrad.autograd.hooked import unpack_of
-from raygrad.autograd.hooks import HookDict
-from raygrad.autograd.inheriting import owns_grad
-from raygrad.autograd.layout import is_array
-from raygrad.autograd.saving import Packed
-from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Saved
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.nodes.inheriting_views import owns_grad
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Saved
+from raygrad.autograd.saved.saved_tensor_hooks import Packed
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
-from raygrad.proto.values import Blob
+from raygrad.proto.codec.values import Blob
 
 from ..code.shipping import pickle_value, unpickle_value
 from .device_staging import StagedArray, pack_object, staged, unpack_object, unstaged

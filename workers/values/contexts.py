@@ -13,17 +13,17 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.context import HOLDING, OWN
+from raygrad.autograd.core.recorder import Resident
 from raygrad.autograd.devices.serving import is_elsewhere, named
 from raygrad.autograd.function import Function, FunctionNode
-from raygrad.autograd.node import FREED
-from raygrad.autograd.packed import changes_on
-from raygrad.autograd.recording import Resident
-from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.functions.context import HOLDING, OWN
+from raygrad.autograd.functions.double_backward import changes_on
+from raygrad.autograd.nodes.node import FREED
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
+from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.specs import LIVE, STAYS
-from raygrad.proto.values import Blob
 
 from .context_codec import (
     PLAIN,

@@ -12,9 +12,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from raygrad.autograd.devices.absent import AbsentArray
+from raygrad.autograd.devices.backends.absent_device import AbsentArray
 from raygrad.autograd.devices.serving import at_hand, device_of, is_elsewhere, named, send, to_host
-from raygrad.proto.values import Blob
+from raygrad.proto.codec.values import Blob
 
 from ..code.pickling import load, pickle_around_arrays, pickle_value
 

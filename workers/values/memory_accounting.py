@@ -13,13 +13,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from raygrad.autograd.devices.absent import AbsentArray
+from raygrad.autograd.core.recorder import Resident
+from raygrad.autograd.devices.backends.absent_device import AbsentArray
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.autograd.function import FunctionNode
-from raygrad.autograd.recording import Resident
+from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.nodes import ROLE_FUNCTION
-from raygrad.proto.program import Step
-from raygrad.proto.values import Blob
+from raygrad.proto.ir.program import Step
 
 from .contexts import Context, is_bare
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from raygrad.autograd.devices.serving import is_elsewhere
-from raygrad.proto.values import Packed, pack_values, unpack_values
+from raygrad.proto.codec.values import Packed, pack_values, unpack_values
 
 from .contexts import Alike, Context
 from .device_staging import pack_object, staged, unpack_object, unstaged

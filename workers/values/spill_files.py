@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raygrad.errors import ExecutionError
-from raygrad.proto.values import Packed
+from raygrad.proto.codec.values import Packed
 
 
 class SpillFile:

@@ -11,9 +11,9 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from raygrad.proto.messages import decode_message, encode_message
-from raygrad.proto.program import Call, Item, Pinned, Program, Record
-from raygrad.proto.values import Buffer
+from raygrad.proto.codec.messages import decode_message, encode_message
+from raygrad.proto.codec.values import Buffer
+from raygrad.proto.ir.program import Call, Item, Pinned, Program, Record
 
 from ..code.pickling import HoldsDeviceArray
 from .packed_values import portable, restored

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 
 MOST_WORKERS: Final = 100_000
 """Workers that a session may have, or be explained for: planning for more than there will ever be must not fill the

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from raygrad.autograd.recording import Fixed
-from raygrad.autograd.trees import Structure, flatten, unflatten
+from raygrad.autograd.core.pytree import Structure, flatten, unflatten
+from raygrad.autograd.core.recorder import Fixed
 from raygrad.workers.code.shipping import pickle_value, unpickle_value
 
 CALLS_KEPT: Final = 4096

@@ -17,13 +17,13 @@ from typing import Any, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 
-from raygrad.autograd.batched import innermost
-from raygrad.autograd.creation import as_tensor
+from raygrad.autograd.core.batched_data import innermost
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.pytree import Structure
+from raygrad.autograd.core.recorder import Resident
+from raygrad.autograd.dispatch.creation import as_tensor
 from raygrad.autograd.function import Function
-from raygrad.autograd.modes import state
-from raygrad.autograd.recording import Resident
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.trees import Structure
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 
 from .calls import CALLS_KEPT, Call, Kind, Outcome, decoded, encoded, identity_of, taken_apart

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.autograd.creation import from_numpy, randint
-from raygrad.autograd.modes import no_grad
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.core.modes import no_grad
+from raygrad.autograd.dispatch.creation import from_numpy, randint
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DtypeError
 from raygrad.workers.code.shipping import pickle_value
 from raygrad.workers.code.visitor import named_parts

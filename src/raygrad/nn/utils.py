@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from raygrad.autograd import ops
-from raygrad.autograd.creation import tensor
-from raygrad.autograd.modes import no_grad
-from raygrad.autograd.ops.norms import vector_norm
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.core.modes import no_grad
+from raygrad.autograd.dispatch.creation import tensor
+from raygrad.autograd.ops.linalg.norms import vector_norm
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from raygrad.autograd.creation import full_like
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.dispatch.creation import full_like
+from raygrad.autograd.tensor.tensor import Tensor
 
 from .adaptive import AdaptiveOptimizer
 from .optimizer import Group, ParameterState, check_rates

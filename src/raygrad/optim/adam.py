@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from raygrad.autograd import ops
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 
 from .adaptive import MomentOptimizer
 from .optimizer import Group, ParameterState, check_moments, zeros_like

@@ -5,7 +5,7 @@ Rules of this file: no state; what each optimiser makes of the direction is its 
 
 from __future__ import annotations
 
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 
 from .optimizer import Group
 

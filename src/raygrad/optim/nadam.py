@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.autograd.creation import ones
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.dispatch.creation import ones
+from raygrad.autograd.tensor.tensor import Tensor
 
 from .adaptive import MomentOptimizer
 from .optimizer import Group, ParameterState, check_moments, check_rates

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from raygrad.autograd import creation
+from raygrad.autograd.core.modes import enable_grad, no_grad, state
+from raygrad.autograd.core.recorder import Pending, Recorder
 from raygrad.autograd.devices.serving import writable
-from raygrad.autograd.inplace import in_place
-from raygrad.autograd.modes import enable_grad, no_grad, state
-from raygrad.autograd.recording import Pending, Recorder
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.versions import bump
+from raygrad.autograd.dispatch import creation
+from raygrad.autograd.mutation.inplace import in_place
+from raygrad.autograd.storage.version_counter import bump
+from raygrad.autograd.tensor.tensor import Tensor
 
 Group = dict[str, Any]
 """A parameter group: "params", a list of tensors, and one entry per option."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 
 from .adaptive import AdaptiveOptimizer
 from .optimizer import Group, ParameterState, check_rates, zeros_like

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 
 from .direction import direction_of
 from .optimizer import Group, Optimizer, ParameterState, check_rates

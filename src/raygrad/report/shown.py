@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, cast
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import ROLE_SUM, Emit, GradSum, HookCall, Node
 
 FORWARD, BACKWARD, HOOK = "forward", "backward", "hook"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from raygrad.autograd.checkpointing import checkpoint as _checkpoint
+from raygrad.autograd.engine.checkpointing import checkpoint as _checkpoint
 
 R = TypeVar("R")
 

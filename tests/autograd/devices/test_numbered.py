@@ -11,7 +11,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.devices.numbered import Numbered
 from raygrad.autograd.devices.serving import device_of, is_away, ordinal_of, serve
-from raygrad.autograd.devices.stand_in import StandIn
+from raygrad.autograd.devices.simulated.simulated_device import StandIn
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import numpy as np
 
 import raygrad as rg
 from raygrad.autograd import ops
-from raygrad.autograd.layout import dense
-from raygrad.autograd.registry import Op
+from raygrad.autograd.core.array_layout import dense
+from raygrad.autograd.registry.registry import Op
 
 STEP = 1e-5
 """Of central differences: their error is near the square of it, that of rounding near 1e-16 / STEP."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.modes import state
+from raygrad.autograd.core.modes import state
 
 from .cases import FAMILIES
 from .check import Case, array_of, leaves, outputs_of, weighted

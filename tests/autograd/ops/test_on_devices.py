@@ -10,7 +10,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import StandIn, use_stand_in
-from raygrad.autograd.devices.staging import Staging
+from raygrad.autograd.devices.backends.staging import Staging
 from raygrad.errors import MissingKernel
 
 from .cases import FAMILIES

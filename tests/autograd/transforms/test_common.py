@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.modes import state
+from raygrad.autograd.core.modes import state
 from raygrad.autograd.transforms.common import Aliases, leads_out, positions_of, settled, transforming
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.recording import Fixed
+from raygrad.autograd.core.recorder import Fixed
 from raygrad.errors import GraphError
 
 

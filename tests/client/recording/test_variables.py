@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.views import Stale
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.storage.views import Stale
 from raygrad.client.recording.variables import CellLog, Write, roll_back
 
 

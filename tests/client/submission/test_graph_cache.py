@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.modes import state
+from raygrad.autograd.core.modes import state
 from raygrad.client.submission.graph_cache import GRAPHS_KEPT, Graphs
 from raygrad.client.submission.submission import build, needed_records
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raygrad.client.submission.remote_warnings import Reissue
-from raygrad.proto.program import Record, Warned
+from raygrad.proto.ir.program import Record, Warned
 from raygrad.workers.code.exceptions import pack_exception
 
 PLACE = "/elsewhere/lib.py"

@@ -10,7 +10,7 @@ import pytest
 import raygrad as rg
 from raygrad.client.submission.submission import build, needed_records
 from raygrad.proto.codec.graphs import encode_graph
-from raygrad.proto.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
+from raygrad.proto.ir.graph import KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
 
 
 def graph_of(program: Callable[[], Any], stamp: int = 1) -> Graph:
@@ -19,7 +19,7 @@ def graph_of(program: Callable[[], Any], stamp: int = 1) -> Graph:
     recorder = session._recorder
     try:
         with_held = None
-        from raygrad.autograd.modes import state
+        from raygrad.autograd.core.modes import state
 
         state.recorder = recorder
         try:

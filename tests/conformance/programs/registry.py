@@ -132,7 +132,7 @@ def warns(kind: type[Warning], *keywords: str) -> Generator[None]:
 
 def settle() -> None:
     """Wait for all that the ambient session was given, raising what went wrong; without a session do nothing."""
-    modes = sys.modules.get("raygrad.autograd.modes")
+    modes = sys.modules.get("raygrad.autograd.core.modes")
     recorder = None if modes is None else modes.state.recorder
     if recorder is not None:
         recorder.submit()

@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 
 from raygrad.errors import ProtocolError
 from raygrad.proto.codec.graphs import decode_graph, encode_graph
-from raygrad.proto.graph import (
-    KEEP_FOR_RUNS,
-    KEEP_IN_STORE,
-    KEEP_ON_WORKER,
-    Demand,
-    Graph,
-    structural_hash,
-)
+from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Demand, Graph, structural_hash
 from raygrad.proto.ir.nodes import UNDEFINED, GradSum, Node, OpCall, placed
 from raygrad.proto.ir.specs import STAYS, ArraySpec, ConstSpec, ContextSpec
 

@@ -8,8 +8,8 @@ import pytest
 
 from raygrad.errors import ProtocolError
 from raygrad.proto.codec.signatures import shown_by, signature_fields, signature_of, told_outputs
+from raygrad.proto.codec.value_writer import Blob
 from raygrad.proto.ir.signatures import ObservedArray, ObservedFixed, ObservedObject, ObservedSignature
-from raygrad.proto.value_writer import Blob
 
 PLACE = ((0,), 1, 0, (1,))
 SIGNATURE = ObservedSignature(

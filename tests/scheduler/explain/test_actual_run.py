@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raygrad.proto.program import Record, Timing
+from raygrad.proto.ir.program import Record, Timing
 from raygrad.scheduler.explain.actual_run import RunFacts, run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.model.costs import Costs

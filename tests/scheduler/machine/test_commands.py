@@ -3,7 +3,7 @@ from typing import get_args
 
 import pytest
 
-from raygrad.proto.program import Pinned
+from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.machine.commands import Command, FailReason, FailRun, Unpin
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raygrad.proto.graph import Graph
-from raygrad.proto.program import Pinned
+from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.machine.commands import (
     Command,
     DropExport,

@@ -1,7 +1,7 @@
 import pytest
 
 from raygrad.errors import InvalidTransition, InvariantViolation
-from raygrad.proto.program import Pinned
+from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.machine.commands import (
     DropExport,
     DropValue,

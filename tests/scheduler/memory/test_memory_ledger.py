@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.proto.graph import first_outputs
+from raygrad.proto.ir.graph import first_outputs
 from raygrad.proto.ir.nodes import Spill
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.memory.memory_ledger import GUESS, Ledger, Ledgers, Room, continued, parted

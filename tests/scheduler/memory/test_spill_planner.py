@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import FunctionCall, Load, Node, Spill, placed, reruns
 from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 from raygrad.scheduler.memory import spill_planner

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from raygrad.errors import CostsError
+from raygrad.proto.ir.program import Record, Timing
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.proto.program import Record, Timing
 from raygrad.scheduler.model.costs import Costs, Link
 from raygrad.scheduler.model.measured_costs import NEWEST, NEWS_AT_MOST, RISING, Called, Estimate, MeasuredCosts
 from raygrad.scheduler.model.plan import Cluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.memory_spaces import Space, limited_spaces

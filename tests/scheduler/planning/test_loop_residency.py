@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.proto.codec.graphs import encode_graph
-from raygrad.proto.graph import structural_hash
+from raygrad.proto.ir.graph import structural_hash
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.model.plan import Cluster

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from raygrad.proto.codec.graphs import encode_graph
-from raygrad.proto.graph import structural_hash
+from raygrad.proto.ir.graph import structural_hash
 from raygrad.scheduler.model.cost_classes import kinds_of
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import Counted, Estimate, MeasuredCosts, Span

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
 from raygrad.proto.codec.graphs import encode_graph
-from raygrad.proto.graph import Demand, structural_hash
+from raygrad.proto.ir.graph import Demand, structural_hash
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec

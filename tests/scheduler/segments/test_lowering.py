@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.proto.graph import KEEP_ON_WORKER
+from raygrad.proto.codec.messages import encode_message
+from raygrad.proto.ir.graph import KEEP_ON_WORKER
 from raygrad.proto.ir.nodes import placed
-from raygrad.proto.messages import encode_message
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, InStore, OnWorker, Plan
 from raygrad.scheduler.model.priced_graph import link, price

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from raygrad.autograd.function import Function
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.code.fingerprint import CodeFingerprint
 from raygrad.workers.code.guard import Guard
 from raygrad.workers.code.shipping import ship

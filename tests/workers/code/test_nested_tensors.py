@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.captured import LEAF
+from raygrad.autograd.nodes.captured_leaves import LEAF
 from raygrad.errors import NotShippable
 from raygrad.workers.code.nested_tensors import Embedding, holds_tensors, opened, taken_apart, tensors_of
 

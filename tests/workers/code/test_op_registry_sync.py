@@ -10,7 +10,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd import AutogradConfig, Function, register_autograd, register_kernel
-from raygrad.autograd.registry import customised, get_op
+from raygrad.autograd.registry.registry import customised, get_op
 from raygrad.workers.code import op_registry_sync
 from raygrad.workers.code.op_registry_sync import use_registrations, with_registrations
 from raygrad.workers.code.shipping import Shipment, ship
@@ -83,7 +83,7 @@ def test_elsewhere_they_are_used_and_taken_back(monkeypatch: Any) -> None:
 
 
 def test_raygrads_own_rules_go_on_using_its_own_kernels() -> None:
-    from raygrad.autograd.dispatch import call
+    from raygrad.autograd.dispatch.dispatch import call
 
     double()
     assert call(get_op("asinh"), (np.zeros(1, np.float16),)).tolist() == [0]

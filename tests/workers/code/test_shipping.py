@@ -14,7 +14,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.function import Function
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.workers.code.shipping import Shipment, open_shipment, opening_as_worker, pickle_value, ship, unpickle_value
 

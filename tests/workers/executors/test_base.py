@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from raygrad.errors import ExecutionError
-from raygrad.proto.program import Call, Pinned, Program, Step
+from raygrad.proto.ir.program import Call, Pinned, Program, Step
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.workers.code.shipping import ship, unpack_exception
 from raygrad.workers.executors import base

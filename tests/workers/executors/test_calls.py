@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.proto.program import Item, Pinned
+from raygrad.proto.ir.program import Item, Pinned
 from raygrad.scheduler.machine.commands import RunSegment
 from raygrad.scheduler.model.plan import Cluster, InStore, OnWorker
 from raygrad.scheduler.planning.planner import Planned, Planner

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from raygrad.autograd.function import Function
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import ExecutionError, PlanError, WaitTimeout, WorkerLost
-from raygrad.proto.program import INLINE_RESULT_BYTES, Record
+from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Record
 from raygrad.scheduler.model.measured_costs import Called
 from raygrad.workers.code.shipping import unpack_exception
 from raygrad.workers.executors.base import Report, WorkerGone

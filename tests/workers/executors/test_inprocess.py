@@ -9,11 +9,11 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from raygrad.autograd.function import Function
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import ExecutionError, WaitTimeout
 from raygrad.proto.codec.graphs import encode_graph
-from raygrad.proto.graph import Graph
-from raygrad.proto.program import Call, Pinned, Program, Record
+from raygrad.proto.ir.graph import Graph
+from raygrad.proto.ir.program import Call, Pinned, Program, Record
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.workers.code.shipping import ship

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import raygrad as rg
-from raygrad.proto.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp, ObservedGradients
 
 from ...graph_nodes import function_node, function_vjp_node

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.proto.graph import KEEP_ON_WORKER, Graph
+from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.proto.ir.signatures import ObservedArray, ObservedSignature
 from raygrad.workers.interpreter.derivatives import CONDUCT, READS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.captured import LEAF, arrived
+from raygrad.autograd.nodes.captured_leaves import LEAF, arrived
 from raygrad.proto.ir.nodes import UNDEFINED, LeafGrads
 from raygrad.workers.interpreter.leaf_gradients import (
     ARGUMENT,

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raygrad.autograd.autocast import autocast
+from raygrad.autograd.dispatch.autocast import autocast
 from raygrad.proto.codec.graphs import encode_graph
-from raygrad.proto.graph import KEEP_ON_WORKER, Graph, structural_hash
+from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph, structural_hash
 from raygrad.proto.ir.nodes import ROLE_OP, ROLE_SUM, UNDEFINED, CheckDigest, ControlDependency, Digest, GradSum, Node
+from raygrad.proto.ir.program import Call, Record
 from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec, ObjectSpec
-from raygrad.proto.program import Call, Record
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.code.shipping import ship
@@ -113,7 +113,7 @@ def test_a_gradient_that_nobody_reads_is_put_nowhere() -> None:
 
 
 def _asks(g: Any) -> Any:
-    from raygrad.autograd.autocast import is_autocast_enabled
+    from raygrad.autograd.dispatch.autocast import is_autocast_enabled
 
     return g * (2.0 if is_autocast_enabled("cpu") else 3.0)
 

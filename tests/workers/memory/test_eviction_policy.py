@@ -9,7 +9,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.proto.program import Step
+from raygrad.proto.ir.program import Step
 from raygrad.workers.memory.eviction_policy import NEVER, Place, Reads, half_of, in_the_way, places_to_leave
 from raygrad.workers.values.contexts import LARGE, Context
 

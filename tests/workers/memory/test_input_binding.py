@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from raygrad.proto.program import Call, Item, Pinned, Program
+from raygrad.proto.ir.program import Call, Item, Pinned, Program
 from raygrad.workers.memory import input_binding as module
 from raygrad.workers.memory.input_binding import TakingIn
 from raygrad.workers.memory.rematerialize import GONE

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from raygrad.errors import NotShippable, OverBudget
+from raygrad.proto.codec.values import pack_values
+from raygrad.proto.ir.program import Program, Step
 from raygrad.proto.ir.specs import ArraySpec, ConstSpec, ContextSpec
-from raygrad.proto.program import Program, Step
-from raygrad.proto.values import pack_values
 from raygrad.workers.memory.eviction import MakingWay
 from raygrad.workers.memory.memory_limiter import GUESS, Expected, Within, expected_of
 from raygrad.workers.values.memory_accounting import Scales

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from raygrad.proto.ir.nodes import GradSum, Node
-from raygrad.proto.program import Program, Step
+from raygrad.proto.ir.program import Program, Step
 from raygrad.workers.interpreter.emit import emit
 from raygrad.workers.memory.rematerialize import GONE, MOST, Again, Recipes, contexts_in, repeats
 from raygrad.workers.values.spill_files import Away

@@ -8,7 +8,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices.serving import at_hand, refuse, serve, serving
-from raygrad.autograd.devices.stand_in import StandIn, use_stand_in
+from raygrad.autograd.devices.simulated.simulated_device import StandIn, use_stand_in
 from raygrad.errors import DeviceError
 from raygrad.workers.process.gpu_assignment import MOST_GPUS, asked_of, logical, numbered, serve_gpus
 

@@ -10,8 +10,8 @@ import pytest
 import raygrad as rg
 from raygrad.errors import ExecutionError
 from raygrad.proto.ir.nodes import Load, Spill
+from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.proto.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
 from raygrad.workers.code.shipping import ship, unpack_exception
 from raygrad.workers.process import host as module
 from raygrad.workers.process.gil_wait import Waits

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.proto.program import INLINE_RESULT_BYTES, Call
-from raygrad.proto.values import pack_values
+from raygrad.proto.codec.values import pack_values
+from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call
 from raygrad.workers.code.shipping import unpack_exception
 from raygrad.workers.process.run_record import (
     RunReport,

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.core.hooks import HookDict
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
-from raygrad.autograd.hooks import HookDict
-from raygrad.autograd.node import FREED
-from raygrad.autograd.saving import Packed
-from raygrad.autograd.slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
+from raygrad.autograd.nodes.node import FREED
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
+from raygrad.autograd.saved.saved_tensor_hooks import Packed
+from raygrad.proto.codec.values import pack_values, unpack_values
 from raygrad.proto.ir.specs import LIVE, STAYS
-from raygrad.proto.values import pack_values, unpack_values
 from raygrad.workers.process.host import WorkerHost
 from raygrad.workers.values.contexts import (
     LARGE,

@@ -11,10 +11,10 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import StandIn, serving, use_stand_in
-from raygrad.autograd.devices.absent import AbsentArray
+from raygrad.autograd.devices.backends.absent_device import AbsentArray
 from raygrad.autograd.devices.serving import device_of, to_host
 from raygrad.errors import NotShippable
-from raygrad.proto.values import Blob, Packed
+from raygrad.proto.codec.values import Blob, Packed
 from raygrad.workers.code.pickling import HoldsDeviceArray, pickle_value
 from raygrad.workers.code.shipping import ship
 from raygrad.workers.process.host import WorkerHost

@@ -8,7 +8,7 @@ import numpy as np
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.proto.program import Step
+from raygrad.proto.ir.program import Step
 from raygrad.workers.values.contexts import Context
 from raygrad.workers.values.memory_accounting import Scales, holds, shares_of
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from raygrad.errors import ExecutionError
-from raygrad.proto.layout import layout_of
-from raygrad.proto.values import pack_values, unpack_values
+from raygrad.proto.codec.values import pack_values, unpack_values
+from raygrad.proto.ir.array_layout import layout_of
 from raygrad.workers.process.host import WorkerHost
 from raygrad.workers.values.spill_files import SpillFile
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from raygrad.errors import NotShippable
+from raygrad.proto.ir.program import Call, Item, Pinned, Program, Step
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.proto.program import Call, Item, Pinned, Program, Step
 from raygrad.workers.executors.base import failed_record
 from raygrad.workers.values.wire import (
     JOINED_BYTES,

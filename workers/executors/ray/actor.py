@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from raygrad.proto.program import Pinned
-from raygrad.proto.values import Packed
+from raygrad.proto.codec.values import Packed
+from raygrad.proto.ir.program import Pinned
 from raygrad.scheduler.machine.machine import DEFAULT_WINDOW
 from raygrad.scheduler.model.numerics_class import Numerics
 

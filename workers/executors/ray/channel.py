@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from raygrad.proto.program import Pinned, Program
+from raygrad.proto.ir.program import Pinned, Program
 
 from ...code.shipping import Shipment
 from ...values.wire import Frame, Order, compact, encode_order, encode_program

@@ -20,8 +20,8 @@ import numpy as np
 
 from raygrad.autograd.devices.serving import is_simulated, simulated_memory
 from raygrad.errors import ExecutionError, WaitTimeout, WorkerLost
-from raygrad.proto.program import Item, Pinned
-from raygrad.proto.values import Packed, pack_values
+from raygrad.proto.codec.values import Packed, pack_values
+from raygrad.proto.ir.program import Item, Pinned
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 
 from ...code.shipping import Shipment

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
-from raygrad.autograd import dtypes
-from raygrad.autograd.autocast import moment
+from raygrad.autograd.core import dtypes
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.pytree import flatten
+from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import is_elsewhere
-from raygrad.autograd.modes import state
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.trees import flatten
+from raygrad.autograd.dispatch.autocast import moment
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 
 from ..recording.garbage_collection import collector_paused

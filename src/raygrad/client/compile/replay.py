@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.trees import flatten, mapped, unflatten
-from raygrad.autograd.versions import bump
-from raygrad.autograd.views import Stale, owner_of
+from raygrad.autograd.core.pytree import flatten, mapped, unflatten
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.storage.version_counter import bump
+from raygrad.autograd.storage.views import Stale, owner_of
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.executors.calls import External, Given, Kept, Submission
 
 from ..recording.records import Constant, LeafRecord, NodeRecord

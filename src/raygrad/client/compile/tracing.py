@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import is_elsewhere
-from raygrad.autograd.node import next_sequence
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.views import Stale, settle
+from raygrad.autograd.nodes.node import next_sequence
+from raygrad.autograd.storage.views import Stale, settle
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.workers.code.shipping import Shipped
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from raygrad.autograd.plan import may_mark
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.replay import is_sure
-from raygrad.autograd.strides import place_in_owner
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.views import owner_of, parent_of
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.functions.function_traits import may_mark
+from raygrad.autograd.mutation.view_replay import is_sure
+from raygrad.autograd.storage.strides import place_in_owner
+from raygrad.autograd.storage.views import owner_of, parent_of
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 from raygrad.proto.ir.signatures import DIRTY
 

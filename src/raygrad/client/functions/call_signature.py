@@ -16,8 +16,8 @@ from ..recording.records import SpecEntry
 from .saved_policy import RECOMPUTE, WORKER, is_pinned
 
 if TYPE_CHECKING:
+    from raygrad.autograd.core.recorder import Pending
     from raygrad.autograd.function import Function
-    from raygrad.autograd.recording import Pending
 
     from .observed_signature import Known
     from .vjps import VjpShape

@@ -10,16 +10,16 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from raygrad.autograd.anomaly import remember as remember_origin
-from raygrad.autograd.autocast import moment
-from raygrad.autograd.elsewhere import check_kinds
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
+from raygrad.autograd.dispatch.autocast import moment
+from raygrad.autograd.dispatch.device_dispatch import check_kinds
 from raygrad.autograd.function import Function
-from raygrad.autograd.hooked import with_hooks
-from raygrad.autograd.inference import refuse_saving
-from raygrad.autograd.modes import state
-from raygrad.autograd.node import NO_EDGE, next_sequence
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.nodes.anomaly import remember as remember_origin
+from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
+from raygrad.autograd.tensor.inference import refuse_saving
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import UNPLACED, FunctionCall
 from raygrad.proto.ir.specs import STAYS
 

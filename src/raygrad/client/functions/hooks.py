@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from raygrad.autograd.autocast import moment
-from raygrad.autograd.derive import Meta
+from raygrad.autograd.core.recorder import Data
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of
+from raygrad.autograd.dispatch.autocast import moment
 from raygrad.autograd.function import FunctionNode
-from raygrad.autograd.node import Node
-from raygrad.autograd.op_node import OpNode
-from raygrad.autograd.recording import Data
+from raygrad.autograd.nodes.node import Node
+from raygrad.autograd.nodes.op_node import OpNode
+from raygrad.autograd.registry.vjp_rules import Meta
 from raygrad.errors import NotShippable
 from raygrad.proto.ir.nodes import UNPLACED, Emit, HookCall
 from raygrad.proto.ir.specs import UnknownSpec

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from raygrad.autograd.accumulator import AccumulateGrad
-from raygrad.autograd.captured import LEAF, come_home, kind_of
-from raygrad.autograd.node import Edge
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.nodes.accumulator import AccumulateGrad
+from raygrad.autograd.nodes.captured_leaves import LEAF, come_home, kind_of
+from raygrad.autograd.nodes.node import Edge
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import LeafGrads
 from raygrad.workers.code.effects import ADDS, REPLACES
 from raygrad.workers.interpreter.leaf_gradients import ARGUMENT, CAPTURED, DISCARDED, HELD, HOME, REFUSED

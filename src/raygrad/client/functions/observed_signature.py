@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from raygrad.autograd.core.dtypes import is_differentiable
+from raygrad.autograd.core.recorder import Fixed
 from raygrad.autograd.devices.serving import CPU
-from raygrad.autograd.dtypes import is_differentiable
-from raygrad.autograd.recording import Fixed
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.codec.signatures import shown_by
 from raygrad.proto.ir.nodes import ObservedGradients
+from raygrad.proto.ir.program import Learned
 from raygrad.proto.ir.signatures import ObservedArray, ObservedFixed, ObservedSignature, array_text
 from raygrad.proto.ir.specs import ArraySpec, ObjectSpec
-from raygrad.proto.program import Learned
 from raygrad.workers.code.shipping import unpickle_value
 from raygrad.workers.values.contexts import WRITABLE
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from raygrad.autograd.inference import marked
-from raygrad.autograd.inheriting import inherit
-from raygrad.autograd.inplace import changed_by_function
-from raygrad.autograd.modes import state
-from raygrad.autograd.outputs import warn_of_captured
-from raygrad.autograd.places import Place
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.functions.function_outputs import warn_of_captured
+from raygrad.autograd.mutation.inplace import changed_by_function
+from raygrad.autograd.nodes.inheriting_views import inherit
+from raygrad.autograd.storage.view_geometry import Place
+from raygrad.autograd.storage.views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
+from raygrad.autograd.tensor.inference import marked
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.signatures import CAPTURED, DIRTY, SAME
 from raygrad.proto.ir.specs import ObjectSpec
 

@@ -12,22 +12,22 @@ from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from raygrad.autograd.accumulator import AccumulateGrad, is_inner, stale_value
-from raygrad.autograd.anomaly import PARENT, STACK
-from raygrad.autograd.backward_vmap import each_example
-from raygrad.autograd.batched import bottom
-from raygrad.autograd.context import OWN
+from raygrad.autograd.core.batched_data import bottom
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices.serving import CPU
+from raygrad.autograd.forward_mode.tangents import through
 from raygrad.autograd.function import Function, FunctionNode
-from raygrad.autograd.levels import Tangents
-from raygrad.autograd.modes import state
-from raygrad.autograd.node import FREED, NO_EDGE, Edge
-from raygrad.autograd.placed import check_place
-from raygrad.autograd.recording import Data, Pending, Recorder
-from raygrad.autograd.slots import OUTPUT, PACKED, TAKEN, Refused
-from raygrad.autograd.tangents import through
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.versions import Noted, exchanged, stale_message, was_changed
+from raygrad.autograd.functions.context import OWN
+from raygrad.autograd.nodes.accumulator import AccumulateGrad, is_inner, stale_value
+from raygrad.autograd.nodes.anomaly import PARENT, STACK
+from raygrad.autograd.nodes.device_nodes import check_place
+from raygrad.autograd.nodes.node import FREED, NO_EDGE, Edge
+from raygrad.autograd.saved.saved_slots import OUTPUT, PACKED, TAKEN, Refused
+from raygrad.autograd.storage.version_counter import Noted, exchanged, stale_message, was_changed
+from raygrad.autograd.tensor.tangent_levels import Tangents
+from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.autograd.vmap.backward import each_example
 from raygrad.errors import AutogradError, DroppedError, SessionError
 from raygrad.workers.interpreter.derivatives import CHANGES, READS
 from raygrad.workers.values.contexts import WRITABLE

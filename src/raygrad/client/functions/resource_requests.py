@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from raygrad.autograd.elsewhere import kinds_of
-from raygrad.proto.graph import DEVICE, Demand
+from raygrad.autograd.dispatch.device_dispatch import kinds_of
+from raygrad.proto.ir.graph import DEVICE, Demand
 from raygrad.proto.ir.nodes import FunctionCall, FunctionVjp, HookCall
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from raygrad.autograd.recording import Data, Pending
+from raygrad.autograd.core.recorder import Data, Pending
 from raygrad.proto.ir.nodes import UNPLACED, CheckDigest, Digest, FunctionCall
 from raygrad.proto.ir.specs import ObjectSpec
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.code.effects import of_gradients
 from raygrad.workers.code.op_registry_sync import with_registrations
 from raygrad.workers.code.shipping import Shipped, ship

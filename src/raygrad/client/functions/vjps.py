@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from raygrad.autograd.anomaly import story_of
-from raygrad.autograd.autocast import moment
-from raygrad.autograd.backward_vmap import each_example
-from raygrad.autograd.derive import Meta
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_placed
+from raygrad.autograd.dispatch.autocast import moment
+from raygrad.autograd.forward_mode.tangents import through
 from raygrad.autograd.function import FunctionNode
-from raygrad.autograd.modes import state
-from raygrad.autograd.node import FREED, NO_EDGE, Node, next_sequence
-from raygrad.autograd.once import refusing
-from raygrad.autograd.recording import Data, Pending, Recorder
-from raygrad.autograd.slots import INPUT, OUTPUT, VALUE
-from raygrad.autograd.tangents import through
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.nodes.anomaly import story_of
+from raygrad.autograd.nodes.node import FREED, NO_EDGE, Node, next_sequence
+from raygrad.autograd.nodes.once_differentiable import refusing
+from raygrad.autograd.registry.vjp_rules import Meta
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, VALUE
+from raygrad.autograd.tensor.tensor import Tensor
+from raygrad.autograd.vmap.backward import each_example
 from raygrad.errors import AutogradError
 from raygrad.proto.ir.nodes import UNPLACED, FunctionVjp
 from raygrad.workers.values.contexts import Context

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raygrad.autograd.anomaly import story_of
+from raygrad.autograd.core.array_layout import is_array
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.recorder import Data, Pending
 from raygrad.autograd.devices import Device
+from raygrad.autograd.devices.defined_sums import check_together
 from raygrad.autograd.devices.serving import CPU, device_of, is_elsewhere, is_placed, named
-from raygrad.autograd.devices.sums import check_together
-from raygrad.autograd.elsewhere import missing
-from raygrad.autograd.layout import is_array
-from raygrad.autograd.modes import state
-from raygrad.autograd.op_node import OpNode
-from raygrad.autograd.recording import Data, Pending
-from raygrad.autograd.registry import Op, get_op
+from raygrad.autograd.dispatch.device_dispatch import missing
+from raygrad.autograd.nodes.anomaly import story_of
+from raygrad.autograd.nodes.op_node import OpNode
+from raygrad.autograd.registry.registry import Op, get_op
 from raygrad.proto.ir.nodes import (
     TO_DEVICE,
     UNPLACED,

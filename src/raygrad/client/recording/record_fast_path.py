@@ -10,9 +10,9 @@ import marshal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from raygrad.autograd.op_node import OpNode
-from raygrad.autograd.recording import Data, Pending
-from raygrad.autograd.registry import Op
+from raygrad.autograd.core.recorder import Data, Pending
+from raygrad.autograd.nodes.op_node import OpNode
+from raygrad.autograd.registry.registry import Op
 
 from .records import Constant, NodeRecord, Template, first_output, record_of_op
 from .source_locations import user_site

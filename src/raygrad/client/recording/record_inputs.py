@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
-from raygrad.autograd.batched import Batched, refused
+from raygrad.autograd.core.array_layout import is_array
+from raygrad.autograd.core.batched_data import Batched, refused
+from raygrad.autograd.core.recorder import Data, Pending
 from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
-from raygrad.autograd.elsewhere import copied
-from raygrad.autograd.layout import is_array
-from raygrad.autograd.recording import Data, Pending
-from raygrad.autograd.registry import get_op
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.views import Stale
+from raygrad.autograd.dispatch.device_dispatch import copied
+from raygrad.autograd.registry.registry import get_op
+from raygrad.autograd.storage.views import Stale
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
-from raygrad.proto.layout import layout_of
+from raygrad.proto.ir.array_layout import layout_of
 
 from .records import Constant, LeafRecord, NodeRecord, spec_of_array
 from .snapshot_cache import is_owned_elsewhere, is_still, value_of_leaf

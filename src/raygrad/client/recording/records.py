@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import cloudpickle
 import numpy as np
 
-from raygrad.autograd.captured import kind_of
+from raygrad.autograd.core.array_layout import is_array
+from raygrad.autograd.core.recorder import Pending, Record, Repeatable
 from raygrad.autograd.devices.serving import CPU, named
-from raygrad.autograd.layout import is_array
-from raygrad.autograd.recording import Pending, Record, Repeatable
+from raygrad.autograd.nodes.captured_leaves import kind_of
 from raygrad.errors import NotShippable
 from raygrad.proto.ir.nodes import Node, OpCall, OpVjp
 from raygrad.proto.ir.specs import LIVE, UNSEEN, ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
@@ -28,7 +28,7 @@ from raygrad.workers.code.shipping import warn_once
 from .source_locations import Site
 
 if TYPE_CHECKING:
-    from raygrad.autograd.tensor import Tensor
+    from raygrad.autograd.tensor.tensor import Tensor
 
     from ..session.recorder import SessionRecorder
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from raygrad.autograd.recording import Pending
+from raygrad.autograd.core.recorder import Pending
 
 from .records import Constant, LeafRecord
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.views import Stale
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.storage.views import Stale
 
 
 class Write(NamedTuple):

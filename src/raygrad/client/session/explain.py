@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.core.recorder import Pending
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import PlanError, SessionError
 from raygrad.report.explanation import Elsewhere, Explanation, Waited
 from raygrad.report.shown import shown
@@ -26,7 +26,7 @@ from ..submission.node_names import call_nodes
 from ..submission.submission import build, needed_records
 
 if TYPE_CHECKING:
-    from raygrad.proto.graph import Graph
+    from raygrad.proto.ir.graph import Graph
     from raygrad.scheduler.planning.planner import Planner
 
     from .session import Session

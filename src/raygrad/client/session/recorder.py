@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from raygrad.autograd.derive import Meta
+from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU
-from raygrad.autograd.modes import state
-from raygrad.autograd.node import Node
-from raygrad.autograd.recording import Data, Pending, Recorder
-from raygrad.autograd.tensor import Tensor
-from raygrad.autograd.views import Stale
+from raygrad.autograd.nodes.node import Node
+from raygrad.autograd.registry.vjp_rules import Meta
+from raygrad.autograd.storage.views import Stale
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
+from raygrad.proto.ir.array_layout import Layout, strides_of
 from raygrad.proto.ir.nodes import OpCall
+from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 from raygrad.proto.ir.specs import Spec
-from raygrad.proto.layout import Layout, strides_of
-from raygrad.proto.program import INLINE_RESULT_BYTES
 from raygrad.workers.code.shipping import Shipped
 
 from ..functions.functions import apply_function

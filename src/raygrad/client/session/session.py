@@ -17,10 +17,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from raygrad.autograd.core.modes import state
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import current_of
-from raygrad.autograd.modes import state
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DeviceError, SessionError
 from raygrad.proto.ir.nodes import ObservedGradients
 from raygrad.proto.ir.specs import ArraySpec

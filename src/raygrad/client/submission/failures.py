@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from raygrad.autograd.anomaly import warn_of
+from raygrad.autograd.nodes.anomaly import warn_of
 from raygrad.errors import DroppedError, ExecutionError, WorkerLost
-from raygrad.proto.program import Failure, Record
+from raygrad.proto.ir.program import Failure, Record
 from raygrad.workers.code.shipping import unpack_exception
 
 from ..recording.variables import roll_back

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from raygrad.proto.graph import Graph
+from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.workers.executors.calls import Given, Kept, Submission
 

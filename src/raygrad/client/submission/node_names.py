@@ -12,7 +12,7 @@ from raygrad.errors import PlanError
 from raygrad.proto.ir.nodes import ROLE_SUM, Emit, GradSum, HookCall
 
 if TYPE_CHECKING:
-    from raygrad.proto.graph import Graph
+    from raygrad.proto.ir.graph import Graph
     from raygrad.proto.ir.nodes import Node
 
     from ..recording.source_locations import Site

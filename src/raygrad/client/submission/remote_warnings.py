@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from raygrad.proto.program import Record, Warned
+from raygrad.proto.ir.program import Record, Warned
 from raygrad.workers.code.warning_capture import opened
 
 

@@ -17,8 +17,8 @@ from ..options import path as path_of
 from ..options import seconds
 
 if TYPE_CHECKING:
-    from raygrad.proto.graph import Graph
-    from raygrad.proto.program import Record
+    from raygrad.proto.ir.graph import Graph
+    from raygrad.proto.ir.program import Record
     from raygrad.report.run_report import RunReport
     from raygrad.scheduler.model.plan import Cluster, Plan
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.devices.serving import CPU
 from raygrad.errors import GraphError
 from raygrad.proto.ir.nodes import ObservedGradients
+from raygrad.proto.ir.program import Learned
+from raygrad.proto.ir.program import Record as RunRecord
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
-from raygrad.proto.program import Learned
-from raygrad.proto.program import Record as RunRecord
 from raygrad.scheduler.model.measured_costs import Called
 from raygrad.workers.code.shipping import unpickle_value
 from raygrad.workers.executors.driver import Lost

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices.serving import CPU
-from raygrad.autograd.recording import Pending
-from raygrad.autograd.views import Stale
+from raygrad.autograd.storage.views import Stale
 from raygrad.proto.codec.graphs import encode_graph
-from raygrad.proto.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
+from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
 from raygrad.proto.ir.nodes import UNDEFINED, Node, OpVjp, placed
 from raygrad.workers.executors.calls import Given, Kept, Submission
 

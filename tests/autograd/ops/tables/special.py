@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from raygrad.autograd.dispatch import apply_op
+from raygrad.autograd.dispatch.dispatch import apply_op
 
 from ..inputs import SHAPES, above_one, complex_, family, ints, mask, one, over, positive, real, unit
 

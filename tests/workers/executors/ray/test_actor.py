@@ -13,10 +13,10 @@ import pytest
 
 from raygrad.autograd.devices.serving import refuse, serve, serving
 from raygrad.autograd.function import Function
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DeviceError
-from raygrad.proto.program import Call, Item, Pinned, Program
-from raygrad.proto.values import pack_values, unpack_values
+from raygrad.proto.codec.values import pack_values, unpack_values
+from raygrad.proto.ir.program import Call, Item, Pinned, Program
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.code.shipping import ship

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from raygrad.proto.program import Call, Pinned, Program
+from raygrad.proto.ir.program import Call, Pinned, Program
 from raygrad.workers.executors.base import SegmentId, Work
 from raygrad.workers.executors.ray.channel import AHEAD, SHORT_SECONDS, TOGETHER_BYTES, TOGETHER_SECONDS, Channel
 from raygrad.workers.values.wire import JOINED_BYTES, decode_order

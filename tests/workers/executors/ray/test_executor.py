@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from raygrad.autograd.function import Function
-from raygrad.autograd.tensor import Tensor
+from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import ExecutionError, WorkerLost
-from raygrad.proto.program import INLINE_RESULT_BYTES
+from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 from raygrad.workers.code.shipping import unpack_exception
 from raygrad.workers.executors.calls import Given, Kept
 from raygrad.workers.executors.ray.actor_processes import is_alive

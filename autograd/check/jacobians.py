@@ -1,0 +1,190 @@
+"""Jacobians of a function of tensors: by differences of its values, by its backward, by its forward mode.
+
+Rules of this file: it computes and judges nothing; `gradcheck` does. In a session everything is recorded before
+anything is read, so that a Jacobian costs a few submissions and not one for each of its entries.
+
+A Jacobian has a row for each element of the input and a column for each of the output. Complex outputs have two, of
+their real and of their imaginary part; complex inputs give entries `by the real part + 1j * by the imaginary part`,
+which is the gradient that PyTorch defines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..devices.serving import to_host
+from ..dispatch.device_dispatch import sent
+from ..engine.engine import grad
+from ..tensor.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+Run = Callable[..., Any]
+
+SEEDS = {"": 1.0, "real": 1.0, "imaginary": 1j}
+"""The gradient of one part of an output: of all of a real one, of the real or the imaginary part of a complex one."""
+
+
+def parts_of(dtype: Any) -> tuple[str, ...]:
+    """Return the parts of an output of `dtype` that have a Jacobian each."""
+    return ("real", "imaginary") if dtype.kind == "c" else ("",)
+
+
+def part(values: Array, name: str) -> Array:
+    """Return one part of an output's values or of differences of them."""
+    return values.imag if name == "imaginary" else values.real
+
+
+def directions_of(dtype: Any) -> tuple[complex, ...]:
+    """Return the directions in which an element of an input can move."""
+    return (1.0, 1j) if dtype.kind == "c" else (1.0,)
+
+
+def as_tensors(result: Any) -> tuple[Tensor, ...]:
+    """Return the tensors among what a function returned."""
+    items: tuple[Any, ...] = (result,) if isinstance(result, Tensor) else tuple(result)
+    return tuple([item for item in items if isinstance(item, Tensor)])
+
+
+def differentiable(tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    """Return the tensors that require grad."""
+    return tuple([t for t in tensors if isinstance(t, Tensor) and t.requires_grad])
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What the outputs of a function are at the point where it is checked: positions, shapes and dtypes."""
+
+    positions: tuple[int, ...]
+    specs: tuple[tuple[tuple[int, ...], Any], ...]
+
+    @classmethod
+    def of(cls, result: Any, *, every: bool = False) -> Outputs:
+        """Describe the outputs that require grad, or every floating one."""
+        tensors = as_tensors(result)
+        positions = tuple(
+            [i for i, t in enumerate(tensors) if t.requires_grad or (every and dtypes.is_differentiable(t.dtype))]
+        )
+        return cls(positions, tuple([(t.shape, t.dtype) for t in tensors]))
+
+    def picked(self, result: Any) -> list[Tensor]:
+        """Return those outputs from another run.
+
+        Raises:
+            AssertionError: that run gave other shapes or dtypes.
+        """
+        tensors = as_tensors(result)
+        specs = tuple([(t.shape, t.dtype) for t in tensors])
+        for name, place in (("shape", 0), ("dtype", 1)):
+            before, now = [s[place] for s in self.specs], [s[place] for s in specs]
+            if before != now:
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {name} when inputs are perturbed by eps, but it "
+                    f"returned {before} at the inputs given and {now} beside them"
+                )
+        return [tensors[position] for position in self.positions]
+
+
+def beside(values: Array, tensor: Tensor) -> Tensor:
+    """Return an array as a tensor where another is."""
+    return Tensor.made(sent(values, tensor.device))
+
+
+# ---- differences of values -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def standing_at(tensor: Tensor, values: Array) -> Generator[None]:
+    """Give a tensor other values for a while, for whoever holds it: also for functions that hold it by closure."""
+    data, snapshot = tensor._data, tensor._snapshot
+    tensor._data, tensor._snapshot = sent(values, tensor.device), None
+    try:
+        yield
+    finally:
+        tensor._data, tensor._snapshot = data, snapshot
+
+
+def steps_of(tensor: Tensor) -> list[Array]:
+    """Return the directions that move one element of an input each."""
+    steps: list[Array] = []
+    for element in range(tensor.numel()):
+        for move in directions_of(tensor.dtype):
+            step = np.zeros(tensor.numel(), tensor.dtype)
+            step[element] = move
+            steps.append(step.reshape(tensor.shape))
+    return steps
+
+
+def differences(
+    func: Run, inputs: Sequence[Any], outputs: Outputs, index: int, directions: Sequence[Array], eps: float
+) -> list[list[Array]]:
+    """Return, for each direction, the derivative of each output when an input moves along it: central differences."""
+    tensor = inputs[index]
+    values = to_host(tensor.read())
+    runs: list[list[Tensor]] = []
+    for direction in directions:
+        for sign in (1, -1):
+            moved = np.asarray(values + (sign * eps) * direction, values.dtype)
+            with standing_at(tensor, moved):
+                runs.append([Tensor.made(o._data) for o in outputs.picked(func(*inputs))])  # it may be an input itself
+    read = [[np.array(to_host(output.read())) for output in run] for run in runs]
+    return [
+        [(up - down) / (2 * eps) for up, down in zip(read[i], read[i + 1], strict=True)] for i in range(0, len(read), 2)
+    ]
+
+
+def numerical(func: Run, inputs: Sequence[Any], outputs: Outputs, index: int, eps: float) -> list[dict[str, Array]]:
+    """Return, for each output, the Jacobians of its parts by one input, by central differences."""
+    tensor = inputs[index]
+    moves = directions_of(tensor.dtype)
+    found = differences(func, inputs, outputs, index, steps_of(tensor), eps)
+    out: list[dict[str, Array]] = []
+    for place, position in enumerate(outputs.positions):
+        shape, dtype = outputs.specs[position]
+        size = int(np.prod(shape))
+        jacobians = {
+            name: np.zeros((tensor.numel(), size), np.complex128 if len(moves) == 2 else np.float64)
+            for name in parts_of(dtype)
+        }
+        for number, slopes in enumerate(found):
+            element, move = divmod(number, len(moves))
+            for name, jacobian in jacobians.items():
+                jacobian[element] += moves[move] * part(slopes[place], name).reshape(-1)
+        out.append(jacobians)
+    return out
+
+
+# ---- backward --------------------------------------------------------------------------------------------------------
+
+
+def seeds_of(output: Tensor, name: str) -> list[Array]:
+    """Return, for each element of an output, the gradient of (one part of) it."""
+    seeds: list[Array] = []
+    for element in range(output.numel()):
+        seed = np.zeros(output.numel(), output.dtype)
+        seed[element] = SEEDS[name]
+        seeds.append(seed.reshape(output.shape))
+    return seeds
+
+
+def products(output: Tensor, wanted: Sequence[Tensor], seeds: Sequence[Array]) -> list[list[Array]]:
+    """Return, for each input wanted, what backward gives it for each seed: zeros where it gives nothing."""
+    passes = [grad(output, wanted, beside(seed, output), retain_graph=True, allow_unused=True) for seed in seeds]
+    return [
+        [np.zeros(tensor.shape, tensor.dtype) if g[i] is None else np.array(to_host(g[i].read())) for g in passes]
+        for i, tensor in enumerate(wanted)
+    ]
+
+
+def analytical(output: Tensor, wanted: Sequence[Tensor], name: str) -> list[Array]:
+    """Return, for each input wanted, the Jacobian of one part of an output, by running its backward."""
+    rows = products(output, wanted, seeds_of(output, name))
+    return [
+        np.stack([g.reshape(-1) for g in gradients], 1) if gradients else np.zeros((tensor.numel(), 0))
+        for tensor, gradients in zip(wanted, rows, strict=True)
+    ]

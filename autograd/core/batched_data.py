@@ -1,0 +1,179 @@
+"""What a tensor holds inside vmap: the values of all examples, to be treated as the value of one.
+
+Rules of this file: the third kind of a tensor's data, beside an array and a `Pending`, and the levels that are open.
+How ops treat it stands in `batching/`, what opens a level in `vmap.py`. It knows no op.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from raygrad.errors import NoSingleValue
+
+from .modes import state
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+
+class Level:
+    """One vmap.
+
+    Attributes:
+        size: how many examples there are.
+        randomness: what random factories do: "error", "same" or "different".
+        depth: its place among the open levels when it was last opened; the innermost has the greatest.
+        entered: how many times it is open. Values of a level that is closed stand for all examples again (FT-10).
+    """
+
+    __slots__ = ("depth", "entered", "randomness", "size")
+
+    def __init__(self, size: int, randomness: str = "error") -> None:
+        self.size = size
+        self.randomness = randomness
+        self.depth = 0
+        self.entered = 0
+
+
+class Batched:
+    """The data of a tensor inside vmap. Shape, dtype and number of dimensions are those of one example.
+
+    Attributes:
+        value: the tensor of all examples, with its own history; its data may be batched at a level further out.
+        dim: the dimension of `value` along which the examples lie.
+        level: whose examples they are.
+    """
+
+    __slots__ = ("__weakref__", "dim", "level", "value")
+
+    def __init__(self, value: Tensor, dim: int, level: Level) -> None:
+        self.value = value
+        self.dim = dim
+        self.level = level
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example; once the level is closed, of all."""
+        shape: tuple[int, ...] = self.value._data.shape
+        return shape[: self.dim] + shape[self.dim + 1 :] if self.level.entered else shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the elements."""
+        return self.value._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions of one example."""
+        return self.value._data.ndim - bool(self.level.entered)
+
+    @property
+    def size(self) -> int:
+        """The number of elements of one example."""
+        return math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        return f"Batched(shape={self.shape}, dtype={self.dtype}, of {self.level.size} examples)"
+
+
+@contextmanager
+def opened(level: Level) -> Generator[Level]:
+    """Open a level, the innermost now, while inside; the same one may be opened again later."""
+    here = state.here
+    outside, depth = here.batches, level.depth
+    level.depth = len(outside)
+    level.entered += 1
+    here.batches = (*outside, level)
+    here.changed()
+    try:
+        yield level
+    finally:
+        level.entered -= 1
+        level.depth = depth
+        here.batches = outside
+        here.changed()
+
+
+@contextmanager
+def beneath(level: Level) -> Generator[None]:
+    """Do what is inside as if `level`, and what is open inside it, were not: for rules over the whole batch."""
+    here = state.here
+    before = here.batches
+    here.batches = before[: level.depth]
+    here.changed()
+    try:
+        yield
+    finally:
+        here.batches = before
+        here.changed()
+
+
+def living(tensor: Tensor) -> Tensor:
+    """Return a tensor as it is, or, if its level is closed, the tensor of all examples that it held (FT-10)."""
+    data = tensor._data
+    while type(data) is Batched and not data.level.entered:
+        tensor = data.value
+        data = tensor._data
+    return tensor
+
+
+def innermost(tensors: Iterable[Any]) -> Level | None:
+    """Return the innermost level at which any of them is batched; others than tensors may be among them."""
+    found: Level | None = None
+    for tensor in tensors:
+        data = getattr(tensor, "_data", None)
+        if type(data) is Batched and data.level.entered and (found is None or data.level.depth > found.depth):
+            found = data.level
+    return found
+
+
+def split(tensor: Any, level: Level) -> tuple[Any, int | None]:
+    """Return the tensor of all examples and their dimension; what is not batched at `level` as it is, and None."""
+    data = getattr(tensor, "_data", None)
+    if type(data) is Batched and data.level is level:
+        return data.value, data.dim
+    return tensor, None
+
+
+def bottom(data: Any) -> Any:
+    """Return the array or pending value beneath all levels."""
+    while type(data) is Batched:
+        data = data.value._data
+    return data
+
+
+def refused(how: str) -> NoSingleValue:
+    """Return the error for a number or an array that is asked of a batched tensor (VM-17).
+
+    Args:
+        how: "item", "branch", or the name of what was called.
+    """
+    if how == "branch":
+        return NoSingleValue(
+            "vmap: this looks like data-dependent control flow: a condition on the value of a tensor, which has one "
+            "value for each example. Compute both branches and choose with raygrad.where"
+        )
+    if how == "item":
+        return NoSingleValue(
+            "vmap: it looks like you're calling .item() on a Tensor (or float(), int(), tolist()), which has one value "
+            "for each example. Keep to operations on tensors, or return the tensor and read it outside vmap"
+        )
+    return NoSingleValue(
+        f"vmap: {how} was asked for the array of a Tensor, which stands for one example of many inside vmap. Keep to "
+        "operations on tensors; a Function that works on arrays gets a `vmap` staticmethod, or generate_vmap_rule=True"
+    )
+
+
+def batched(value: Tensor, dim: int | None, level: Level) -> Tensor:
+    """Return the tensor that stands for one example of `value`, which holds them along `dim`; None: it is the same for
+    every example, and returned as it is."""
+    if dim is None:
+        return value
+    made = value.made(Batched(value, dim, level))
+    made._counter = value.counter()  # a change of all examples is one of this
+    return made

@@ -1,0 +1,296 @@
+"""What the current thread is doing: whether it records gradients, and into which session it records.
+
+Rules of this file: thread state and the context managers over it, nothing else. New threads start with gradient
+recording on and no ambient session.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from ..engine.traversal import Pass
+    from .recorder import Recorder
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Modes:
+    """What one thread is doing.
+
+    Attributes:
+        grad: the gradient mode.
+        recorder: the ambient session's recorder, or None.
+        only_recorder: the same while none of the rare modes below is on, else None.
+        passes: how many backward passes are under way, one inside the other.
+        task: the innermost of them, None outside.
+        engine_threads: whether passes deep inside one another may go on on a thread of their own (EN-26).
+        special: whether there is a recorder, or any of the rare modes below is on: what runs at each operation asks
+            for this alone. Who changes one of them calls `changed` afterwards.
+        forward: the open levels of forward mode, outermost first.
+        batches: the open levels of vmap, outermost first.
+        saving: the (pack, unpack) pairs of saved-tensor hooks, outermost first.
+        saving_refused: why no saved-tensor hooks may be set now, None if they may.
+        anomaly: what anomaly detection is to do, None while it is off.
+        inference: whether inference mode is on.
+        transforms: the names of the function transforms that are running, outermost first; no rare mode.
+        again: whether user code runs a second time, unheard: what it emits was sent the first time.
+        local: what the worker whose code runs here keeps for `worker_local`, by handle; None outside of workers.
+        device: where factories make tensors, None for the host; no rare mode, since no op asks.
+        casting: what operands are cast to (`autocast`), None outside of all its regions; no rare mode, since the casts
+            are made before an op is called.
+    """
+
+    __slots__ = (
+        "again",
+        "anomaly",
+        "batches",
+        "casting",
+        "device",
+        "engine_threads",
+        "forward",
+        "grad",
+        "inference",
+        "local",
+        "only_recorder",
+        "passes",
+        "recorder",
+        "saving",
+        "saving_refused",
+        "special",
+        "task",
+        "transforms",
+    )
+
+    def __init__(self) -> None:
+        self.grad: bool = True
+        self.recorder: Recorder | None = None
+        self.only_recorder: Recorder | None = None
+        self.passes: int = 0
+        self.task: Pass | None = None
+        self.engine_threads: bool = True
+        self.special: bool = False
+        self.forward: tuple[Any, ...] = ()
+        self.batches: tuple[Any, ...] = ()
+        self.saving: tuple[Any, ...] = ()
+        self.saving_refused: str | None = None
+        self.anomaly: Any = None
+        self.inference: bool = False
+        self.transforms: tuple[str, ...] = ()
+        self.casting: Any = None
+        self.device: Any = None
+        self.local: dict[str, Any] | None = None
+        self.again: bool = False
+
+    def changed(self) -> None:
+        """Note that the recorder changed, or that a rare mode went on or off."""
+        rare = bool(self.forward or self.batches or self.saving or self.anomaly is not None or self.inference)
+        self.special = rare or self.recorder is not None
+        self.only_recorder = None if rare else self.recorder
+
+
+class ThreadState(threading.local):
+    """The `Modes` of the current thread, as `here` and each by its name. Reading an attribute of a thread's state costs
+    as much as ten of an ordinary object's: what runs at each operation takes `here` once."""
+
+    def __init__(self) -> None:
+        self.here = Modes()
+
+    def changed(self) -> None:
+        """Note that a rare mode went on or off."""
+        self.here.changed()
+
+    def taken(self) -> dict[str, Any]:
+        """Return all of it, for another thread that goes on with this one's work: see `given`."""
+        here = self.here
+        return {name: getattr(here, name) for name in Modes.__slots__}
+
+    def given(self, parts: dict[str, Any]) -> None:
+        """Take over what another thread's `taken` returned."""
+        for name, value in parts.items():
+            setattr(self.here, name, value)
+
+    if TYPE_CHECKING:
+        grad: bool
+        recorder: Recorder | None
+        only_recorder: Recorder | None
+        passes: int
+        task: Pass | None
+        engine_threads: bool
+        special: bool
+        forward: tuple[Any, ...]
+        batches: tuple[Any, ...]
+        saving: tuple[Any, ...]
+        saving_refused: str | None
+        anomaly: Any
+        inference: bool
+        transforms: tuple[str, ...]
+        casting: Any
+        device: Any
+        local: dict[str, Any] | None
+        again: bool
+
+
+def _delegated(name: str) -> property:
+    def read(self: ThreadState) -> Any:
+        return getattr(self.here, name)
+
+    def write(self: ThreadState, value: Any) -> None:
+        here = self.here
+        setattr(here, name, value)
+        if name == "recorder":
+            here.changed()
+
+    return property(read, write)
+
+
+for _name in Modes.__slots__:
+    setattr(ThreadState, _name, _delegated(_name))
+
+
+state = ThreadState()
+
+
+def is_grad_enabled() -> bool:
+    """Tell whether operations on this thread are recorded for differentiation."""
+    return state.here.grad
+
+
+class GradMode:
+    """A context manager and decorator that sets the gradient mode while its code runs."""
+
+    def __init__(self, mode: bool) -> None:
+        self._mode = mode
+        self._before: list[bool] = []
+
+    def again(self) -> GradMode:
+        """Return another one of the same mode."""
+        return GradMode(self._mode)
+
+    def __enter__(self) -> None:
+        self._before.append(state.here.grad)
+        state.here.grad = self._mode and not state.inference
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        state.here.grad = self._before.pop()
+
+    def __call__(self, fn: F) -> F:
+        again = self.again
+        if inspect.isclass(fn):
+            warnings.warn(
+                f"decorating the class {fn.__name__} with a gradient mode makes it a function that sets the mode while "
+                "an instance is made; decorate its methods instead",
+                FutureWarning,
+                stacklevel=2,
+            )
+        if inspect.isgeneratorfunction(fn):
+            return cast(F, _around_generator(fn, again))
+        if inspect.iscoroutinefunction(fn):
+            return cast(F, _around_coroutine(fn, again))
+
+        # what a class's __dict__ holds are no attributes of a function
+        @functools.wraps(fn, updated=() if inspect.isclass(fn) else functools.WRAPPER_UPDATES)
+        def with_mode(*args: Any, **kwargs: Any) -> Any:
+            with again():
+                return fn(*args, **kwargs)
+
+        return cast(F, with_mode)
+
+
+def _around_generator(fn: Callable[..., Any], again: Callable[[], GradMode]) -> Callable[..., Any]:
+    """Return `fn` with the mode set only while the generator's own code runs, not while its consumer does."""
+
+    @functools.wraps(fn)
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        inner = fn(*args, **kwargs)
+        resume: Callable[[], Any] = functools.partial(next, inner)
+        try:
+            while True:
+                with again():
+                    try:
+                        value = resume()
+                    except StopIteration as stop:
+                        return stop.value
+                try:
+                    sent = yield value
+                    resume = functools.partial(inner.send, sent)
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    resume = functools.partial(inner.throw, error)
+        finally:
+            with again():
+                inner.close()
+
+    return generator
+
+
+def _around_coroutine(fn: Callable[..., Any], again: Callable[[], GradMode]) -> Callable[..., Any]:
+    """Return `fn` with the mode set only while the coroutine itself runs, not while it is suspended."""
+
+    class Stepper:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __await__(self) -> Generator[Any, Any, Any]:
+            return _around_generator(self._inner.__await__, again)()
+
+    @functools.wraps(fn)
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        return await Stepper(fn(*args, **kwargs))
+
+    return coroutine
+
+
+class _FixedGradMode(GradMode):
+    """A mode usable with or without parentheses: `@no_grad`, `@no_grad()`, `with no_grad():`."""
+
+    MODE = False
+
+    def __new__(cls, fn: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        if fn is None:
+            return self
+        GradMode.__init__(self, cls.MODE)
+        return self(fn)
+
+    def __init__(self, fn: Callable[..., Any] | None = None) -> None:
+        super().__init__(self.MODE)
+
+
+# PyTorch's names, hence no capitals.
+
+
+class no_grad(_FixedGradMode):
+    """Switch recording for differentiation off: as a context manager, or as a decorator."""
+
+    MODE = False
+
+
+class enable_grad(_FixedGradMode):
+    """Switch recording for differentiation on: as a context manager, or as a decorator."""
+
+    MODE = True
+
+
+class set_grad_enabled(GradMode):
+    """Set the gradient mode at once; as a context manager, restore it on leaving."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(bool(mode))
+        self._at_call = state.here.grad
+        state.here.grad = bool(mode) and not state.inference
+
+    def __enter__(self) -> None:
+        self._before.append(self._at_call)
+        state.here.grad = self._mode and not state.inference
+
+    def __call__(self, fn: F) -> F:
+        state.here.grad = self._at_call
+        return super().__call__(fn)

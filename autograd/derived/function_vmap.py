@@ -1,0 +1,253 @@
+"""Functions inside vmap: the user's `vmap` staticmethod, a generated rule, or one example after the other.
+
+Rules of this file: what `apply` does when an argument is batched (SEMANTICS VM-01 to VM-11, VM-14). It works at one
+level, the innermost; the application that it makes of it goes through `apply` again, for the levels further out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from weakref import WeakSet
+
+from raygrad.errors import AutogradError, NoSingleValue
+
+from .. import ops
+from ..core.batched_data import Level, beneath, bottom, refused, split
+from ..core.modes import state
+from ..core.pytree import LEAF, Structure, broadcast, flatten, unflatten
+from ..core.recorder import Pending
+from ..dispatch.device_dispatch import places_of, zeros_on
+from ..forward_mode.function_jvp import propagate
+from ..functions.context import FunctionNode
+from ..functions.function_class_api import Members
+from ..functions.function_outputs import wrap_outputs
+from ..nodes.node import NO_EDGE, next_sequence
+from ..registry.define_op import axis_of
+from ..saved.saved_slots import keep
+from ..tensor.tangent_levels import carried
+from ..tensor.tensor import Tensor
+from ..vmap import along, batched
+from .fused_jvp import Jointly
+from .generated_vmap_rule import Batch, vmapped
+
+if TYPE_CHECKING:
+    from ..function import Function
+
+
+class VmapInfo(NamedTuple):
+    """What a `vmap` staticmethod is told: the number of examples, and what random factories are to do."""
+
+    batch_size: int
+    randomness: str
+
+
+def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], level: Level) -> Any:
+    """Apply a Function of whose arguments at least one is batched at `level`, and none at a level further in.
+
+    Raises:
+        RuntimeError: the Function has no setup_context, no way to be vmapped, or two; its rule returned what does not
+            fit.
+    """
+    if issubclass(cls, Jointly):  # how a session applies a Function in forward mode
+        raise refused(f"forward mode through {cls.__name__} in a session")
+    if cls._plan.setup is None:
+        raise AutogradError(
+            f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+            f"override the setup_context staticmethod: {cls.__name__} takes its ctx in forward. Write forward without "
+            "ctx, and what it saves in setup_context(ctx, inputs, output)"
+        )
+    flows = state.grad and any(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
+    tangents = bool(state.forward) and any(isinstance(arg, Tensor) and carried(arg) for arg in args)
+    raw = _by_rule(cls, args, named, level)
+    if not flows and not tangents:
+        return raw
+    outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
+    outputs = tuple([_for_node(output, args, level) for output in outputs])
+    raw = outputs if isinstance(raw, tuple) else outputs[0]
+    node = _node(cls, args, raw, flows)
+    result = wrap_outputs(node, raw, args, args, True)
+    if tangents:
+        propagate(node, args, raw, result)
+    return result
+
+
+def _for_node(output: Any, args: tuple[Any, ...], level: Level) -> Any:
+    """Return an output that can get a node here: what is the same for all examples may have one further out."""
+    if not isinstance(output, Tensor) or split(output, level)[1] is not None or any(arg is output for arg in args):
+        return output
+    return batched(along(output, None, 0, level.size), 0, level)
+
+
+def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool) -> FunctionNode:
+    """Return the node inside the level, with its context set up from batched arguments and outputs."""
+    node = cls._backward_cls()
+    tensors = [arg if isinstance(arg, Tensor) else None for arg in args]
+    node.needs_input_grad = tuple([t is not None and t._requires_grad for t in tensors])
+    if flows:
+        node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in tensors]
+        node._inputs = [None if t is None else (t.shape, t.dtype) for t in tensors]
+        node._input_places = places_of(tensors)
+        node._sequence = next_sequence()
+        if state.transforms.count("vmap") < len(state.transforms):
+            node._suffix = "GeneratedBackward"
+    setup = cls._plan.setup
+    assert setup is not None
+    before = state.grad
+    state.grad = False
+    try:
+        setup(node, args, raw)
+    finally:
+        state.grad = before
+    if flows:
+        keep(node, args, cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,))
+    return node
+
+
+# ---- the rule --------------------------------------------------------------------------------------------------------
+
+
+def _by_rule(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], level: Level) -> Any:
+    """Return the outputs, batched at `level` where they differ between examples."""
+    written = cls.vmap is not Members.vmap
+    if written and cls.generate_vmap_rule:
+        raise AutogradError(
+            f"{cls.__name__} has generate_vmap_rule=True and a vmap staticmethod: which of them is meant? Set "
+            "generate_vmap_rule=False, or remove the vmap staticmethod"
+        )
+    if not written and not cls.generate_vmap_rule:
+        raise AutogradError(
+            f"{cls.__name__} does not have vmap support: override its vmap staticmethod, or set generate_vmap_rule=True"
+        )
+    leaves, structure = flatten(args)
+    parts = [split(leaf, level) for leaf in leaves]
+    values, dims = [value for value, _ in parts], [dim for _, dim in parts]
+    with beneath(level):
+        if written:
+            output, out_dims = _of_user(cls, values, dims, structure, named, level)
+        else:
+            output, out_dims = _generated(cls, values, dims, structure, named, level)
+    outs, kind = flatten(output)
+    results: list[Any] = []
+    for out, dim in zip(outs, out_dims, strict=True):
+        position = next((p for p, value in enumerate(values) if value is out and isinstance(out, Tensor)), None)
+        if position is not None and _same_dim(cls, out, dim, dims[position]):
+            results.append(leaves[position])  # an argument as it is stays the tensor that the caller has
+        else:
+            results.append(batched(out, dim, level) if isinstance(out, Tensor) else out)
+    return unflatten(kind, results)
+
+
+def _same_dim(cls: type[Function], out: Tensor, dim: int | None, given: int | None) -> bool:
+    """Tell whether an argument that a rule returned has its examples where they were (VM-05).
+
+    Raises:
+        RuntimeError: the rule says that they are elsewhere.
+    """
+    if dim != given:
+        raise AutogradError(
+            f"{cls.__name__}.vmap returned one of its arguments (shape {list(out.shape)}) with out_dim {dim}, but its "
+            f"examples lie along {given}, as in_dims says: return that, or a tensor of another shape"
+        )
+    return True
+
+
+def _of_user(
+    cls: type[Function],
+    values: Sequence[Any],
+    dims: Sequence[int | None],
+    structure: Structure,
+    named: dict[str, Any],
+    level: Level,
+) -> tuple[Any, list[int | None]]:
+    """Return what the `vmap` staticmethod returned, with a checked out_dim per leaf (VM-02 to VM-06)."""
+    info = VmapInfo(level.size, level.randomness)
+    result = cls.vmap(info, unflatten(structure, dims), *unflatten(structure, values), **named)
+    name = f"the {cls.__name__}.vmap staticmethod"
+    if not isinstance(result, tuple) or len(cast("tuple[Any, ...]", result)) != 2:
+        got = f"{len(cast('tuple[Any, ...]', result))} values" if isinstance(result, tuple) else type(result).__name__
+        raise AutogradError(f"Expected {name} to have two returns, output and out_dims, but got {got}")
+    output, out_dims = cast("tuple[Any, Any]", result)
+    outs, kind = flatten(output)
+    given = None if kind == LEAF and isinstance(out_dims, tuple) else broadcast(out_dims, kind)
+    if given is None:
+        raise AutogradError(
+            f"{name} returned an incompatible (output, out_dims): out_dims has structure {flatten(out_dims)[1]}, "
+            f"output has structure {kind}; give an integer or None for each tensor, or one for all"
+        )
+    return output, [_checked_dim(name, out, dim, level.size) for out, dim in zip(outs, given, strict=True)]
+
+
+def _checked_dim(name: str, out: Any, dim: Any, size: int) -> int | None:
+    if dim is None or not isinstance(out, Tensor):
+        return None
+    if type(dim) is not int:
+        raise AutogradError(f"{name} returned an out_dim of type {type(dim).__name__} ({dim}); expected int or None")
+    axis = axis_of(dim, out.ndim)
+    if not out.ndim or out.shape[axis] != size:
+        raise AutogradError(
+            f"{name} returned an output of shape {list(out.shape)} with out_dim {dim}, but there are {size} examples "
+            "(info.batch_size): the extent of that dimension must be their number"
+        )
+    return axis
+
+
+# ---- a generated rule ------------------------------------------------------------------------------------------------
+
+_ONE_BY_ONE: WeakSet[Any] = WeakSet()
+"""Functions whose forward works on arrays: no tensor can stand for one example of many there."""
+
+
+def _generated(
+    cls: type[Function],
+    values: Sequence[Any],
+    dims: Sequence[int | None],
+    structure: Structure,
+    named: dict[str, Any],
+    level: Level,
+) -> tuple[Any, list[int | None]]:
+    """Return the outputs for all examples: of forward run once, on batched tensors, or once for each example.
+
+    In a session each example is an application of its own, so that they are spread over the workers.
+    """
+    recorded = state.recorder is not None or any(type(bottom(getattr(v, "_data", None))) is Pending for v in values)
+    if not recorded and cls not in _ONE_BY_ONE and cls._plan.setup is not None:
+        batch = Batch(level, tuple(dims), structure, named)
+        try:
+            output = vmapped(cls).apply(batch, *values)
+        except NoSingleValue:
+            _ONE_BY_ONE.add(cls)
+        else:
+            return output, batch.out_dims
+    return _one_by_one(cls, values, dims, structure, named, level.size)
+
+
+def _one_by_one(
+    cls: type[Function],
+    values: Sequence[Any],
+    dims: Sequence[int | None],
+    structure: Structure,
+    named: dict[str, Any],
+    size: int,
+) -> tuple[Any, list[int | None]]:
+    """Apply the Function to one example after the other, and stack the outputs."""
+    made: list[list[Any]] = []
+    kind = LEAF
+    for number in range(max(size, 1)):  # of no examples, to one of zeros, for the shape of what comes out
+        example = [v if d is None else _example(v, d, number, size) for v, d in zip(values, dims, strict=True)]
+        leaves, kind = flatten(cls.apply(*unflatten(structure, example), **named))
+        made.append(leaves)
+    outs: list[Any] = []
+    out_dims: list[int | None] = []
+    for parts in zip(*made, strict=True):
+        is_tensor = isinstance(parts[0], Tensor)
+        stacked = ops.stack(parts) if is_tensor else parts[0]
+        outs.append(stacked[:0] if is_tensor and not size else stacked)
+        out_dims.append(0 if is_tensor else None)
+    return unflatten(kind, outs), out_dims
+
+
+def _example(value: Tensor, dim: int, number: int, size: int) -> Tensor:
+    if size:
+        return ops.select(value, dim, number)
+    return zeros_on(value.device, value.shape[:dim] + value.shape[dim + 1 :], value.dtype)

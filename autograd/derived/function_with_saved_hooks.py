@@ -1,0 +1,82 @@
+"""A user's Function with the saved-tensor hooks under which it is applied, as one Function (GR, in a session).
+
+Rules of this file: the derived class, which travels like any Function, and what it says of the hooks where forward
+runs. Eagerly nothing of this is used: there the hooks in force pack. Slots are packed by `handles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+from raygrad.errors import AutogradError
+
+from ..core.modes import state
+from ..function import Function
+from ..saved.saved_tensor_hooks import Hooks, in_force
+
+_derived: WeakValueDictionary[tuple[int, int, int], type[Function]] = WeakValueDictionary()
+"""By the identities of a Function and of its two hooks, which the derived class keeps alive."""
+
+
+def with_hooks(cls: type[Function]) -> type[Function]:
+    """Return a class like `cls` that packs what it saves by the hooks in force.
+
+    Raises:
+        RuntimeError: these hooks are bound to the memory of this process.
+    """
+    hooks = in_force()
+    if hooks.about_to_change is not None:
+        raise AutogradError(
+            f"{cls.__name__}.apply: allow_mutation_on_saved_tensors does not reach the worker that runs a Function of "
+            "a session, where nothing that was saved is changed: leave its block before the Function is applied, or "
+            "apply it outside of the session"
+        )
+    key = (id(cls), id(hooks.pack), id(hooks.unpack))
+    found = _derived.get(key)
+    if found is None:
+        members = {
+            "_applied_under": (hooks.pack, hooks.unpack),
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__ + " with saved-tensor hooks",
+        }
+        found = _derived[key] = _class(cls, members)
+    return found
+
+
+def _class(cls: type[Function], members: dict[str, Any]) -> type[Function]:
+    metaclass: Any = type(cls)
+    return metaclass(cls.__name__, (cls,), members)
+
+
+def unpack_of(cls: type[Function]) -> Callable[[Any], Any]:
+    """Return the hook that makes a tensor of what a derived class keeps."""
+    return cast("Any", cls)._applied_under[1]
+
+
+def is_packing(cls: type[Function]) -> bool:
+    """Tell whether a class is such a derived one."""
+    return getattr(cls, "_applied_under", None) is not None
+
+
+def packing(cls: type[Function]) -> AbstractContextManager[None]:
+    """Let the hooks of a derived class pack what is saved in a block; of any other class, none."""
+    hooks: Any = getattr(cls, "_applied_under", None)
+    return _NOTHING if hooks is None else _packing(hooks)
+
+
+_NOTHING = nullcontext()
+
+
+@contextmanager
+def _packing(hooks: tuple[Any, Any]) -> Generator[None]:
+    before = state.saving
+    state.saving = (Hooks(*hooks),)
+    state.changed()
+    try:
+        yield
+    finally:
+        state.saving = before
+        state.changed()

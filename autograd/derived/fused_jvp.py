@@ -1,0 +1,197 @@
+"""A user's Function together with its jvp, as one Function: forward mode through it in a session (FW-06, DR-10).
+
+Rules of this file: the derived class, and applying it. Its forward runs the user's forward, setup_context and jvp where
+forward runs; its outputs are the Function's and their tangents. Its derivatives run the same again, on a tape of their
+own. Eagerly nothing of this is used: there jvp is called by `function_jvp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from raygrad.errors import MissingDerivative
+
+from ..core.modes import state
+from ..forward_ad import dual
+from ..function import Function, apply_with_tangents
+from ..functions.function_class_api import unwritten_jvp
+from ..nodes.node import Node
+from ..tensor.tangent_levels import Level, only, opened
+from ..tensor.tensor import Tensor
+from ..transforms.common import Aliases
+from ..transforms.reverse import gradients
+
+Request = tuple[int, tuple[bool, ...], bool, dict[str, Any]]
+"""(how many arguments, which of them have a tangent, whether jvp runs with recording on, keyword-only arguments)."""
+
+ONE_IN_A_TUPLE = "one output, in a tuple"
+"""Stands behind the outputs where their number alone would not tell."""
+
+
+class Jointly(Function):
+    """The base of the derived classes: `apply(request, *args, *tangents)` returns the outputs, then their tangents."""
+
+    _of: type[Function]
+
+    @classmethod
+    def forward(cls, ctx: Any, request: Request, *items: Any) -> Any:
+        """Run the Function and its jvp."""
+        args, tangents = _parted(request, items)
+        before = state.grad
+        state.grad = request[2]
+        try:
+            node, raw, results, moved = _run(cls._of, args, tangents, request[3])
+        finally:
+            state.grad = before
+        ctx.set_materialize_grads(False)
+        ctx.request = request
+        ctx.constants = tuple([None if isinstance(item, Tensor) else item for item in items])
+        ctx.save_for_backward(*[item if isinstance(item, Tensor) else None for item in items])
+        ctx.save_for_forward(*[item if isinstance(item, Tensor) else None for item in items])
+        outputs = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
+        dirty = [arg for arg in args if any(arg is d for d in node.dirty_tensors or ())]
+        ctx.overwritten = bool(dirty)
+        if dirty:
+            ctx.mark_dirty(*dirty, *[t for t in tangents if t is not None and any(t is m for m in moved)])
+        values = [_plain(output, result, args) for output, result in zip(outputs, results, strict=True)]
+        alongside = [None if t is None else _plain(t, t, tangents) for t in moved]
+        ctx.mark_non_differentiable(*[values[number] for number in node._barren])
+        marker = (ONE_IN_A_TUPLE,) if isinstance(raw, tuple) and len(outputs) == 1 else ()
+        return (*values, *alongside, *marker)
+
+    @classmethod
+    def backward(cls, ctx: Any, *grads: Any) -> Any:
+        """Run it again on a tape, and pull the gradients back."""
+        _refuse_overwritten(cls, ctx)
+        items = _items(ctx)
+        places = [i for i, item in enumerate(items) if isinstance(item, Tensor) and item.dtype.kind in "fc"]
+        aliases = Aliases()
+        before = state.grad
+        state.grad = True
+        try:
+            local = list(items)
+            for place in places:
+                local[place] = aliases.of(items[place])
+            outputs = _outputs(cls._of, ctx.request, local)
+        finally:
+            state.grad = before
+            aliases.close()
+        pairs = [(o, g) for o, g in zip(outputs, grads, strict=False) if isinstance(o, Tensor) and g is not None]
+        found = gradients([o for o, _ in pairs], [local[p] for p in places], [g for _, g in pairs], None)
+        out: list[Any] = [None] * len(items)
+        for place, gradient in zip(places, found, strict=True):
+            out[place] = gradient
+        return (None, *out)
+
+    @classmethod
+    def jvp(cls, ctx: Any, *tangents: Any) -> Any:
+        """Run it again with tangents of a level of their own: forward mode over forward mode."""
+        _refuse_overwritten(cls, ctx)
+        items = _items(ctx)
+        with opened() as level:
+            local = [_carrying(level, item, tangent) for item, tangent in zip(items, tangents[1:], strict=True)]
+            outputs = _outputs(cls._of, ctx.request, local)
+            return tuple([level.of(o) if isinstance(o, Tensor) else None for o in outputs])
+
+
+def _parted(request: Request, items: Sequence[Any]) -> tuple[tuple[Any, ...], list[Tensor | None]]:
+    count, present, *_ = request
+    given = iter(items[count:])
+    return tuple(items[:count]), [next(given) if there else None for there in present]
+
+
+def _run(
+    cls: type[Function], args: tuple[Any, ...], tangents: Sequence[Tensor | None], named: dict[str, Any]
+) -> tuple[Any, Any, tuple[Any, ...], list[Tensor | None]]:
+    """Apply the Function to arguments that carry the tangents; return its context, what forward returned, the outputs
+    and their tangents."""
+    with opened() as level:
+        for arg, tangent in zip(args, tangents, strict=True):
+            if tangent is not None:
+                level.carry(arg, tangent)
+        node, raw, result = apply_with_tangents(cls, args, named)
+        many = isinstance(raw, tuple)
+        results: Any = result if many else (result,)
+        return node, raw, results, [level.of(r) if isinstance(r, Tensor) else None for r in results]
+
+
+def _outputs(cls: type[Function], request: Request, items: Sequence[Any]) -> tuple[Any, ...]:
+    args, tangents = _parted(request, items)
+    _, _, results, moved = _run(cls, args, tangents, request[3])
+    return (*results, *moved)
+
+
+def _plain(output: Any, result: Any, inputs: Sequence[Any]) -> Any:
+    """Return an output as the derived forward returns it: an input or a view as it is, else without history."""
+    if not isinstance(output, Tensor):
+        return output
+    if any(output is given for given in inputs) or output._base is not None:
+        return output
+    return result.detach()
+
+
+def _items(ctx: Any) -> list[Any]:
+    return [c if t is None else t for t, c in zip(ctx.saved_tensors, ctx.constants, strict=True)]
+
+
+def _carrying(level: Level, item: Any, tangent: Tensor | None) -> Any:
+    if tangent is None or not isinstance(item, Tensor):
+        return item
+    return dual(level, item, tangent)
+
+
+def _refuse_overwritten(cls: type[Jointly], ctx: Any) -> None:
+    if ctx.overwritten:
+        raise MissingDerivative(
+            f"{cls.__name__} changes its input in place, and was applied in forward mode in a session: that cannot be "
+            "differentiated again there; apply it outside of the session, or to a clone with an out-of-place forward"
+        )
+
+
+# ---- applying --------------------------------------------------------------------------------------------------------
+
+_derived: WeakKeyDictionary[type[Function], type[Jointly]] = WeakKeyDictionary()
+
+
+def joint_of(cls: type[Function]) -> type[Jointly]:
+    """Return the class derived from a Function; it has the Function's name."""
+    made = _derived.get(cls)
+    if made is None:
+        members = {"_of": cls, "effects": getattr(cls, "effects", False), "__module__": __name__}
+        made = _derived[cls] = cast("Any", type(Jointly))(cls.__name__, (Jointly,), members)
+    return made
+
+
+def apply_jointly(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Apply a Function in a session to arguments of which some carry a tangent; return what apply returns, with its
+    tangents.
+
+    Raises:
+        NotImplementedError: the Function has no jvp.
+    """
+    if cls.jvp is Function.jvp:
+        unwritten_jvp(None)
+    levels: tuple[Level, ...] = state.forward
+    tangents: list[Tensor | None] = []
+    depth = len(levels)
+    while not any(t is not None for t in tangents):  # the innermost level of which there is a tangent
+        depth -= 1
+        tangents = [levels[depth].of(arg) if isinstance(arg, Tensor) else None for arg in args]
+    level = levels[depth]
+    request = (len(args), tuple([t is not None for t in tangents]), state.grad, named)
+    with only(levels[:depth]):
+        found: Any = joint_of(cls).apply(request, *args, *[t for t in tangents if t is not None])
+    as_tuple = len(found) > 2 or not found
+    if len(found) % 2:
+        found = found[:-1]
+    half = len(found) // 2
+    results = found[:half]
+    for result, tangent in zip(results, found[half:], strict=True):
+        if isinstance(result, Tensor) and tangent is not None:
+            level.carry(result, tangent)
+    node: Node | None = next((r.grad_fn for r in results if isinstance(r, Tensor) and r.grad_fn is not None), None)
+    if node is not None:
+        cast("Any", node)._output_tangents = [r._tangents if isinstance(r, Tensor) else None for r in found]
+    return results if as_tuple else results[0]

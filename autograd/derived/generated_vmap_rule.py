@@ -1,0 +1,250 @@
+"""The Function that a generated vmap rule is: it runs another one's methods on batched tensors (SEMANTICS VM-09).
+
+Rules of this file: forward, setup_context, backward and jvp of the other Function each run once, as if on one example;
+here is what takes batches apart for them and puts together what they return. Levels further out, recording and forward
+mode see an ordinary Function, over the tensors of all examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from raygrad.errors import AutogradError
+
+from .. import ops
+from ..core.batched_data import Level, opened, split
+from ..core.modes import state
+from ..core.pytree import Structure, unflatten
+from ..dispatch.device_dispatch import places_of
+from ..function import Function
+from ..functions.context import FunctionNode
+from ..saved.saved_slots import UNSHARED, VALUE, Saved
+from ..tensor.tensor import Tensor
+from ..vmap import along, batched
+from ..vmap.backward import backward_batched
+
+RESERVED = "_vmapped_"
+"""What names of attributes of a context begin with that belong to a generated rule (VM-13)."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """The batch that one application is for.
+
+    Attributes:
+        level: whose examples they are; it is opened whenever a method of the Function runs.
+        dims: where they lie in each leaf of the arguments, None in what is the same for all.
+        structure: of the arguments.
+        named: keyword-only arguments.
+        out_dims: where they lie in each output; known once forward has run.
+    """
+
+    level: Level
+    dims: tuple[int | None, ...]
+    structure: Structure
+    named: dict[str, Any]
+    out_dims: list[int | None] = field(default_factory=list[Any])
+
+    def arguments(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the arguments of the Function, as those of one example."""
+        return unflatten(self.structure, self.wrapped(values, self.dims))
+
+    def wrapped(self, values: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
+        """Return tensors of all examples as those of one; None, and what is no tensor, as it is."""
+        level = self.level
+        return [
+            batched(value, dim, level) if isinstance(value, Tensor) else value
+            for value, dim in zip(values, dims, strict=True)
+        ]
+
+    def places(self) -> list[int | None]:
+        """Return, per argument, which leaf it is; None if it is a container."""
+        out: list[int | None] = []
+        position = 0
+        for child in self.structure.children:
+            out.append(position if child.kind is None else None)
+            position += child.count
+        return out
+
+
+@dataclass(slots=True)
+class Kept:
+    """What the context of a generated rule keeps of the one that the Function's own methods are given.
+
+    Attributes:
+        batch: the batch.
+        context: that context, as setup_context left it, without its tensors.
+        saved, forward: where the examples lie in what was saved, for backward and for jvp.
+        attributes: the same for its attributes, by name.
+    """
+
+    batch: Batch
+    context: FunctionNode
+    saved: list[int | None]
+    forward: list[int | None]
+    attributes: dict[str, int | None]
+
+
+_made: WeakKeyDictionary[Any, type[Vmapped]] = WeakKeyDictionary()
+
+
+def vmapped(cls: type[Function]) -> type[Vmapped]:
+    """Return the Function that is `cls` over a batch; its name is `Vmapped<name of cls>`."""
+    found = _made.get(cls)
+    if found is None:
+        members = {"_of": cls, "__module__": cls.__module__}
+        kind: Any = type(Vmapped)
+        found = _made[cls] = kind(f"Vmapped{cls.__name__}", (Vmapped,), members)
+    return found
+
+
+class Vmapped(Function):
+    """A Function over a batch. Its arguments are the batch, and the leaves of the arguments of the other Function."""
+
+    generate_vmap_rule = True
+    _of: type[Function]
+
+    @classmethod
+    def forward(cls, batch: Batch, *values: Any) -> Any:
+        """Run the other's forward once, on batched tensors."""
+        with opened(batch.level):
+            raw = cls._of._plan.forward(*batch.arguments(values), **batch.named)
+            if isinstance(raw, list):
+                raise AutogradError(
+                    f"{cls._of.__name__}.forward returned a list; under vmap with generate_vmap_rule=True it returns a "
+                    "tensor or a tuple of outputs"
+                )
+            parts = [split(out, batch.level) for out in _several(raw)]
+        batch.out_dims = [dim for _, dim in parts]
+        outputs = tuple([value for value, _ in parts])
+        return outputs if isinstance(raw, tuple) else outputs[0]
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Run the other's setup_context on a context of its own, and save what it saved, for all examples."""
+        batch: Batch = inputs[0]
+        level, setup = batch.level, cls._of._plan.setup
+        example = cls._of._backward_cls()
+        outputs = _several(output)
+        with opened(level):
+            args = batch.arguments(inputs[1:])
+            given = batch.wrapped(outputs, batch.out_dims)
+            _describe(example, ctx, batch, args, given)
+            assert setup is not None
+            setup(example, args, tuple(given) if isinstance(output, tuple) else given[0])
+            if example.dirty_tensors:
+                raise AutogradError(
+                    f"{cls._of.__name__}: mark_dirty is not supported with generate_vmap_rule=True, under which inputs "
+                    "stand for one example of many: write a vmap staticmethod, or return a new tensor"
+                )
+            saved = [split(tensor, level) for tensor in example.to_save or ()]
+            forward = [split(tensor, level) for tensor in example.saved_for_forward or ()]
+            marked = [split(tensor, level)[0] for tensor in example.non_differentiable or ()]
+        ctx.save_for_backward(*[value for value, _ in saved])
+        if example.saved_for_forward is not None:
+            ctx.save_for_forward(*[value for value, _ in forward])
+        if marked:
+            ctx.mark_non_differentiable(*marked)
+        ctx.set_materialize_grads(example.materialize_grads)
+        ctx._materialize_non_diff_grads = example._materialize_non_diff_grads
+        attributes = _mirror(example, ctx, level)
+        example.to_save = example.saved_for_forward = example.non_differentiable = None
+        ctx._vmapped_kept = Kept(batch, example, [dim for _, dim in saved], [dim for _, dim in forward], attributes)
+
+    @classmethod
+    def backward(cls, ctx: Any, *grads: Any) -> Any:
+        """Run the other's backward once, and sum or expand what it returns to the inputs of all examples."""
+        kept: Kept = ctx._vmapped_kept
+        batch, level = kept.batch, kept.batch.level
+        with opened(level):
+            example = _restored(ctx, kept, kept.saved)
+            found = backward_batched(example, batch.wrapped(grads, batch.out_dims), state.grad)
+            parts = [split(grad, level) for grad in found]
+        _mirror(example, ctx, level)
+        out: list[Any] = [None] * (1 + len(batch.dims))
+        for (grad, lies), place in zip(parts, batch.places(), strict=True):
+            if grad is not None and place is not None:
+                out[1 + place] = _for_input(grad, lies, batch.dims[place], level.size)
+        return tuple(out)
+
+    @classmethod
+    def jvp(cls, ctx: Any, *tangents: Any) -> Any:
+        """Run the other's jvp once."""
+        kept: Kept = ctx._vmapped_kept
+        batch, level = kept.batch, kept.batch.level
+        given = batch.wrapped(tangents[1:], batch.dims)
+        with opened(level):
+            example = _restored(ctx, kept, kept.forward)
+            of_args = [None if place is None else given[place] for place in batch.places()]
+            raw = cls._of.jvp(example, *of_args)
+            parts = [split(tangent, level) for tangent in _several(raw)]
+        out: list[Any] = []
+        for number, (tangent, lies) in enumerate(parts):
+            dim = batch.out_dims[number] if number < len(batch.out_dims) else None
+            out.append(tangent if dim is None or tangent is None else along(tangent, lies, dim, level.size))
+        return tuple(out) if isinstance(raw, tuple) else out[0]
+
+
+def _several(raw: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
+
+
+def _describe(example: FunctionNode, ctx: Any, batch: Batch, args: tuple[Any, ...], outputs: Sequence[Any]) -> None:
+    """Tell the context of one example about its arguments and outputs."""
+    example.needs_input_grad = _needs(ctx, batch)
+    example._inputs = [(arg.shape, arg.dtype) if isinstance(arg, Tensor) else None for arg in args]
+    example._input_places = places_of(args)
+    example._metas = [(out.shape, out.dtype) if isinstance(out, Tensor) else None for out in outputs]
+    if ctx._edges:
+        example._edges = [None if place is None else ctx._edges[1 + place] for place in batch.places()]
+
+
+def _needs(ctx: Any, batch: Batch) -> tuple[bool, ...]:
+    flags = ctx.needs_input_grad
+    return tuple([place is not None and flags[1 + place] for place in batch.places()])
+
+
+def _mirror(example: FunctionNode, ctx: Any, level: Level) -> dict[str, int | None]:
+    """Set on the context of all examples what the user set on that of one, so that it is seen there (CX-02); return
+    where the examples lie in each attribute.
+
+    Raises:
+        RuntimeError: an attribute has a reserved name (VM-13).
+    """
+    dims: dict[str, int | None] = {}
+    for name, value in example._attributes().items():
+        if isinstance(value, Kept):
+            continue  # the Function is itself a generated rule: it stays with its context
+        if name.startswith(RESERVED):
+            raise AutogradError(
+                f"names of attributes of ctx that begin with '{RESERVED}' are reserved for generated vmap rules: "
+                f"rename ctx.{name} to avoid a name collision"
+            )
+        whole, dims[name] = split(value, level)
+        setattr(ctx, name, whole)
+    return dims
+
+
+def _restored(ctx: Any, kept: Kept, dims: Sequence[int | None]) -> FunctionNode:
+    """Return the context of one example for backward or jvp, with what was saved, which is batched again."""
+    batch, before = kept.batch, kept.context
+    example = object.__new__(type(before))
+    example.__dict__.update(before.__dict__)
+    example.needs_input_grad = _needs(ctx, batch)
+    saved = batch.wrapped(ctx.saved_tensors, dims) if dims else ()
+    example._saved = [None if tensor is None else Saved(VALUE, -1, tensor, UNSHARED, 0) for tensor in saved]
+    attributes = ctx._attributes()
+    for name, dim in kept.attributes.items():
+        value = attributes.get(name)
+        setattr(example, name, batched(value, dim, batch.level) if isinstance(value, Tensor) else value)
+    return example
+
+
+def _for_input(grad: Tensor, lies: int | None, dim: int | None, size: int) -> Tensor:
+    """Return the gradient of an input of all examples, given the one of an example's."""
+    if dim is None:
+        return grad if lies is None else ops.sum(grad, lies)
+    return along(grad, lies, dim, size)

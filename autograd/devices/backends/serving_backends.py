@@ -1,0 +1,30 @@
+"""The backends that serve this process: what serves "cuda", and every backend by the type of its arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .absent_device import Absent, AbsentArray
+from .backend import Backend
+from .cpu import Cpu
+
+HOST = Cpu()
+ABSENT = Absent()
+
+
+class Served:
+    """What serves "cuda" (None: not yet asked for), and every backend by the type of its arrays."""
+
+    cuda: Backend | None = None
+    refusal: str = ""
+    """Why nothing is to serve it that was not switched on here, if so."""
+    by_array: dict[type, Backend] = {np.ndarray: HOST, AbsentArray: ABSENT}  # noqa: RUF012 (one table for the process)
+
+
+def serve(backend: Backend | None) -> Backend | None:
+    """Let a backend serve "cuda" from now on; return what did before. Its arrays are known ever after."""
+    before = Served.cuda
+    Served.cuda = backend
+    if backend is not None:
+        Served.by_array[backend.array] = backend
+    return before

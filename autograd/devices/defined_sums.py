@@ -1,0 +1,71 @@
+"""Sums of gradients that are arrays of a device: anew, and in place.
+
+Rules of this file: arrays alone; the engine says when. Both operands are of one device, which is made current.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from .backends.device_memory import shapes_of, with_room
+from .serving import device_of, guard, send, serving_array, writable
+
+# NumPy's functions ask the arrays who is to add them; what they compute on the host they may warn of
+_QUIET: Any = np.errstate
+
+
+def plus(left: Any, right: Any) -> Any:
+    """Return the sum of two gradients.
+
+    Raises:
+        RuntimeError: they are of two devices.
+    """
+    check_together(left, right)
+    backend = serving_array(left)
+    with guard(left), _QUIET(all="ignore"):
+        return with_room(
+            backend,
+            backend.index_of(left),
+            lambda: f"in a sum of gradients of {shapes_of([left])}",
+            lambda: np.add(left, right),
+        )
+
+
+def plus_in_place(data: Any, grad: Any) -> Any:
+    """Return `data` with a gradient added: in place, or anew where it is not to be written to.
+
+    Raises:
+        RuntimeError: they are of two devices.
+    """
+    check_together(data, grad)
+    with guard(data), _QUIET(all="ignore"):
+        return np.add(data, grad, out=data) if writable(data) else np.add(data, grad)
+
+
+def check_together(left: Any, right: Any) -> None:
+    """Check that two gradients are of one device.
+
+    Raises:
+        RuntimeError: they are not.
+    """
+    here, there = device_of(left), device_of(right)
+    if here != there:
+        raise AutogradError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {here} and {there}! "
+            "(two gradients of one tensor)"
+        )
+
+
+def write_into(memory: Any, value: Any) -> None:
+    """Write an array into the memory of another, in its dtype; what is on another device is copied there first."""
+    if type(memory) is np.ndarray and type(value) is np.ndarray:
+        np.copyto(memory, value, casting="unsafe")
+        return
+    place = device_of(memory)
+    value = send(value, place)
+    with guard(memory):
+        np.copyto(memory, value, casting="unsafe")

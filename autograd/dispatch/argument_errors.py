@@ -1,0 +1,177 @@
+"""What the package offers in the place of functions of the catalogue: such that say which argument is of a wrong type.
+
+Rules of this file: nothing is looked at before something went wrong. Then arguments are held against the signature:
+what is named like a tensor has to be one, the rest what it is annotated with. What the library itself calls, methods
+among it, are the functions as they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from raygrad.errors import DtypeError, MissingKernel
+
+from ..core.recorder import Pending
+from ..registry.codegen import made_around
+from ..tensor.tensor import Tensor
+from .dispatch import wrong_argument
+
+Function = Callable[..., Any]
+
+TENSORS: Final = frozenset(
+    """
+    A B a attn_mask b batch1 batch2 bias boundaries condition elements end exponent grid imag index indices input input1
+    input2 key mask mat mat1 mat2 matrices operands other pos_weight query real running_mean running_var
+    sorted_sequence source src target tensor tensor1 tensor2 tensors test_elements values var vec vec1 vec2 weight
+    weights x x1 x2 y anchor positive negative
+    """.split()
+)
+"""What parameters are called that are tensors, where their annotation does not say what else they are."""
+
+SIZES: Final = frozenset("dilation dim indices_or_sections kernel_size output_size stride".split())
+"""What parameters without a further annotation are called that are ints."""
+
+_KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "Tensor": ("Tensor", lambda value: _is_tensor(value, True)),
+    "int": ("int", lambda value: _is_index(value)),
+    "float": ("a number", lambda value: _is_number(value)),
+    "bool": ("bool", lambda value: isinstance(value, bool | int | np.bool_)),
+    "str": ("str", lambda value: isinstance(value, str)),
+    "Sequence[int]": ("tuple of ints", lambda value: _are_indices(value)),
+    "Axes": ("int or tuple of ints", lambda value: _is_index(value) or _are_indices(value)),
+    "Dims": ("int or tuple of ints", lambda value: value is None or _is_index(value) or _are_indices(value)),
+    "tuple[int, int]": ("tuple of ints", lambda value: _are_indices(value)),
+    "Sequence[float]": ("tuple of numbers", lambda value: isinstance(value, list | tuple)),
+    "Sequence[Any]": ("tuple of Tensors", lambda value: isinstance(value, list | tuple)),
+    "None": ("None", lambda value: value is None),
+}
+"""Per part of an annotation, what to call it and what it takes."""
+
+_made: dict[Function, Function] = {}
+
+
+def door(function: Function, module: str, name: str) -> Function:
+    """Return what is offered in the place of a function: the same with errors that name what does not fit; itself, if
+    it hands its arguments straight to one op, which says that itself (`dispatch.explained`).
+
+    Args:
+        function: the function.
+        module: the module that offers it.
+        name: its name there, by which it is pickled.
+    """
+    code: Any = getattr(function, "__code__", None)
+    if code is not None and code.co_names[:1] == ("call_few",):
+        return function
+    made = _made.get(function)
+    if made is None:
+        body = (
+            "    try:\n"
+            "        return _function({plain})\n"
+            "    except Exception as error:\n"
+            "        raise _said(_function, ({args}), {{{kwargs}}}, error)\n"
+        )
+        made = _made[function] = made_around(function, body, {"_said": said}, __name__)
+        made.__module__, made.__qualname__ = module, name
+    return made
+
+
+def said(function: Function, args: Sequence[Any], named: Mapping[str, Any], error: Exception) -> Exception:
+    """Return what to raise for an error of a function: that an argument is of the wrong type, if one is; else the
+    error itself."""
+    if isinstance(error, MissingKernel):  # it names the dtype, which is what does not fit
+        return error
+    wrong = _wrong(function, args, named, isinstance(error, AttributeError), isinstance(error, TypeError))
+    if wrong is None:
+        return error
+    wrong.__suppress_context__ = True
+    return wrong
+
+
+def _wrong(
+    function: Function, args: Sequence[Any], named: Mapping[str, Any], strictly: bool, of_types: bool
+) -> DtypeError | None:
+    """Return the error for the first argument of the wrong type.
+
+    Where something proved to have no such attribute (`strictly`), numbers are no tensors; there, and where the error
+    is one `of_types`, tensors that may be left out are not None.
+    """
+    position = 0
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            rest: Sequence[Any] = args[position:]
+            if len(rest) == 1 and isinstance(rest[0], list | tuple):
+                rest = cast("Sequence[Any]", rest[0])
+            for number, value in enumerate(rest):
+                if parameter.name in TENSORS and not _is_tensor(value, strictly):
+                    return _error(function, parameter.name, number + position, "Tensor", value)
+            position = len(args)
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            value, place = named[parameter.name], -1
+        else:
+            value, place = args[position], position
+            position += 1
+        if value is parameter.default or (value is None and place != 0 and not (strictly or of_types)):
+            continue
+        expected = _expected(parameter, value, strictly)
+        if expected:
+            return _error(function, parameter.name, place, expected, value)
+    return None
+
+
+def _expected(parameter: inspect.Parameter, value: Any, strictly: bool) -> str:
+    """Return what a value of another type should be, nothing if it is right."""
+    annotation = str(parameter.annotation)
+    if annotation == "Any" and parameter.name in SIZES:
+        annotation = "Axes"
+    if annotation in ("Any", "object"):
+        return "Tensor" if parameter.name in TENSORS and not _is_tensor(value, strictly) else ""
+    if annotation == "Sequence[Any]" and isinstance(value, list | tuple) and parameter.name in TENSORS:
+        items = cast("Sequence[Any]", value)
+        return "" if all([_is_tensor(item, strictly) for item in items]) else "tuple of Tensors"
+    parts = [_KINDS.get(part) for part in annotation.split(" | ")]
+    if any([part is None or part[1](value) for part in parts]):
+        return ""
+    return " or ".join([part[0] for part in parts if part is not None])
+
+
+def _error(function: Function, name: str, place: int, expected: str, value: Any) -> DtypeError:
+    kind = type(value).__name__
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[Any]", value)
+        kind = f"{kind} of ({', '.join([type(item).__name__ for item in items])})"
+    return wrong_argument(function.__name__, name, place + 1, expected, kind)
+
+
+def _is_tensor(value: Any, strictly: bool) -> bool:
+    if isinstance(value, Tensor | np.ndarray | np.generic | Pending) or getattr(value, "__array_namespace__", None):
+        return True
+    if isinstance(value, list | tuple):  # of numbers, where a function takes such for a tensor
+        return not strictly
+    return not strictly and isinstance(value, int | float | complex)
+
+
+def _is_index(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | complex | np.generic | Tensor | np.ndarray)
+
+
+def _are_indices(value: Any) -> bool:
+    if isinstance(value, str | bytes):
+        return False
+    try:
+        return all([_is_index(item) for item in value])
+    except TypeError:
+        return False

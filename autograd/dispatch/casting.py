@@ -1,0 +1,135 @@
+"""Which functions of the catalogue cast their operands in a region of `autocast`, and how (LG-14).
+
+Rules of this file: the lists are those of PyTorch's CPU. What the catalogue offers is `governed`: a function of a list
+is offered as one of the same signature that first asks whether any region is open. The functions themselves, which
+derivatives, other functions and workers call, cast nothing; one that is made of others and is on no list calls the
+governed ones where PyTorch's does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..core.modes import state
+from ..registry.codegen import made_around
+from .autocast import REGIONS, Casting, converted, lowered, raised, widest
+
+Function = Callable[..., Any]
+Policy = Callable[[Casting, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def _over(
+    cast: Callable[[Any], Any], args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments with `cast` applied to each, and to each in a list or tuple."""
+
+    def one(value: Any) -> Any:
+        return type(value)([cast(item) for item in value]) if type(value) in (list, tuple) else cast(value)
+
+    return tuple([one(arg) for arg in args]), {name: one(value) for name, value in named.items()}
+
+
+def _lower(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return _over(functools.partial(lowered, casting), args, named)
+
+
+def _single(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return _over(functools.partial(raised, casting), args, named)
+
+
+def _widest(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    operands: list[Any] = []
+    _over(operands.append, args, named)
+    dtype = widest(casting, operands)
+    return _over(lambda operand: converted(casting, operand, dtype), args, named)
+
+
+def _as_given(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return args, named
+
+
+def _padding(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Borders that mirror or repeat are on PyTorch's list, for the dimensions for which it had them first."""
+    _, widths, mode, *_ = args
+    listed = mode == "replicate" or (mode == "reflect" and len(widths) <= 4)
+    return _single(casting, args, named) if listed else (args, named)
+
+
+POLICIES: Mapping[str, Policy] = {
+    **dict.fromkeys(
+        """
+        addbmm addmm baddbmm bmm contract conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear
+        matmul mm prelu scaled_dot_product_attention vecdot
+        """.split(),
+        _lower,
+    ),
+    **dict.fromkeys(
+        """
+        adaptive_avg_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist cholesky cond
+        cosine_embedding_loss cross_entropy eigh eigvalsh fft fft2 fftn hfft hinge_embedding_loss huber_loss ifft ifft2
+        ifftn ihfft inv irfft irfft2 irfftn kl_div l1_loss lstsq margin_ranking_loss matrix_rank max_pool3d
+        mse_loss nanquantile nll_loss pinv pinverse poisson_nll_loss polar prod qr quantile rfft rfft2 rfftn
+        smooth_l1_loss soft_margin_loss solve svd svdvals tensorinv tensorsolve trace triplet_margin_loss
+        view_as_complex
+        """.split(),
+        _single,
+    ),
+    **dict.fromkeys("cat index_copy stack".split(), _widest),
+    "bilinear": _as_given,  # made of einsum here, of a kernel of its own there
+    "pad": _padding,
+}
+"""By the function's name."""
+
+_governed: dict[str, Function] = {}
+
+
+def governed(function: Function) -> Function:
+    """Return what is offered in the place of a function: one that casts its operands, if it is on a list.
+
+    Raises:
+        ValueError: there is another function of this name on a list.
+    """
+    policy = POLICIES.get(function.__name__)
+    if policy is None:
+        return function
+    made: Any = _governed.get(function.__name__)
+    if made is None:
+        made = _governed[function.__name__] = _asking(function, policy)
+    elif made.__wrapped__ is not function:
+        raise ValueError(f"two functions called '{function.__name__}' are to be cast; the lists name functions")
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """Return a governed function: by this module and its name it is pickled."""
+    if name in _governed:
+        return _governed[name]
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def _asking(function: Function, policy: Policy) -> Function:
+    """Return a function with the signature of another that calls it, with operands cast if a region is open."""
+    return made_around(
+        function,
+        "    if _regions:\n"
+        "        return _cast_and_call(_function, _policy, ({args}), {{{kwargs}}})\n"
+        "    return _function({plain})\n",
+        {"_regions": REGIONS, "_cast_and_call": _cast_and_call, "_policy": policy},
+        __name__,
+    )
+
+
+def _cast_and_call(function: Function, policy: Policy, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Call a function with operands cast as the thread's region says; what it is made of casts nothing then."""
+    here = state.here
+    casting = here.casting
+    if casting is None or not casting.enabled:
+        return function(*args, **named)
+    args, named = policy(casting, args, named)
+    here.casting = None
+    try:
+        return function(*args, **named)
+    finally:
+        here.casting = casting

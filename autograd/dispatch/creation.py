@@ -1,0 +1,461 @@
+"""Making tensors: from data, filled, counted, and at random.
+
+Rules of this file: what is made is a leaf holding an array of the device asked for; nothing here is recorded but, in a
+session, the way to that device. The random numbers of a process come from one generator, which starts from the same
+seed in each process until `manual_seed` gives another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, DtypeError
+
+from ..core import dtypes
+from ..core.batched_data import batched
+from ..core.modes import state
+from ..core.recorder import Pending
+from ..devices.serving import CPU, is_elsewhere, send, serving, target, to_host
+from ..registry.define_op import sizes_of
+from ..tensor.inference import marked
+from ..tensor.tensor import Tensor
+from .device_dispatch import copied, made_on, sent
+
+# ---- from data -------------------------------------------------------------------------------------------------------
+
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
+
+
+def _leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
+    made = marked(Tensor.made(array))
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _made(device: Any, maker: Callable[[Any], Any], requires_grad: bool) -> Tensor:
+    """Return a leaf of what `maker` makes with the namespace of a device; None is where factories make tensors."""
+    return _leaf(made_on(target(device), maker), requires_grad)
+
+
+def _placed(copy: Any, device: Any) -> Any:
+    """Return a copy of an array of a device where `device=` asks for it; where the array is, if it does not."""
+    return copy if device is None and state.here.device is None else sent(copy, target(device) or CPU)
+
+
+def _checked_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if not dtypes.is_known(array.dtype):
+        raise DtypeError(
+            f"can't convert an array of dtype {array.dtype}; the supported dtypes are: {', '.join(dtypes.known())}"
+        )
+    return array
+
+
+def _array_of(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Return data as an array: numbers and nested lists in PyTorch's default dtypes, arrays in theirs."""
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    array: np.ndarray[Any, Any]
+    if isinstance(data, Tensor):
+        array = data.read()
+    elif type(data) is _ARRAY or is_elsewhere(data):
+        array = data
+    elif _on_a_device(data):
+        array = serving("cuda").xp.from_dlpack(data)
+    elif hasattr(data, "__cuda_array_interface__"):
+        array = serving("cuda").xp.asarray(data)
+    elif hasattr(data, "__array__"):
+        array = np.asarray(data)
+    elif hasattr(data, "__dlpack__"):
+        array = np.from_dlpack(data)
+    else:
+        try:
+            array = np.array(_plain(data))
+        except ValueError:
+            raise ValueError(f"expected sequences of equal length at each level, got {_shortened(data)}") from None
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"could not make a tensor of {_shortened(data)}: expected numbers, or sequences of them")
+        if wanted is None:
+            wanted = _default_for(array, data)
+    if wanted is not None:
+        return array.astype(wanted, copy=False)
+    return _checked_dtype(array)
+
+
+def _on_a_device(data: Any) -> bool:
+    """Tell whether an object of another library says that its memory is CUDA's (DLPack's device types 2 and 13). It is
+    taken over by DLPack where it has that, since then its library has our stream wait for what it still writes."""
+    return hasattr(data, "__dlpack_device__") and int(data.__dlpack_device__()[0]) in (2, 13)
+
+
+def _plain(data: Any) -> Any:
+    """Return nested sequences with the tensors in them as arrays."""
+    if isinstance(data, Tensor):
+        return to_host(data.read())
+    if isinstance(data, list | tuple):
+        return [_plain(item) for item in data]  # pyright: ignore[reportUnknownVariableType]
+    return data
+
+
+def _shortened(data: Any) -> str:
+    text = repr(data)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _default_for(array: np.ndarray[Any, Any], data: Any) -> Any:
+    """Return the dtype of a tensor made from Python numbers: that of arrays and tensors among them, if there are."""
+    first = data
+    while isinstance(first, list | tuple) and first:
+        first = first[0]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(first, Tensor | np.ndarray | np.generic):
+        return array.dtype
+    if not array.size and array.dtype.kind == "f":
+        return dtypes.get_default_dtype()
+    if array.dtype.kind == "f":
+        return dtypes.get_default_dtype()
+    return dtypes.of_number(1j) if array.dtype.kind == "c" else array.dtype if array.dtype.kind == "b" else dtypes.int64
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a new tensor holding a copy of data: numbers, nested sequences, an array, another tensor.
+
+    Raises:
+        RuntimeError: `requires_grad` for integers or bools.
+        TypeError: something that is no number, or an array of an unknown dtype.
+        ValueError: rows of unequal length.
+    """
+    given = _array_of(data, dtype)
+    if is_elsewhere(given):
+        return _leaf(_placed(copied(given), device), requires_grad)
+    array = np.array(given, copy=True, order="K", subok=False)
+    place = target(device)
+    return _leaf(array if place is None else sent(array, place), requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Return data as a tensor, sharing memory where no conversion is needed; a tensor comes back as it is."""
+    if isinstance(data, Tensor):
+        if device is not None:
+            data = data.to(device)
+        return data if dtype is None or data.dtype == dtypes.as_dtype(dtype) else data.to(dtype)
+    array = _array_of(data, dtype)
+    place = target(device)
+    if is_elsewhere(array):
+        array = array if device is None else sent(array, place or CPU)
+    else:
+        array = sent(np.asarray(array), place)
+    made = marked(Tensor.made(array))
+    if type(array) is not Pending:
+        made._shares_memory = isinstance(data, np.ndarray) or hasattr(data, "__dlpack__") or is_elsewhere(data)
+    return made
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return data as a tensor, which shares memory with it where it can.
+
+    Args:
+        obj: a tensor, an array, what speaks DLPack, numbers, or sequences of these.
+        copy: True for memory of its own; False to raise where it would need some.
+        requires_grad: a leaf, even of a tensor with a history.
+
+    Raises:
+        ValueError: `copy` is False, and it cannot share.
+    """
+    given = as_tensor(obj)
+    made = as_tensor(given, dtype, device)
+    shares = made is given and (given is obj or given._shares_memory)
+    if copy is False and not shares:
+        raise ValueError(f"asarray: cannot share the memory of a {type(obj).__name__} here; let copy be None or True")
+    if requires_grad:
+        made = made.detach()
+    if copy and shares:
+        made = made.clone()
+    return made.requires_grad_() if requires_grad else made
+
+
+def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
+    """Return a tensor that shares the array's memory."""
+    if not isinstance(ndarray, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if ndarray.dtype is not _FLOAT64:
+        _checked_dtype(ndarray)
+    made = Tensor.made(ndarray if type(ndarray) is _ARRAY else np.asarray(ndarray))
+    made._shares_memory = True
+    return marked(made) if state.here.inference else made
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Return a tensor that shares the memory of what speaks DLPack, on the host or on a GPU.
+
+    Args:
+        ext_tensor: an array or tensor of any library.
+        device: where the tensor is to be; None leaves it where it is.
+        copy: True for memory of its own; False to raise where it would need some.
+
+    Raises:
+        TypeError: it does not speak DLPack.
+        BufferError: it cannot be shared: it requires grad.
+        ValueError: `copy` is False, and it cannot share.
+    """
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack expects an array or tensor with the method '__dlpack__', got {type(ext_tensor).__name__}; "
+            "as_tensor takes numbers, lists and other arrays"
+        )
+    if isinstance(ext_tensor, Tensor):
+        ext_tensor.__dlpack__()  # which refuses what cannot be shared
+        ext_tensor = ext_tensor.detach()
+    return asarray(ext_tensor, device=device, copy=copy)
+
+
+# ---- filled ----------------------------------------------------------------------------------------------------------
+
+
+def _float_dtype(dtype: Any) -> Any:
+    return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of zeros."""
+    return _made(device, lambda xp: xp.zeros(sizes_of(size), _float_dtype(dtype)), requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of ones."""
+    return _made(device, lambda xp: xp.ones(sizes_of(size), _float_dtype(dtype)), requires_grad)
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor whose elements are yet to be written."""
+    return _made(device, lambda xp: xp.empty(sizes_of(size), _float_dtype(dtype)), requires_grad)
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor filled with one number, of the dtype that the number has."""
+    wanted = dtypes.of_number(fill_value) if dtype is None else dtypes.as_dtype(dtype)
+    return _made(device, lambda xp: xp.full(sizes_of((size,)), fill_value, wanted), requires_grad)
+
+
+def _like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
+    place = input.device if device is None else device
+    return _made(place, lambda xp: xp.full(input.shape, value, wanted), requires_grad)
+
+
+def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return zeros of a tensor's shape and dtype."""
+    return _like(input, 0, dtype, device, requires_grad)
+
+
+def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return ones of a tensor's shape and dtype."""
+    return _like(input, 1, dtype, device, requires_grad)
+
+
+def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of a tensor's shape and dtype whose elements are yet to be written."""
+    wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
+    place = input.device if device is None else device
+    return _made(place, lambda xp: xp.empty(input.shape, wanted), requires_grad)
+
+
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a tensor of a tensor's shape and dtype filled with one number."""
+    return _like(input, fill_value, dtype, device, requires_grad)
+
+
+# ---- counted ---------------------------------------------------------------------------------------------------------
+
+
+def arange(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return the numbers from `start` (0 by default) up to but without `end`, `step` apart.
+
+    Raises:
+        RuntimeError: a step of zero, or one that leads away from `end`.
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
+    if step == 0:
+        raise AutogradError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise AutogradError("upper bound and lower bound inconsistent with step sign")
+    if dtype is None:
+        whole = all(isinstance(x, int) for x in (start, end, step))
+        dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
+    count = math.ceil((end - start) / step)
+    return _made(device, lambda xp: (xp.arange(count) * step + start).astype(dtypes.as_dtype(dtype)), requires_grad)
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return `steps` numbers evenly spaced from `start` to `end`, both included."""
+    return _made(device, lambda xp: xp.linspace(start, end, steps, dtype=_float_dtype(dtype)), requires_grad)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return the matrix with ones on its diagonal."""
+    return _made(device, lambda xp: xp.eye(n, m, dtype=_float_dtype(dtype)), requires_grad)
+
+
+# ---- at random -------------------------------------------------------------------------------------------------------
+
+DEFAULT_SEED = 0
+
+
+class _Random:
+    """The generator of the process."""
+
+    generator: np.random.Generator = np.random.Generator(np.random.Philox(DEFAULT_SEED))
+
+
+def manual_seed(seed: int) -> None:
+    """Start the random numbers of this process afresh, from a seed."""
+    _doing(partial(_seed, int(seed) % (1 << 64)))
+
+
+def _seed(seed: int) -> None:
+    _Random.generator = np.random.Generator(np.random.Philox(seed))
+
+
+def _doing(what: Callable[[], None]) -> None:
+    """Do something to the generator, and tell it to the session's recorder."""
+    what()
+    if state.recorder is not None:
+        state.recorder.drawn(None, what)
+
+
+class RandomPlace:
+    """Where the random numbers of the process stand at this moment, to come back to."""
+
+    def __init__(self) -> None:
+        _doing(self._mark)
+
+    def _mark(self) -> None:
+        self._generator = _Random.generator
+        self._was: Any = self._generator.bit_generator.state
+
+    def _return(self) -> None:
+        _Random.generator = self._generator
+        self._generator.bit_generator.state = self._was
+
+    def back(self) -> None:
+        """Go on drawing from there."""
+        _doing(self._return)
+
+
+@contextmanager
+def drawn_alike(alike: bool) -> Generator[Callable[[], None]]:
+    """Yield what makes the generator of the process start again from where it was, if it is to."""
+    place = RandomPlace()
+    yield place.back if alike else lambda: None
+
+
+def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, device: Any = None) -> Tensor:
+    """Return a leaf of what `draw` gives for some leading dimensions: none, or inside vmap those of the examples that
+    are to differ (VM-12). Numbers are drawn on the host, so that they are the same on every device, and moved."""
+    place = target(device)
+    if not state.batches:
+        return _leaf(_placed_draw(partial(draw, ()), place), requires_grad)
+    open_levels = state.batches
+    for level in open_levels:
+        if level.randomness == "error":
+            raise AutogradError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
+    differing = [level for level in open_levels if level.randomness == "different"]
+    leading = tuple([level.size for level in differing])
+    made = Tensor.made(_placed_draw(partial(draw, leading), place))
+    for level in differing:  # the outermost lies in front, and is wrapped first
+        made = batched(made, 0, level)
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def _placed_draw(draw: Callable[[], Any], place: Any) -> Any:
+    """Return what was drawn, on a device. A session is told of the draw, and moves what it gives."""
+    drawn = np.asarray(draw())
+    if state.recorder is None:
+        return send(drawn, place)
+    made = Tensor.made(drawn)
+    state.recorder.drawn(made, draw)
+    return made._data if place is None else sent(made._data, place)
+
+
+def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    wanted = _float_dtype(dtype)
+    if wanted.kind not in "fc":
+        raise AutogradError(f"random numbers of a distribution are floating, not {wanted}")
+    own = sizes_of(size)
+
+    def drawn(leading: tuple[int, ...]) -> Any:
+        draw: Any = getattr(_Random.generator, distribution)
+        shape = leading + own
+        if wanted.kind == "c":
+            return ((draw(shape) + 1j * draw(shape)) * math.sqrt(0.5)).astype(wanted)
+        return draw(shape, dtype=wanted) if wanted in (dtypes.float32, dtypes.float64) else draw(shape).astype(wanted)
+
+    return _random_leaf(drawn, requires_grad, device)
+
+
+def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers drawn from the standard normal distribution."""
+    return _drawn("standard_normal", size, dtype, device, requires_grad)
+
+
+def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers drawn evenly from [0, 1)."""
+    return _drawn("random", size, dtype, device, requires_grad)
+
+
+def randint(
+    low: int, high: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return integers drawn evenly from [low, high); `low` is 0 when only one bound is given."""
+    if size is None:
+        low, high, size = 0, low, high
+    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    shape = sizes_of((size,))
+    return _random_leaf(
+        lambda leading: _Random.generator.integers(low, high, leading + shape).astype(wanted), requires_grad, device
+    )
+
+
+def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return normally distributed numbers in a tensor's shape and dtype."""
+    place = input.device if device is None else device
+    return randn(input.shape, dtype=input.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
+
+
+def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return evenly distributed numbers in a tensor's shape and dtype."""
+    place = input.device if device is None else device
+    return rand(input.shape, dtype=input.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
+
+
+def randperm(n: int, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Return the integers below `n` in random order."""
+    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+
+    def drawn(leading: tuple[int, ...]) -> Any:
+        if not leading:
+            return _Random.generator.permutation(n).astype(wanted)
+        return _Random.generator.permuted(np.broadcast_to(np.arange(n), (*leading, n)), axis=-1).astype(wanted)
+
+    return _random_leaf(drawn, False, device)

@@ -1,0 +1,41 @@
+"""Functions of the catalogue that hand their operands straight to one op, made from the op and a docstring.
+
+`doors` offers such a function to users as it is: the op itself says which operand is of a wrong type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..registry.registry import Op
+from .dispatch import call_few
+
+OfOne = Callable[[Any], Any]
+OfTwo = Callable[[Any, Any], Any]
+
+
+def of_one(op: Op, module: str, doc: str) -> OfOne:
+    """Return the function of `module` that applies an op to one operand, named like the op."""
+
+    def function(input: Any) -> Any:
+        return call_few(op, input)
+
+    return _named(function, op.name, module, doc)
+
+
+def of_two(op: Op, module: str, doc: str) -> OfTwo:
+    """Return the function of `module` that applies an op to two operands, named like the op."""
+
+    def function(input: Any, other: Any) -> Any:
+        return call_few(op, input, other)
+
+    return _named(function, op.name, module, doc)
+
+
+def _named(function: Any, name: str, module: str, doc: str) -> Any:
+    """Give a function the name by which it is pickled, documented and shown in a traceback."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__, function.__doc__ = module, doc
+    function.__code__ = function.__code__.replace(co_name=name, co_qualname=name)
+    return function

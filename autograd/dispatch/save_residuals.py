@@ -1,0 +1,63 @@
+"""What the backward node of an op keeps of an application: the values that its rule saves, and which version they were.
+
+Rules of this file: keeping alone. Whether the versions still hold is asked by the node when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.recorder import Pending
+from ..nodes.op_node import OpNode
+from ..tensor.inference import refuse_saving
+from ..tensor.tensor import Tensor
+
+
+def keep(
+    node: OpNode,
+    saves: Sequence[int],
+    gates: Sequence[int | None],
+    operands: Sequence[Any],
+    datas: Sequence[Any],
+    results: Sequence[Tensor],
+) -> None:
+    """Have a node keep what its rule saves: operands by position, results as -1, -2, ... (`Derivative.saves`). What has
+    a gate is kept only if the gradient of that operand is wanted; or, of a gate counted from the end, the operand is a
+    tensor at all.
+
+    Raises:
+        RuntimeError: a tensor of inference mode would be kept (MD-04).
+    """
+    if not saves:
+        node.saved_tensors = node.versions = ()
+        return
+    wants = node.needs_input_grad
+    saved: list[Any] = []
+    versions: list[Any] = []
+    slot = 0
+    for position in saves:
+        if gates:
+            gate = gates[slot]
+            slot += 1
+            if gate is not None and not wants[gate] and (gate >= 0 or not isinstance(operands[gate], Tensor)):
+                saved.append(None)
+                versions.append(None)
+                continue
+        held = operands[position] if position >= 0 else results[-1 - position]
+        if isinstance(held, Tensor):
+            data = datas[position] if position >= 0 else held._data
+            if type(data) is Pending:
+                data.record.claimed(data.index)
+            saved.append(data)
+            counter = held._counter
+            if counter is None:
+                if held._inference is not None:
+                    raise refuse_saving()
+                counter = held._counter = [0, 0]
+            versions.append((counter, counter[0]))
+        else:
+            saved.append(datas[position])  # a number, as the kernel was given it
+            versions.append(None)
+    node.saved_tensors = tuple(saved)
+    node.versions = tuple(versions)

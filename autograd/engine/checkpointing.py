@@ -1,0 +1,212 @@
+"""Regions that are run again instead of kept: `checkpoint` (DESIGN §9, PP-08).
+
+Rules of this file: what a region keeps, and how it is run again. The graph is that of the region without checkpointing;
+only what its nodes save is replaced, by saved-tensor hooks that run where the graph is recorded. After Griewank and
+Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), for the idea of trading memory for a second forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+from raygrad.errors import AutogradError, CheckpointError
+
+from ..core.modes import enable_grad, state
+from ..core.pytree import flatten, unflatten
+from ..core.recorder import Data
+from ..dispatch.autocast import as_at, moment
+from ..dispatch.creation import RandomPlace
+from ..saved.saved_tensor_hooks import Hooks, Packed, hooked, in_force
+from ..storage.version_counter import stale_message, was_changed
+from ..tensor.tensor import Tensor
+
+R = TypeVar("R")
+
+
+class _Enough(Exception):
+    """All that the region had saved is there again."""
+
+
+What: TypeAlias = "tuple[Any, Any] | None"
+"""What was saved: shape and dtype of a tensor, or `A_FUNCTION`."""
+
+A_FUNCTION: Final = None
+"""The node of a Function that a session recorded."""
+
+
+class _Argument:
+    """A tensor that a region was given: kept as it is, or packed by the hooks around the region."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._requires_grad = tensor._requires_grad
+        self._packed: Packed | None = None
+        self._tensor: Tensor | None = None
+        self._version = tensor.counter()[0]
+        if state.saving:
+            self._packed = Packed(in_force(), tensor._data, None, tensor.counter())
+        else:
+            self._tensor = tensor
+
+    def again(self, grads: Sequence[Any]) -> Tensor:
+        """Return the value as a leaf, which requires grad if the tensor did; in a session, as one that is there after
+        some gradients: what could run before them would, and hold what it saves all the while."""
+        if self._packed is not None:
+            value = self._packed.tensor(None)
+        else:
+            assert self._tensor is not None
+            if was_changed(self._tensor.counter(), self._version):
+                what = f"[{self._tensor.dtype} {list(self._tensor.shape)}], an argument of a checkpointed function,"
+                raise AutogradError(stale_message(what, self._tensor.counter()[0], self._version))
+            value = self._tensor.detach()
+        recorder = None if (task := state.here.task) is None else task.recorder
+        awaited = [grad for grad in grads if grad is not None]
+        if recorder is not None and awaited:
+            data = [recorder.leaf(grad) if isinstance(grad, Tensor) else grad for grad in awaited]
+            value = Tensor.made(recorder.after(recorder.leaf(value), data))
+        return value.requires_grad_(self._requires_grad)
+
+
+class _Second:
+    """What a second run of a region has saved, by place: tensors, and nodes of Functions that a session recorded."""
+
+    def __init__(self, region: Region | None = None) -> None:
+        self._region = region
+        self.saved: dict[int, Any] = {}
+
+    def hooks(self) -> Hooks:
+        """Return the hooks that keep what is saved."""
+        return Hooks(self._tensor, _refuse, region=self)
+
+    def _tensor(self, tensor: Tensor) -> None:
+        self._keep((tensor.shape, tensor.dtype), Tensor.made(tensor._data))
+
+    def applied(self, node: Any) -> None:
+        """Keep the node of a Function."""
+        self._keep(A_FUNCTION, node)
+
+    def _keep(self, what: What, value: Any) -> None:
+        region, place = self._region, len(self.saved)
+        assert region is not None
+        expected = region.saved[place : place + 1]
+        if expected != [what]:
+            raise CheckpointError(
+                f"{region.name}: run again for backward it {_told(what)} where its first run "
+                f"{_told(expected[0]) if expected else 'saved nothing more'}; {_REMEDY}"
+            )
+        self.saved[place] = value
+        if place + 1 == len(region.saved):
+            raise _Enough
+
+
+class Region:
+    """One call of `checkpoint`: what it takes to run its function again, and what that has saved."""
+
+    def __init__(self, function: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
+        self._function = function
+        leaves, self._tree = flatten((tuple(args), dict(named)))
+        self._leaves = [_Argument(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        self._random, self._casting = RandomPlace(), moment()
+        self.saved: list[What] = []
+        """What was saved, in order."""
+        self._second = _Second()
+        self._pass: int | None = None
+        """The pass that the second run is for."""
+
+    # ---- the first run --------------------------------------------------------------------------------------------
+
+    def hooks(self) -> Hooks:
+        """Return the hooks that keep places instead of tensors."""
+        return Hooks(self._tensor, self._value, region=self)
+
+    def _tensor(self, tensor: Tensor) -> int:
+        return self._note((tensor.shape, tensor.dtype))
+
+    def applied(self, node: Any) -> Callable[[Sequence[Data | None]], Any]:
+        """Take note of a Function that a session recorded."""
+        return partial(self._taken, self._note(A_FUNCTION))
+
+    def _note(self, what: What) -> int:
+        self.saved.append(what)
+        return len(self.saved) - 1
+
+    # ---- the second -----------------------------------------------------------------------------------------------
+
+    def _value(self, place: int) -> Tensor:
+        """Return the tensor that was saved at a place."""
+        task = state.here.task
+        return self._taken(place, () if task is None else task.arrived)
+
+    def _taken(self, place: int, grads: Sequence[Data | None]) -> Any:
+        """Return what was saved at a place; the first time that a pass asks, by running the function again."""
+        task = state.here.task
+        number = None if task is None else task.number
+        if number != self._pass or place not in self._second.saved:
+            self._run(grads)
+            self._pass = number
+        return self._second.saved.pop(place)
+
+    def _run(self, grads: Sequence[Any]) -> None:
+        second = _Second(self)
+        args, named = unflatten(self._tree, [x.again(grads) if isinstance(x, _Argument) else x for x in self._leaves])
+        here, now = state.here, RandomPlace()
+        outer, here.again = here.again, True
+        self._random.back()
+        try:
+            with enable_grad(), as_at(self._casting), hooked(second.hooks()):
+                self._function(*args, **named)
+        except _Enough:
+            pass
+        finally:
+            here.again = outer
+            now.back()
+        if len(second.saved) != len(self.saved):
+            again, first = _tensors(self.saved[: len(second.saved)]), _tensors(self.saved)
+            raise CheckpointError(
+                f"{self.name}: run again for backward it saved {again} tensors where its first run saved {first}; "
+                f"{_REMEDY}"
+            )
+        self._second = second
+
+    @property
+    def name(self) -> str:
+        return f"checkpoint({getattr(self._function, '__qualname__', self._function)})"
+
+
+_REMEDY = (
+    "it must do the same whenever it is called with equal arguments: let it depend on nothing that changes, and draw "
+    "random numbers from raygrad alone"
+)
+
+
+def _told(what: What) -> str:
+    return "applied a Function" if what is None else f"saved a {what[1]} tensor of shape {list(what[0])}"
+
+
+def _tensors(saved: Sequence[What]) -> int:
+    return len([what for what in saved if what is not A_FUNCTION])
+
+
+def _refuse(kept: Any) -> Any:
+    raise CheckpointError("a function that is run again for backward ran a backward of its own over the second run")
+
+
+def checkpoint(function: Callable[..., R], *args: Any, **named: Any) -> R:
+    """Return `function(*args, **named)`, keeping only the arguments for backward: what its operations save is made
+    again, by a second run, when a backward first asks for it.
+
+    The second run draws the same random numbers, sees the same autocast state, and emits nothing. Gradients flow to
+    arguments and to whatever else the function reads. Regions may be nested. A second backward runs it once more.
+
+    Raises:
+        TypeError: `function` cannot be called.
+        CheckpointError: (in backward) the second run saved other tensors than the first; a RuntimeError.
+    """
+    if not callable(function):
+        raise TypeError(f"checkpoint expects a function and its arguments, got {type(function).__name__}")
+    if not state.here.grad or state.here.inference:
+        return function(*args, **named)
+    region = Region(function, args, named)
+    with hooked(region.hooks()):
+        return function(*args, **named)

@@ -1,0 +1,516 @@
+"""The engine's traversal: one backward pass over nodes of every kind, eager, recorded or to be differentiated again.
+
+Rules of this file: order (EN-19, EN-20), sums (H19), captures and hooks (HK-05 to HK-08), freeing (EN-10). What a
+gradient is made of (an array, a `Pending`, a tensor) is the nodes' affair. Nothing here recurses: deep graphs are
+walked with explicit stacks (ND-16).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..core import pass_lock
+from ..core.hooks import ClientHook
+from ..core.modes import state
+from ..core.recorder import Data, Recorder, settled
+from ..devices.defined_sums import plus
+from ..devices.serving import guard, is_away, is_elsewhere
+from ..nodes.accumulator import AccumulateGrad, accumulate
+from ..nodes.anomaly import Watcher
+from ..nodes.multi_hooks import Watch
+from ..nodes.node import Edge, Node, in_slots, over_tensors
+from ..registry.vjp_rules import Meta, balanced_sum, quiet
+from ..tensor.tensor import Tensor
+
+
+class _Terms(list[Any]):
+    """What several contributions to one output are kept in until they are summed."""
+
+
+_NOTHING: Any = object()
+"""Stands where no contribution has arrived; None is one that is undefined."""
+
+_BEYOND: tuple[Any, ...] = (_NOTHING,)
+"""What a node of another graph gives: nothing goes further from there."""
+
+_NESTED_PER_THREAD = 40
+"""Passes inside passes that share a thread, before the next one is given a fresh stack: Python allows about 1,000
+frames, and a level takes six beside the user's own (EN-23)."""
+
+
+_UNRECORDED = contextlib.nullcontext()
+
+_plus = quiet(np.add)
+
+_numbers = itertools.count()
+
+
+class Pass:
+    """One backward pass: its options, what it found, and the gradients on their way.
+
+    Attributes:
+        number: what no other pass has.
+        node: the node that is running.
+        arrived: what arrived at the last node that made what it saved of what hooks had packed.
+        callbacks: what is called when the gradients are in place; called once each, in order.
+        seen: what hooks over several tensors have seen in this pass, by hook.
+        captured: the gradients that arrived at the edges asked for.
+    """
+
+    def __init__(self, recorder: Recorder | None, retain_graph: bool | None, create_graph: bool) -> None:
+        self.create_graph = create_graph
+        self.on_tensors = create_graph or bool(state.forward)
+        """Gradients are tensors: they are recorded, or carry tangents."""
+        self.retain = create_graph if retain_graph is None else retain_graph
+        self.recorder = recorder
+        self.number = next(_numbers)
+        self.node: Node | None = None
+        self.arrived: Sequence[Any] = ()
+        self.callbacks: list[Callable[[], Any]] = []
+        self.seen: dict[Any, dict[int, Any]] = {}
+        self.captured: dict[Edge, Any] = {}
+        self._waiting: dict[Node, int] = {}
+        self._buffers: dict[Node, list[Any]] = {}
+        self._wanted: frozenset[Edge] = frozenset()
+        self._ends: set[Node | None] = set()
+        self._root: Node | None = None
+        """The only root, where only some nodes run: its hooks are called also if it is none of them."""
+        self._beyond: frozenset[Node] = frozenset()
+        """Nodes of another graph that this pass leads to: what arrives there is captured as it comes, and their hooks
+        are called when that graph's own pass delivers it."""
+        self._execute: set[Node | None] | None = None
+
+    def run(
+        self,
+        seeds: list[tuple[Edge, Any]],
+        wanted: list[Edge] | None,
+        *,
+        into_leaves: bool = True,
+        beyond: frozenset[Node] = frozenset(),
+    ) -> None:
+        """Run the pass. With `wanted`, run only what lies on a path to those edges, and capture what arrives there;
+        `into_leaves` says whether wanted leaves accumulate as well. Nodes `beyond` belong to another graph: the pass
+        ends before them, and none of their hooks is called."""
+        self._beyond = beyond
+        roots = [edge[0] for edge, _ in seeds]
+        waiting = _dependencies_up_to(roots, beyond) if beyond else _dependencies(roots)
+        self._waiting = waiting
+        if wanted is not None:
+            self._wanted = frozenset(wanted)
+            self._ends = {edge[0] for edge in wanted}
+            self._execute = _leading_to(waiting, self._ends)
+            if into_leaves:
+                self._execute.update(edge[0] for edge in wanted if isinstance(edge[0], AccumulateGrad))
+            self._root = seeds[0][0][0] if len(seeds) == 1 else None
+        for edge, value in seeds:
+            assert edge[0] is not None
+            self._deliver(edge[0], edge[1], value)
+        here = state.here
+        before, outer = here.grad, here.task
+        turn = outer is None and not self.retain
+        if turn:
+            pass_lock.begin(waiting)
+        here.passes += 1
+        here.task = self
+        try:
+            with _UNRECORDED if self.recorder is None else self.recorder.during_pass(self.retain):
+                # recording, this thread has the session locked
+                if here.passes % _NESTED_PER_THREAD or self.recorder is not None or not here.engine_threads:
+                    self._traverse(waiting)
+                else:
+                    _on_fresh_stack(lambda: self._traverse(waiting))
+            self.node = None
+            while self.callbacks:
+                here.grad = self.create_graph
+                self.callbacks.pop(0)()
+        finally:
+            here.passes -= 1
+            here.task = outer
+            here.grad = before
+            if turn:
+                pass_lock.end(waiting)
+
+    def will_reach(self, node: Node) -> bool:
+        """Tell whether gradients arrive at a node in this pass: it runs, or what arrives is captured."""
+        if node not in self._waiting:
+            return False
+        return self._execute is None or node in self._execute or node in self._ends
+
+    def _traverse(self, waiting: dict[Node, int]) -> None:
+        """Run the nodes, the most recently created of those that are ready first."""
+        buffers, execute, recorder = self._buffers, self._execute, self.recorder
+        create_graph, on_tensors, retain = self.create_graph, self.on_tensors, self.retain
+        step = self._step if state.anomaly is None else self._watched(Watcher(state.anomaly))
+        plain = (
+            execute is None and not self._wanted and state.anomaly is None
+        )  # every node runs, and nothing is captured
+        here = state.here
+        ready: list[tuple[int, int, Node]] = []
+        tie = 0
+        for node in buffers:
+            if not waiting[node]:
+                tie += 1
+                heappush(ready, (-node._sequence, tie, node))
+        on_arrays = plain and not on_tensors and recorder is None
+        following: Node | None = None
+        arrived: list[Any] | None = None
+        grads: list[Any] | None
+        while ready or following is not None:
+            if following is None:
+                node = heappop(ready)[2]
+                grads = buffers.pop(node, None)
+            else:  # the only one that is ready: nearly always, in a chain
+                node, following = following, None
+                grads, arrived = buffers.pop(node, None) if arrived is None else arrived, None
+            here.grad = create_graph
+            self.node = node
+            results: Sequence[Any] | None
+            if not plain or node._hooked:
+                results = step(node, grads, execute is None or node in execute)
+                if results is _BEYOND:
+                    continue
+            elif grads is None:
+                results = None
+            else:
+                if len(grads) > 1:
+                    _sum_up(grads, self._add)
+                elif type(grads[0]) is _Terms:
+                    grads[0] = balanced_sum(grads[0], self._add)
+                if on_arrays:
+                    results = node._run_on_arrays(grads)
+                elif on_tensors or recorder is None:
+                    results = node._run(grads, on_tensors, recorder)
+                else:
+                    results = node._run_recorded(grads, recorder)
+                if node._post_hooks is not None:  # registered by the backward itself
+                    results = self._after(node, results, ())
+                if not retain:
+                    node._release()
+            position = 0
+            for edge in node._edges:
+                if edge is not None and (below := edge[0]) is not None:
+                    left = waiting[below] - 1
+                    if results is not None:
+                        slots = buffers.get(below)
+                        if slots is None:
+                            if len(below._metas) == 1:
+                                slots = [results[position]]
+                            else:
+                                slots = [_NOTHING] * len(below._metas)
+                                slots[edge[1]] = results[position]
+                            if not left and following is None and not ready:  # at hand when its turn comes, at once
+                                following, arrived = below, slots
+                                position += 1
+                                continue
+                            buffers[below] = slots
+                        elif slots[edge[1]] is _NOTHING:
+                            slots[edge[1]] = results[position]
+                        else:
+                            self._deliver(below, edge[1], results[position])
+                    waiting[below] = left
+                    if not left:
+                        if following is None and not ready:
+                            following = below
+                        else:
+                            if arrived is not None and following is not None:
+                                buffers[following], arrived = arrived, None
+                            for one in (below,) if following is None else (following, below):
+                                tie += 1
+                                heappush(ready, (-one._sequence, tie, one))
+                            following = None
+                position += 1
+
+    def _watched(self, watcher: Watcher) -> Callable[[Node, list[Any] | None, bool], Sequence[Any] | None]:
+        """Return `_step` as it runs while anomaly detection is on."""
+
+        def step(node: Node, grads: list[Any] | None, execute: bool) -> Sequence[Any] | None:
+            try:
+                results = self._step(node, grads, execute)
+                watcher.ran(node, results)
+            except Exception as error:
+                watcher.failed(node, error)
+                raise
+            return results
+
+        return step
+
+    def _deliver(self, node: Node, number: int, value: Any) -> None:
+        """Add a contribution to an output of a node; they are summed when all have arrived (H19)."""
+        slots = self._buffers.get(node)
+        if slots is None:
+            slots = self._buffers[node] = [_NOTHING] * len(node._metas)
+        held = slots[number]
+        if held is _NOTHING:
+            slots[number] = value
+        elif type(held) is _Terms:
+            held.append(value)
+        else:
+            slots[number] = _Terms((held, value))
+
+    def _step(self, node: Node, grads: list[Any] | None, execute: bool) -> Sequence[Any] | None:
+        """Sum what arrived, run tensor hooks, capture, run the node; return the gradients of its inputs, or None."""
+        if grads is None or not (
+            execute or node is self._root or any((node, number) in self._wanted for number in range(len(grads)))
+        ):
+            return None
+        _sum_up(grads, self._add)
+        if node in self._beyond:
+            self.captured.update({(node, number): value for number, value in enumerate(grads)})
+            return _BEYOND
+        if node._tensor_hooks is not None:
+            for number, hooks in list(node._tensor_hooks.items()):
+                for hook in list(hooks.values()):
+                    if type(hook) is Watch:
+                        hook.hook.saw(self, hook.position, node, grads[number])
+                    else:
+                        (grads[number],) = self._hook("tensor", hook, node, [grads[number]], (node._metas[number],))
+        if node._retained is not None:
+            for number, reference in node._retained.items():
+                tensor = reference()
+                if tensor is not None and grads[number] is not None:
+                    value = grads[number]
+                    if self.on_tensors and not self.create_graph:  # `.grad` carries no tangents
+                        value = value._data
+                    with guard(value) if is_away(value) else _UNRECORDED:
+                        accumulate(tensor, value, self.create_graph, self.recorder, anew=True)
+        if self._wanted:
+            for number, value in enumerate(grads):
+                if (node, number) in self._wanted:
+                    self.captured[node, number] = value
+            if not execute:
+                return None
+        if node._pre_hooks is not None:
+            for hook in list(node._pre_hooks.values()):
+                grads = self._hook("pre", hook, node, grads, node._metas)
+        beside = grads if node._post_hooks else ()  # a hook that backward itself registers is shown none (ND-13)
+        if self._execute is None:
+            results = node._run(grads, self.on_tensors, self.recorder)
+        else:
+            results = self._run_in_part(node, grads, self._execute)
+        if node._post_hooks is not None:
+            results = self._after(node, results, beside)
+        if not self.retain:
+            node._release()
+        return results
+
+    def _after(self, node: Node, results: Sequence[Any], beside: Sequence[Any]) -> Sequence[Any]:
+        """Run the hooks that a node has behind it, over the gradients of its tensor inputs (ND-09)."""
+        assert node._post_hooks is not None
+        state.grad = self.create_graph
+        shown, metas = over_tensors(node, results), over_tensors(node, node._input_metas())
+        for hook in list(node._post_hooks.values()):
+            shown = self._hook("post", hook, node, shown, metas, beside)
+        return in_slots(node, shown)
+
+    def _run_in_part(self, node: Node, grads: list[Any], execute: set[Node | None]) -> Sequence[Any]:
+        """Run a node for the inputs whose gradient this pass needs; the others' is None (CX-18)."""
+        ends = self._ends
+        needed = [edge is not None and (edge[0] in execute or edge[0] in ends) for edge in node._edges]
+        outer, node._needed = node._needed, needed
+        try:
+            results = node._run(grads, self.on_tensors, self.recorder)
+        finally:
+            node._needed = outer
+        return [result if need else None for result, need in zip(results, needed, strict=True)]
+
+    def _add(self, left: Any, right: Any) -> Any:
+        if left is None:
+            return right
+        if right is None:
+            return left
+        if self.recorder is not None and not self.on_tensors:
+            return self.recorder.add(left, right)
+        if self.on_tensors:
+            return left + right
+        if is_elsewhere(left) or is_elsewhere(right):
+            return plus(left, right)
+        return np.asarray(_plus(left, right))
+
+    def show(self, kind: str, hook: Any, node: Node, grads: Sequence[Any]) -> None:
+        """Show gradients to a hook over several tensors ("all" or "any"), which changes none of them."""
+        self._hook(kind, hook, node, [], (), grads)
+
+    def _hook(
+        self,
+        kind: str,
+        hook: Any,
+        node: Node,
+        values: list[Any],
+        metas: Sequence[Meta | None],
+        beside: Sequence[Any] = (),
+    ) -> list[Any]:
+        recorder = None if self.on_tensors else self.recorder
+        if recorder is not None:
+            if type(hook) is not ClientHook:
+                return recorder.hook(kind, hook, node, values, metas, beside)
+            recorder.called_here(hook.__name__)
+            values, beside = [settled(value) for value in values], [settled(value) for value in beside]
+        shown = [_sealed(value) for value in values]
+        results = call_hook(kind, hook, shown, [_sealed(value) for value in beside])
+        after = [
+            value if result is seal else result for value, seal, result in zip(values, shown, results, strict=True)
+        ]
+        if self.on_tensors:
+            return after
+        return [
+            (one._data if recorder is None else recorder.leaf(one)) if isinstance(one, Tensor) else one for one in after
+        ]
+
+
+def _sum_up(grads: list[Any], add: Any) -> None:
+    """Replace the contributions to each output by their sum; where none arrived, by None."""
+    number = 0
+    for value in grads:
+        if value is _NOTHING:
+            grads[number] = None
+        elif type(value) is _Terms:
+            grads[number] = balanced_sum(value, add)
+        number += 1
+
+
+def call_hook(kind: str, hook: Any, values: Sequence[Tensor | None], beside: Sequence[Tensor | None] = ()) -> list[Any]:
+    """Call a user's hook and return what `values` are after it.
+
+    Args:
+        kind: "tensor" (one value), "pre" (gradients of outputs) or "post" (`values` are the gradients of inputs,
+            `beside` those of outputs); "all" and "any": hooks over several tensors, which see `beside`.
+
+    Raises:
+        TypeError, RuntimeError: the hook returned something of the wrong type, number, dtype or shape (HK-02, ND-09).
+    """
+    if kind == "tensor":
+        result = hook(values[0])
+        return [values[0] if result is None else _checked(hook, result, values[0])]
+    if kind == "all" or kind == "any":
+        hook(list(beside) if kind == "all" else beside[0])
+        return []
+    result = hook(tuple(values)) if kind == "pre" else hook(tuple(values), tuple(beside))
+    if result is None:
+        return list(values)
+    if not isinstance(result, tuple):
+        raise TypeError(f"{_name_of(hook)}: expected tuple, but hook returned '{type(result).__name__}'")
+    given = cast("tuple[Any, ...]", result)
+    if len(given) != len(values):
+        raise AutogradError(
+            f"hook '{_name_of(hook)}' has returned an incorrect number of values "
+            f"(got {len(given)}, but expected {len(values)})"
+        )
+    return [None if new is None else _checked(hook, new, old) for new, old in zip(given, values, strict=True)]
+
+
+def _checked(hook: Any, new: Any, old: Tensor | None) -> Tensor:
+    if not isinstance(new, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}' (hook '{_name_of(hook)}')")
+    if old is not None and new.dtype != old.dtype:
+        raise AutogradError(f"hook '{_name_of(hook)}' has changed the type of value (was {old.dtype} got {new.dtype})")
+    if old is not None and new.device != old.device:
+        raise AutogradError(
+            f"hook '{_name_of(hook)}' has changed the type of value (was on {old.device}, got {new.device})"
+        )
+    if old is not None and new.shape != old.shape:
+        raise AutogradError(
+            f"hook '{_name_of(hook)}' has changed the size of value (was {list(old.shape)}, got {list(new.shape)})"
+        )
+    return new
+
+
+def _name_of(hook: Any) -> str:
+    return getattr(hook, "__name__", type(hook).__name__)
+
+
+def _sealed(value: Data | Tensor | None) -> Tensor | None:
+    """Return a gradient as hooks are shown it: a tensor in its place in the graph that cannot be written to (HK-03)."""
+    if value is None:
+        return None
+    if not isinstance(value, Tensor):
+        seal = Tensor.made(value)
+    elif value._requires_grad and value.grad_fn is None:  # a leaf: only itself is in its place
+        return value
+    else:
+        seal = Tensor.made(value._data, value.grad_fn, value.output_nr)
+        seal.share_counter(value)
+        seal._tangents = value._tangents
+    seal._frozen = True
+    return seal
+
+
+def _on_fresh_stack(work: Callable[[], None]) -> None:
+    """Run `work` on another thread, as this one: same modes, same context, its exception raised here."""
+    raised: list[BaseException] = []
+    parts = state.taken()
+
+    def run() -> None:
+        state.given(parts)
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,))
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised.pop()
+
+
+def _dependencies(roots: Sequence[Node | None]) -> dict[Node, int]:
+    """Return how many contributions each reachable node waits for."""
+    waiting: dict[Node, int] = {}
+    stack: list[Node] = []
+    for root in roots:
+        if root is not None and root not in waiting:
+            waiting[root] = 0
+            stack.append(root)
+    while stack:
+        node = stack.pop()
+        for edge in node._edges:
+            if edge is not None:
+                below = edge[0]
+                if below is not None:
+                    if below in waiting:
+                        waiting[below] += 1
+                    else:
+                        waiting[below] = 1
+                        stack.append(below)
+    return waiting
+
+
+def _dependencies_up_to(roots: Sequence[Node | None], beyond: frozenset[Node]) -> dict[Node, int]:
+    """Return the same where nothing is reached through a node `beyond`."""
+    waiting: dict[Node, int] = dict.fromkeys([root for root in roots if root is not None], 0)
+    stack = list(waiting)
+    while stack:
+        node = stack.pop()
+        for below, _ in [edge for edge in node._edges if edge is not None and node not in beyond]:
+            if below is not None:
+                if below not in waiting:
+                    stack.append(below)
+                waiting[below] = waiting.get(below, 0) + 1
+    return waiting
+
+
+def _leading_to(nodes: Iterable[Node], targets: set[Node | None]) -> set[Node | None]:
+    """Return the nodes from which a target can be reached along at least one edge."""
+    users: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for edge in node._edges:
+            if edge is not None and edge[0] is not None:
+                users.setdefault(edge[0], []).append(node)
+    leading: set[Node | None] = set()
+    stack = [target for target in targets if target is not None]
+    while stack:
+        for user in users.get(stack.pop(), ()):
+            if user not in leading:
+                leading.add(user)
+                stack.append(user)
+    return leading

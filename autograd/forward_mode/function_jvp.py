@@ -1,0 +1,194 @@
+"""Forward mode through a user's Function: calling its jvp, and checking what it returns (SEMANTICS FW-06 to FW-12).
+
+Rules of this file: what happens between the tangents of the arguments and those of the outputs, at each open level;
+forward itself, and the outputs, are `function`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from .. import ops
+from ..core.modes import state
+from ..forward_ad import check_size
+from ..mutation.inplace_tangents import begin
+from ..saved.saved_slots import UNSHARED, VALUE, Saved
+from ..tensor.tangent_levels import Level, carried, only
+from ..tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..functions.context import FunctionNode
+
+
+def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) -> None:
+    """Give what `apply` returns its tangents, where an argument carries one.
+
+    Args:
+        node: the context that forward was given.
+        args: the arguments of forward.
+        raw: what forward returned.
+        result: what apply is about to return.
+
+    Raises:
+        NotImplementedError: the Function has no jvp.
+        RuntimeError: jvp returned tangents of the wrong number, type or shape, a view that is none of the given
+            tangent, or another tangent than the one it had to change in place.
+    """
+    if not any(isinstance(arg, Tensor) and carried(arg) for arg in args):
+        return
+    levels: tuple[Level, ...] = state.forward
+    outputs = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
+    results = cast("tuple[Any, ...]", result) if isinstance(raw, tuple) else (result,)
+    held = [level.of(arg) is not None for level in levels for arg in args if isinstance(arg, Tensor)]
+    per = len(held) // len(levels)
+    try:
+        for depth, level in enumerate(levels):
+            if not any(held[depth * per : (depth + 1) * per]):
+                continue
+            with only(levels[:depth]):
+                given = [_given(node, arg, level) for arg in args]
+                found = _returned(node, _jvp(node, args, outputs, results, given), len(outputs))
+                for number, tangent in enumerate(found):
+                    _carry(node, level, number, tangent, args, given, outputs[number], results[number])
+    finally:
+        node.saved_for_forward = None
+    tangents = [r._tangents if isinstance(r, Tensor) else None for r in results]
+    if any(tangents):
+        node._output_tangents = tangents
+
+
+def _given(node: FunctionNode, arg: Any, level: Level) -> Tensor | None:
+    """Return what jvp is given for an argument: its tangent, zeros or None (FW-06)."""
+    if not isinstance(arg, Tensor) or arg.dtype.kind not in "fc":
+        return None
+    tangent = level.of(arg)
+    if tangent is None and node.materialize_grads:
+        if _among(arg, _dirty(node)):
+            begin(level, arg)
+            return level.of(arg)
+        return ops.zeros_as(arg).detach()
+    return tangent
+
+
+def _jvp(
+    node: FunctionNode,
+    args: tuple[Any, ...],
+    outputs: tuple[Any, ...],
+    results: tuple[Any, ...],
+    given: Sequence[Tensor | None],
+) -> Any:
+    """Call the user's jvp; `saved_tensors` are then those that `save_for_forward` was given, outputs as apply returns
+    them, so that what jvp computes from them can be differentiated again."""
+
+    def shown(saved: Any) -> Any:
+        if isinstance(saved, Tensor) and not _among(saved, args):
+            for output, result in zip(outputs, results, strict=True):
+                if output is saved:
+                    return result
+        return saved
+
+    kept, before = node._saved, state.grad
+    node._saved = [
+        None if saved is None else Saved(VALUE, -1, shown(saved), UNSHARED, 0) for saved in node.saved_for_forward or ()
+    ]
+    try:
+        return node._function.jvp(node, *given)
+    finally:
+        state.grad = before
+        node._saved = kept
+
+
+def _returned(node: FunctionNode, result: Any, expected: int) -> Sequence[Tensor | None]:
+    """Return what jvp returned, one entry per output (FW-08)."""
+    given = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
+    name = node._function.__name__
+    if len(given) != expected:
+        raise AutogradError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {expected} but got "
+            f"{len(given)}): {name}.jvp returns one per output of forward, in a tuple if there are several"
+        )
+    out: list[Tensor | None] = []
+    for number, tangent in enumerate(given):
+        if isinstance(tangent, np.ndarray | np.generic):
+            tangent = Tensor.made(np.asarray(cast("Any", tangent)))
+        if tangent is not None and not isinstance(tangent, Tensor):
+            raise AutogradError(
+                f"expected Variable or None (got {type(tangent).__name__}) for grad output {number} of {name}.jvp"
+            )
+        out.append(tangent)
+    return out
+
+
+def _carry(
+    node: FunctionNode,
+    level: Level,
+    number: int,
+    tangent: Tensor | None,
+    args: tuple[Any, ...],
+    given: Sequence[Tensor | None],
+    output: Any,
+    result: Any,
+) -> None:
+    """Give one output its tangent, once it is checked (FW-08 to FW-12)."""
+    if not isinstance(output, Tensor):
+        return
+    if output.dtype.kind not in "fc" or _among(output, node.non_differentiable):
+        if tangent is not None:
+            raise AutogradError(
+                f"Function's jvp returned a gradient at position {number}, but the corresponding forward output is "
+                f"not a differentiable Tensor. {node._function.__name__}.jvp should return None at that position "
+                "instead."
+            )
+        return
+    position = next((k for k, arg in enumerate(args) if arg is output), None)
+    if position is not None and _among(output, _dirty(node)):
+        if tangent is not given[position]:
+            raise AutogradError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+            )
+    elif tangent is not None:
+        if position is None and output._base is not None:
+            position = next(
+                (
+                    k
+                    for k, arg in enumerate(args)
+                    if isinstance(arg, Tensor) and (output._base is arg or output._base is arg._base)
+                ),
+                None,
+            )
+        if position is not None and given[position] is not None:
+            _check_view(tangent, cast("Tensor", given[position]))
+    if tangent is not None:
+        check_size(output, tangent)
+        level.carry(result, tangent)
+
+
+def _check_view(tangent: Tensor, given: Tensor) -> None:
+    """Raise unless a tangent is a view of the given one (FW-11)."""
+    if tangent._base is None or tangent is given:
+        raise AutogradError(
+            "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+        )
+    if given._base is None and tangent._base is not given:
+        raise AutogradError(
+            "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
+        )
+    if given._base is not None and tangent._base is not given._base:
+        raise AutogradError(
+            "A custom Function is returning a view but the jvp is not returning a view of the same base as the given "
+            "grad input."
+        )
+
+
+def _dirty(node: FunctionNode) -> Any:
+    return node.dirty_tensors
+
+
+def _among(tensor: Tensor, others: Any) -> bool:
+    return any(other is tensor for other in others or ())

@@ -1,0 +1,253 @@
+"""What `apply` returns: each output of forward with its place in the graph (SEMANTICS OU).
+
+Rules of this file: outputs that are fresh, that are an argument unchanged, a view of one, or one changed in place. What
+an in-place change means for views and bases is `inplace`'s affair.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from raygrad.errors import AutogradError
+
+from ..core.modes import state
+from ..devices.defined_sums import write_into
+from ..devices.serving import CPU
+from ..mutation.inplace import changed_by_function
+from ..nodes.inheriting_views import inherit, owns_grad
+from ..saved.saved_slots import OUTPUT
+from ..storage.version_counter import watch
+from ..storage.view_geometry import Placed, place_of
+from ..storage.views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
+from ..tensor.tensor import Tensor
+from .context import refer
+
+if TYPE_CHECKING:
+    from .context import FunctionNode
+
+Args = tuple[Any, ...]
+
+
+def check_unmarked(node: FunctionNode, args: Args, since: int) -> None:
+    """Check that what forward changed in place was marked as dirty (OU-23).
+
+    Args:
+        node: the context.
+        args: the arguments.
+        since: what the clock of changes showed before forward.
+
+    Raises:
+        AutogradError: an argument was changed that is not marked.
+    """
+    marked = [tensor.counter() for tensor in node.dirty_tensors or ()]
+    for position, arg in enumerate(args):
+        if isinstance(arg, Tensor) and arg.counter()[1] > since and not is_among(arg.counter(), marked):
+            raise AutogradError(
+                f"{node._function.__name__} changed argument {position} in place without saying so: call "
+                "ctx.mark_dirty(...) with it in forward and return it, or work on a copy (x.clone())"
+            )
+
+
+def wrap_outputs(node: FunctionNode, raw: Any, args: Args, given: Args, separate: bool) -> Any:
+    """Return what apply returns for what forward returned.
+
+    Args:
+        node: the context, after forward.
+        raw: what forward returned.
+        args: the arguments that forward was given.
+        given: those that apply was given: where forward got a dense copy, the tensor that was copied.
+        separate: whether the Function is written with a setup_context.
+
+    Raises:
+        AutogradError: a dirty argument that is not returned, is a leaf that requires grad or a view of one (OU-18,
+            OU-19), or a view beside other outputs (OU-22); a saved input returned as it is (CX-17).
+    """
+    outputs: Args = cast("Args", raw) if isinstance(raw, tuple) else (raw,)
+    check_returned(node, args, outputs, separate)
+    node.to_save = None
+    dirty = node.dirty_tensors or ()
+    if node._edges:
+        _describe(node, outputs)
+    marked = node.non_differentiable or ()
+    several = sum(_flowing(output, marked) for output in outputs) > 1
+    results: list[Any] = []
+    for number, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            results.append(output)
+            continue
+        position = _position(output, args)
+        flows = bool(node._edges) and _flowing(output, marked)
+        if position >= 0:
+            source = given[position]
+            if is_among(output, dirty):
+                results.append(_changed(node, source, output, number, flows, len(outputs)))
+            else:
+                results.append(_unchanged(node, source, number, flows, several))
+            continue
+        twin = next((results[j] for j in range(number) if outputs[j] is output), None)
+        if twin is None:
+            if output._base is not None:
+                output = _in_memory_of(given, output, args)
+            twin = _fresh(node, output, number, flows, several)
+        elif twin.grad_fn is not None:
+            twin.output_nr = number  # one new tensor in two slots is one object, known by the last (OU-08)
+        results.append(twin)
+    if node._edges:
+        refer(node, args, outputs)
+        for name, (kind, place) in (node._references or {}).items():
+            if kind is OUTPUT:  # an attribute that is an output is the tensor that apply returns (CX-04)
+                setattr(node, name, results[place])
+    return tuple(results) if isinstance(raw, tuple) else results[0]
+
+
+def _describe(node: FunctionNode, outputs: Args) -> None:
+    node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
+    if node._input_places is not None:
+        node._places = [o.device if isinstance(o, Tensor) else CPU for o in outputs]
+    marked = node.non_differentiable
+    if marked:
+        node._barren = frozenset(number for number, output in enumerate(outputs) if is_among(output, marked))
+
+
+def check_returned(node: FunctionNode, args: Args, outputs: Args, separate: bool) -> None:
+    """Check that what forward returned fits what it marked and saved.
+
+    Raises:
+        AutogradError: a dirty argument is not returned (OU-19); a saved argument is returned as it is, in the separate
+            style (CX-17).
+    """
+    dirty = node.dirty_tensors or ()
+    if separate:
+        for tensor in (*(node.to_save or ()), *(node.saved_for_forward or ())):
+            position = -1 if tensor is None or is_among(tensor, dirty) else _position(tensor, args)
+            if position >= 0 and is_among(tensor, outputs):
+                raise AutogradError(
+                    f"argument {position} of {node._function.__name__} is saved by setup_context and returned "
+                    "as-is: return and save a view of it instead (x.view_as(x)), or write forward in the combined "
+                    "style, with ctx as its first argument"
+                )
+    for tensor in dirty:
+        if not is_among(tensor, outputs):
+            raise AutogradError(
+                f"Some elements marked as dirty during the forward method of {node._function.__name__} were not "
+                "returned as output. The inputs that are modified inplace must all be outputs of the Function."
+            )
+        if not is_among(tensor, args):
+            warnings.warn(
+                f"{node._function.__name__} marked a tensor as dirty that is none of its inputs: only inputs that "
+                "forward changed in place belong there",
+                UserWarning,
+                stacklevel=5,
+            )
+
+
+def _flowing(output: Any, marked: Args) -> bool:
+    """Tell whether an output can carry gradient."""
+    return isinstance(output, Tensor) and output._data.dtype.kind in "fc" and not is_among(output, marked)
+
+
+def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, several: bool) -> Tensor:
+    """Return an argument that forward returned as it is: an alias, whose base it is (OU-09)."""
+    alias = source.alias(apart=True)
+    if state.here.grad or not source._requires_grad:  # unrecorded, what requires grad is detached, and no view
+        alias._base = source if source._base is None else source._base
+        alias._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
+        remember_output(alias, source)
+        watch(alias.counter(), alias)
+    else:
+        remember_alias(alias, source)
+    if flows:
+        _place(alias, node, number)
+    return alias
+
+
+def _in_memory_of(given: Args, output: Tensor, args: Args) -> Tensor:
+    """Return a view that forward made of a dense copy of an argument (H1) as the same view of the argument itself, if
+    PyTorch, which copies nothing, has a view there."""
+    for source, copy in zip(given, args, strict=True):
+        if copy is output._base and copy is not source:
+            place = place_of(output._data, copy._data)
+            data = None if place is None else Placed(place, output.shape).over(source._data)
+            if data is not None:
+                output = output.alias()
+                output._data = data
+                output._base = source if source._base is None else source._base
+                remember_view_of(output, source, place, sure=True)
+            break
+    return output
+
+
+def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, flows: bool, outputs: int) -> Tensor:
+    """Return an argument that forward changed in place: itself, in its new place in the graph (OU-16)."""
+    if output is not source:  # forward got a dense copy, whose changes counted for both
+        write_into(source._data, output._data)
+    changed_by_function(source, node if flows else None, number, outputs)
+    if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
+        alias = source.alias(apart=True)
+        remember_alias(alias, source)
+        return alias
+    return source
+
+
+def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several: bool) -> Tensor:
+    """Return an output of forward's own making, or a view that it made (OU-11)."""
+    if is_captured(node, output):
+        warn_of_captured(node._function)
+    twin = output.alias()
+    if output._recipe is not None:
+        remember_output(twin, output)
+    base = output._base
+    if base is not None:
+        twin._base = base
+        twin._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
+        if state.here.grad:
+            watch(twin.counter(), twin)
+    if flows:
+        _place(twin, node, number)
+        return twin
+    if base is not None:
+        inherit(twin)
+    if number in node._barren:
+        node.note_end(number, twin)
+    return twin
+
+
+def is_captured(node: FunctionNode, output: Tensor) -> bool:
+    """Tell whether an output that requires grad was there before forward ran: nothing that forward makes does, unless
+    it records by itself (FN-11)."""
+    if not owns_grad(output):
+        return False
+    return output.grad_fn is None or (bool(node._edges) and output.grad_fn._sequence < node._sequence)
+
+
+def warn_of_captured(function: type) -> None:
+    """Say that a Function returned a tensor that it captured and that requires grad (OU-27)."""
+    warnings.warn(
+        f"{function.__name__} returned a tensor that it captured and that requires grad: what is returned is an alias, "
+        "and no gradient flows to the captured tensor. Pass it as an argument instead",
+        UserWarning,
+        stacklevel=6,
+    )
+
+
+def _place(tensor: Tensor, node: FunctionNode, number: int) -> None:
+    tensor._requires_grad = True
+    tensor.grad_fn = node
+    tensor.output_nr = number
+
+
+def _position(tensor: Tensor, args: Args) -> int:
+    for position, arg in enumerate(args):
+        if arg is tensor:
+            return position
+    return -1
+
+
+def is_among(tensor: Any, others: Sequence[Any]) -> bool:
+    """Tell whether a tensor is one of others: by identity, since `in` would compare elements."""
+    for other in others:
+        if other is tensor:
+            return True
+    return False

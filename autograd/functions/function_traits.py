@@ -1,0 +1,137 @@
+"""What a Function class amounts to, looked up once: which methods are written, and its flags (FN-02, FN-16, FN-23).
+
+Rules of this file: facts about a class. `apply` and the engine read them at each node, so that they do not search the
+class for what it rarely changes; the metaclass makes them anew whenever an attribute of the class is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from raygrad.errors import AutogradError, MissingDerivative
+
+from .writable_inputs import backward_on_copies, forward_on_copies
+
+if TYPE_CHECKING:
+    from ..function import Function
+
+NO_FORWARD = "You must implement the forward function for custom autograd.Function."
+NO_BACKWARD = (
+    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
+    "mode AD."
+)
+TWO_BACKWARDS = (
+    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. "
+    "You should only implement one of them."
+)
+
+NOTE = "note_on_context"
+"""An attribute of a decorated forward: what to do to the context, of which a forward beside a setup_context knows
+nothing (LG-14)."""
+
+
+def unwritten_forward(*args: Any, **kwargs: Any) -> Any:
+    """Compute the outputs: `forward(ctx, *args)`, or `forward(*args)` beside a `setup_context`."""
+    raise NotImplementedError(NO_FORWARD)
+
+
+def unwritten_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+    """Save what backward needs, when forward takes no ctx."""
+    raise NotImplementedError("setup_context is not implemented.")
+
+
+def unwritten(ctx: Any, *grad_outputs: Any) -> Any:
+    """Return one gradient (or None) per argument of forward, given one per output: what a user's class replaces."""
+    raise NotImplementedError(NO_BACKWARD)
+
+
+def _both(ctx: Any, *grad_outputs: Any) -> Any:
+    raise AutogradError(TWO_BACKWARDS)
+
+
+def _neither(ctx: Any, *grad_outputs: Any) -> Any:
+    raise MissingDerivative(NO_BACKWARD)
+
+
+def may_mark(cls: type[Function]) -> bool:
+    """Tell whether a Function may change arguments in place, as far as its code shows: `mark_dirty` is named in it."""
+    return any(_names(method) for method in (cls.forward, cls.setup_context))
+
+
+def _names(method: Any) -> bool:
+    while method is not None:
+        code = getattr(method, "__code__", None)
+        if code is None or _names_in(code):
+            return True
+        method = getattr(method, "__wrapped__", None)
+    return False
+
+
+def _names_in(code: CodeType) -> bool:
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
+    return "mark_dirty" in code.co_names or any(_names_in(one) for one in inner)
+
+
+class Plan:
+    """The methods and flags of one Function class.
+
+    Attributes:
+        forward: its forward, as the class gives it; what raises, if a flag of the class is wrong.
+        setup: its setup_context, or None in the combined style.
+        backward: what is called for the gradients: its backward or vjp, or what raises because of neither or both.
+        boxed: backward takes one list of gradients instead of one argument for each (CX-26).
+        read_once: saved tensors are given away when they are first read (CX-25).
+        writable: forward and backward are given copies that they may write to.
+        node: the class of its nodes.
+    """
+
+    __slots__ = ("backward", "boxed", "forward", "node", "read_once", "setup", "writable")
+
+    def __init__(self, cls: type[Function]) -> None:
+        self.node = cls._backward_cls
+        self.forward: Callable[..., Any] = cls.forward
+        setup: Any = cls.setup_context
+        note: Any = getattr(cls.forward, NOTE, None)
+        self.setup: Callable[..., Any] | None = (
+            None if setup is unwritten_setup else setup if note is None else _noting(note, setup)
+        )
+        backward, vjp = cls.backward is not unwritten, cls.vjp is not unwritten
+        self.backward: Callable[..., Any] = (
+            _both if backward and vjp else cls.backward if backward else cls.vjp if vjp else _neither
+        )
+        self.boxed: Any = getattr(cls, "boxed_grads_call", False)
+        self.read_once: Any = getattr(cls, "clear_saved_tensors_on_access", False)
+        writable: Any = getattr(cls, "writable_inputs", False)
+        self.writable = bool(writable)
+        if self.writable:
+            self.forward = forward_on_copies(self.forward, cls.__name__, self.setup is None)
+            self.backward = backward_on_copies(self.backward, bool(self.boxed))
+        flags = {
+            "boxed_grads_call": self.boxed,
+            "clear_saved_tensors_on_access": self.read_once,
+            "writable_inputs": writable,
+        }
+        for name, flag in flags.items():
+            if not isinstance(flag, bool):
+                self.forward = _refusing(f"{cls.__name__}.{name} must be a bool, got {type(flag).__name__}")
+
+
+def _noting(note: Callable[[Any], Any], setup: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a setup_context before which what decorated the forward makes its note."""
+
+    def noting(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        note(ctx)
+        return setup(ctx, inputs, output)
+
+    return noting
+
+
+def _refusing(message: str) -> Callable[..., Any]:
+    """Return what stands for the forward of a class that cannot be applied."""
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        raise AutogradError(message)
+
+    return forward

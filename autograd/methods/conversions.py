@@ -1,0 +1,274 @@
+"""The ways out of a tensor: arrays, numbers, text, copies and pickles. In a session these wait (sync points).
+
+Rules of this file: what a tensor is read as. What it is, and its place in the graph, are `tensor`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from .. import ops
+from ..core import dtypes
+from ..core.batched_data import Batched, bottom, living, refused
+from ..core.modes import state
+from ..core.recorder import Pending
+from ..devices.serving import CPU, device_of, guard, is_placed, ordinal_of, to_host, writable
+from ..dispatch.device_dispatch import copied
+from ..storage.views import Stale
+from ..tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..nodes.node import Node
+    from ..tensor.tangent_levels import Tangents
+
+
+class Exports:
+    """Mixed into the tensor."""
+
+    _data: Any
+    _requires_grad: bool
+    _shares_memory: bool
+    _frozen: bool
+    _grad: Tensor | None
+    _tangents: Tangents | None
+    grad_fn: Node | None
+
+    if TYPE_CHECKING:
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+
+        @property
+        def dtype(self) -> np.dtype[Any]: ...
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Return the data as an array, waiting for it in a session."""
+        data = self._data
+        if type(data) is Pending:
+            array = data.record.recorder.read(data)
+            if array is None:
+                raise AutogradError("this gradient is undefined: no gradient arrived")
+            return array
+        if type(data) is Stale:
+            return _made(data.for_use(False)).read()
+        return self._beneath("read()").read() if type(data) is Batched else data
+
+    def _beneath(self, how: str) -> Tensor:
+        """Return the tensor of all examples that a batched one held, once its level is closed.
+
+        Raises:
+            NoSingleValue: it is open.
+        """
+        tensor = living(cast("Tensor", self))
+        if type(tensor._data) is Batched:
+            raise refused(how)
+        return tensor
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """Return the data as an array sharing its memory; in a session, waits for it (read-only then).
+
+        Raises:
+            RuntimeError: the tensor requires grad (EN-33); use `.detach().numpy()`.
+        """
+        if self._requires_grad and not force and state.here.grad:
+            raise AutogradError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        self._shares_memory = True
+        array = self._data
+        if type(array) is not np.ndarray:
+            if type(array) is Batched:
+                return self._beneath("numpy()").numpy(force=force)
+            if is_placed(array) and not force:
+                raise TypeError(
+                    f"can't convert {device_of(array)} device type tensor to numpy. Use Tensor.cpu() to copy the "
+                    "tensor to host memory first."
+                )
+            array = to_host(self._on_host().read())
+        if self._frozen and array.flags.writeable:
+            array = array.view()
+            array.flags.writeable = False
+        return array
+
+    def _on_host(self) -> Tensor:
+        """Return a tensor to be read on the host: itself, or, of a pending value on a device, a recorded transfer."""
+        data = self._data
+        if type(data) is Pending and is_placed(data) and not data.record.recorder.closed:
+            return ops.to_device(_made(data), CPU)
+        return cast("Tensor", self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self._requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        array = self.read()
+        with guard(array):  # who takes it waits for the stream that is current there
+            return (array if writable(array) else array.copy()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        device = device_of(bottom(self._data))
+        return (1, 0) if device.type == "cpu" else (2, ordinal_of(device))
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """What libraries of CUDA read a tensor's memory by.
+
+        Raises:
+            AttributeError: the tensor is on the host, as `hasattr` asks.
+            RuntimeError: it requires grad.
+        """
+        array = bottom(self._data)
+        if not is_placed(array):
+            raise AttributeError("a tensor on the host has no __cuda_array_interface__")
+        if self._requires_grad:
+            raise AutogradError(
+                "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use "
+                "var.detach() to get Variable that doesn't require grad."
+            )
+        array = self.read() if type(array) is Pending else array
+        with guard(array):
+            return cast("Any", array).__cuda_array_interface__
+
+    def item(self) -> Any:
+        """Return the one element as a Python number.
+
+        Raises:
+            RuntimeError: there is not exactly one element.
+        """
+        if type(self._data) is Batched:
+            return self._beneath("item").item()
+        if self._data.size != 1:
+            raise AutogradError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+        return self._on_host().read().item()
+
+    def tolist(self) -> Any:
+        """Return the data as nested lists of Python numbers."""
+        if type(self._data) is Batched:
+            return self._beneath("item").tolist()
+        return self._on_host().read().tolist()
+
+    def __bool__(self) -> bool:
+        if type(self._data) is Batched:
+            return bool(self._beneath("branch"))
+        if self._data.size != 1:
+            raise AutogradError("Boolean value of Tensor with more than one value is ambiguous")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._ready().__await__()
+
+    async def _ready(self) -> Tensor:
+        """Wait for the value without blocking the event loop; return the tensor itself."""
+        if type(self._data) is Pending:
+            import asyncio  # takes long to load, and who awaits has it
+
+            await asyncio.get_running_loop().run_in_executor(None, self.read)
+        return cast("Tensor", self)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        if type(self._data) is Pending or type(self._data) is Batched:
+            kind = "pending" if type(self._data) is Pending else "batched"
+            return self._text(f"{kind}, shape={self.shape}, dtype={self.dtype}")
+        return self._text(self._values(self.read()))
+
+    def _values(self, array: Any) -> str:
+        """Return what text says of the elements, which are those of an array."""
+        body = np.array2string(to_host(array), separator=", ", precision=4, prefix="tensor(")
+        if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool):
+            body += f", dtype={self.dtype}"
+        return body
+
+    def _text(self, body: str) -> str:
+        if is_placed(bottom(self._data)):
+            body += f", device='{device_of(bottom(self._data))}'"
+        body += self._history()
+        if state.here.forward:
+            for level in state.here.forward:
+                tangent = level.of(self)
+                if tangent is not None:
+                    body += f", tangent={tangent!r}"
+        return f"tensor({body})"
+
+    def _history(self) -> str:
+        """Return what text says of the node; of a stale view's, that it is none."""
+        try:
+            node = self.grad_fn
+        except AutogradError:
+            return ", grad_fn=<Invalid>"
+        if node is not None:
+            return f", grad_fn=<{node._title()}>"
+        return ", requires_grad=True" if self._requires_grad else ""
+
+    def __str__(self) -> str:
+        if type(self._data) is Pending:
+            return self._text(self._values(self._on_host().read()))
+        return repr(self)
+
+    def __format__(self, spec: str) -> str:
+        if not self.shape and spec:
+            return format(self.item(), spec)
+        return format(str(self), spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self.grad_fn is not None:
+            raise AutogradError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment; detach() it first"
+            )
+        copy = _made(copied(self.read()))
+        copy._requires_grad = self._requires_grad
+        memo[id(self)] = copy
+        if self._grad is not None:
+            copy._grad = deepcopy(self._grad, memo)
+        return copy
+
+    def __reduce__(self) -> Any:
+        if self.grad_fn is not None:
+            raise AutogradError(
+                "a tensor with history cannot be pickled: its graph would be lost silently; pickle tensor.detach()"
+            )
+        held = bottom(self._data)
+        if is_placed(held):
+            raise AutogradError(
+                f"a tensor on {device_of(held)} cannot be pickled: that would copy it to the host unseen; "
+                "pickle tensor.cpu(), and move it back where it is loaded"
+            )
+        return _rebuilt, (self.read(), self._requires_grad)
+
+
+def _made(data: Any) -> Tensor:
+    return Tensor.made(data)
+
+
+def _rebuilt(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
+    tensor = _made(array)
+    tensor._requires_grad = requires_grad
+    return tensor

@@ -1,0 +1,157 @@
+"""Functions of the catalogue that are methods of tensors as they are, the tensor being their first argument.
+
+Rules of this file: names alone, one a line. What a method
+takes, and does, is what the function of its name says. Those of more frequent use are declared with their signatures,
+in `methods` and `layout_methods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+from .. import ops
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+    Method = Callable[..., Tensor]
+
+
+class FunctionMethods:
+    """Methods that are functions."""
+
+    absolute: Method
+    addbmm: Method
+    addmv: Method
+    addr: Method
+    adjoint: Method
+    allclose: Method
+    aminmax: Method
+    angle: Method
+    arccos: Method
+    arccosh: Method
+    arcsin: Method
+    arcsinh: Method
+    arctan: Method
+    arctan2: Method
+    arctanh: Method
+    argwhere: Method
+    as_strided: Method
+    baddbmm: Method
+    bincount: Method
+    bitwise_left_shift: Method
+    bitwise_right_shift: Method
+    clip: Method
+    conj_physical: Method
+    copysign: Method
+    corrcoef: Method
+    count_nonzero: Method
+    cov: Method
+    cross: Method
+    cummax: Method
+    cummin: Method
+    cumprod: Method
+    deg2rad: Method
+    det: Method
+    diag_embed: Method
+    diagflat: Method
+    diagonal_scatter: Method
+    diff: Method
+    digamma: Method
+    dist: Method
+    divide: Method
+    dsplit: Method
+    erfc: Method
+    erfinv: Method
+    exp2: Method
+    fix: Method
+    fliplr: Method
+    flipud: Method
+    float_power: Method
+    fmax: Method
+    fmin: Method
+    frac: Method
+    ger: Method
+    greater: Method
+    greater_equal: Method
+    heaviside: Method
+    hsplit: Method
+    index_copy: Method
+    index_fill: Method
+    index_put: Method
+    inner: Method
+    inverse: Method
+    is_nonzero: Method
+    is_same_size: Method
+    is_signed: Method
+    isclose: Method
+    isneginf: Method
+    isposinf: Method
+    isreal: Method
+    kron: Method
+    kthvalue: Method
+    ldexp: Method
+    less: Method
+    less_equal: Method
+    lgamma: Method
+    logaddexp2: Method
+    logcumsumexp: Method
+    logdet: Method
+    logit: Method
+    masked_scatter: Method
+    masked_select: Method
+    matrix_exp: Method
+    matrix_power: Method
+    median: Method
+    moveaxis: Method
+    msort: Method
+    multiply: Method
+    mvlgamma: Method
+    nan_to_num: Method
+    nanmean: Method
+    nanmedian: Method
+    nanquantile: Method
+    nansum: Method
+    negative: Method
+    nextafter: Method
+    not_equal: Method
+    pinverse: Method
+    positive: Method
+    put: Method
+    quantile: Method
+    rad2deg: Method
+    resolve_conj: Method
+    resolve_neg: Method
+    rot90: Method
+    scatter_reduce: Method
+    select_scatter: Method
+    signbit: Method
+    sinc: Method
+    slice_scatter: Method
+    slogdet: Method
+    split_with_sizes: Method
+    subtract: Method
+    sum_to_size: Method
+    take: Method
+    tensor_split: Method
+    true_divide: Method
+    unique: Method
+    unique_consecutive: Method
+    unfold: Method
+    vdot: Method
+    vsplit: Method
+    xlogy: Method
+
+
+for _name in FunctionMethods.__annotations__:
+    setattr(FunctionMethods, _name, getattr(ops, _name))
+
+
+def bind(*declared: type) -> None:
+    """Replace each method of classes of declarations without a body by the function of its name."""
+    for methods in declared:
+        for name, method in list(vars(methods).items()):
+            if isinstance(method, FunctionType):
+                setattr(methods, name, getattr(ops, method.__name__))

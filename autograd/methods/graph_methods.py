@@ -1,0 +1,166 @@
+"""Methods of tensors about their place in the backward graph: whether they require grad, where their gradient goes, and
+what starts a pass.
+
+They stand apart from `tensor` since they need what is built on tensors: accumulators, views that follow their base, the
+engine. `surface` gives them to `Tensor`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..core import dtypes
+from ..core.batched_data import Batched, bottom
+from ..core.hooks import RemovableHandle
+from ..core.modes import state
+from ..core.recorder import Data, Recorder
+from ..devices.serving import is_placed
+from ..engine import engine
+from ..mutation.inplace import next_value_of_all
+from ..mutation.orphaned_views import orphan_views
+from ..mutation.renewed_views import pass_on
+from ..mutation.set_data import exchange_data
+from ..nodes.accumulator import AccumulateGrad
+from ..nodes.device_nodes import DeviceAccumulateGrad
+from ..nodes.node import Edge, hook_for
+from ..storage.version_counter import note_detached, note_wanted
+from ..storage.views import check_fresh, has_views, memory, node_of, remember_alias
+from ..tensor.inference import REMEDY
+from ..tensor.tensor import Tensor
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+
+
+class GraphMethods:
+    """Methods of `Tensor`, of which each `self` is one; type checkers see these as methods of a base class of it."""
+
+    @property
+    def requires_grad(self: Any) -> bool:
+        """Whether gradients flow to it.
+
+        Raises (on setting):
+            RuntimeError: an integer or bool tensor cannot; that of a non-leaf is its node's.
+        """
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self: Any, value: bool) -> None:
+        if value and not dtypes.is_differentiable(self.dtype):
+            raise AutogradError("only Tensors of floating point and complex dtype can require gradients")
+        if value and self._inference is not None and not state.here.inference:
+            raise AutogradError(
+                f"Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: {REMEDY}"
+            )
+        if node_of(self) is not None:
+            raise AutogradError(
+                "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
+            )
+        if self._requires_grad and not value and has_views(self):
+            orphan_views(self)
+        if value and not self._requires_grad and self._counter is not None:
+            note_wanted(self._counter, self)
+        self._requires_grad = bool(value)
+        if value and has_views(self):
+            pass_on(self)
+
+    def requires_grad_(self: Any, requires_grad: bool = True) -> Tensor:
+        """Set `requires_grad` and return the tensor.
+
+        Raises:
+            RuntimeError: inside a function that is being transformed (FT-07).
+        """
+        self._refuse_in_transform("requires_grad_")
+        if node_of(self) is None or not requires_grad:
+            self.requires_grad = requires_grad
+        return self
+
+    def edge(self: Any) -> Edge:
+        """Return where its gradient goes: its producer, or its accumulator."""
+        if self.grad_fn is not None:
+            return self.grad_fn, self.output_nr
+        accumulator = None if self._accumulator is None else self._accumulator()
+        if accumulator is None:
+            accumulator = AccumulateGrad(self) if type(self._data) is _ARRAY else accumulator_of(self)
+            if self._hooks is not None:
+                accumulator._tensor_hooks = {0: self._hooks}
+                accumulator._hooked = True
+            self._accumulator = weakref.ref(accumulator)
+        return accumulator, 0
+
+    def register_hook(self: Any, hook: Callable[[Tensor], Tensor | None], *, client: bool = False) -> RemovableHandle:
+        """Call `hook(grad)` when this tensor's gradient is summed; what it returns, if not None, replaces it.
+
+        In a session it is called on the worker that has the gradient, or, with `client`, in this process while the pass
+        is recorded: then it may change what it captures, `grad` is pending, and reading it waits.
+
+        Raises:
+            RuntimeError: the tensor does not require grad.
+        """
+        if not self._requires_grad:
+            raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+        check_fresh(self)
+        return RemovableHandle(self.hooks_of_gradient(), hook_for(hook, "tensor", client))
+
+    def backward(
+        self: Any,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Compute the gradients of this tensor by the leaves, into their `.grad`; see `autograd.backward`."""
+        engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def detach_(self: Any) -> Tensor:
+        """Drop this tensor's history.
+
+        Raises:
+            RuntimeError: it is a view.
+        """
+        if self._base is not None:
+            raise AutogradError("Can't detach views in-place. Use detach() instead")
+        if self.grad_fn is not None and self._counter is not None:
+            note_detached(self._counter, self.grad_fn, self.output_nr)
+        if has_views(self):
+            orphan_views(self)
+        self.grad_fn = None
+        self.output_nr = 0
+        self._requires_grad = False
+        self._tangents = None
+        return self
+
+    @property
+    def data(self: Any) -> Tensor:
+        """A tensor of the same memory, with a version counter of its own."""
+        other = Tensor.made(memory(self._data))
+        if type(self._data) is not Batched:
+            remember_alias(other, self)
+        return other
+
+    @data.setter
+    def data(self: Any, value: Tensor) -> None:
+        if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        exchange_data(self, value)
+
+    # ---- in a session ---------------------------------------------------------------------------------------------
+
+    def _next_value(self: Any, data: Data, recorder: Recorder) -> None:
+        """Give a stored gradient its next value in a session, and with it whatever shares its memory."""
+        if self._recipe is None and self._views is None:
+            recorder.write(self, "_data", data)
+        else:
+            next_value_of_all(self, data, recorder)
+
+
+def accumulator_of(tensor: Tensor) -> AccumulateGrad:
+    """Return a new accumulator for a leaf that is not on the host, or not at hand."""
+    if is_placed(memory(bottom(tensor._data))):
+        return DeviceAccumulateGrad(tensor)
+    return AccumulateGrad(tensor)

@@ -1,0 +1,232 @@
+"""Changes in place that are functions of the catalogue: `x.erf_()` gives `x` the value of `erf(x)`.
+
+Rules of this file: names alone, one a line; each function is in the catalogue. Changes that check or
+fill otherwise than their function stand in `changes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import ops
+from ..mutation.inplace import in_place
+from ..mutation.overlap import check_apart
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+    Method = Callable[..., Tensor]
+    MethodAlone = Callable[[], Tensor]
+    MethodWith = Callable[[Any], Tensor]
+
+
+class AloneInPlace:
+    """Changes by one op of the tensor alone."""
+
+    ceil_: MethodAlone
+    cos_: MethodAlone
+    exp_: MethodAlone
+    expm1_: MethodAlone
+    floor_: MethodAlone
+    log_: MethodAlone
+    log1p_: MethodAlone
+    neg_: MethodAlone
+    reciprocal_: MethodAlone
+    relu_: MethodAlone
+    round_: MethodAlone
+    rsqrt_: MethodAlone
+    sigmoid_: MethodAlone
+    sign_: MethodAlone
+    sin_: MethodAlone
+    sqrt_: MethodAlone
+    square_: MethodAlone
+    tanh_: MethodAlone
+    trunc_: MethodAlone
+
+
+class WithOtherInPlace:
+    """Changes by one op of the tensor and another operand."""
+
+    bitwise_and_: MethodWith
+    bitwise_or_: MethodWith
+    bitwise_xor_: MethodWith
+    floor_divide_: MethodWith
+    fmod_: MethodWith
+    mul_: MethodWith
+    pow_: MethodWith
+    remainder_: MethodWith
+
+
+class ElementwiseInPlace:
+    """Changes of each element by those in the same place; an operand must not share a part of the memory only."""
+
+    absolute_: Method
+    acos_: Method
+    acosh_: Method
+    addbmm_: Method
+    addmm_: Method
+    addmv_: Method
+    addr_: Method
+    arccos_: Method
+    arccosh_: Method
+    arcsin_: Method
+    arcsinh_: Method
+    arctan2_: Method
+    arctan_: Method
+    arctanh_: Method
+    asin_: Method
+    asinh_: Method
+    atan2_: Method
+    atan_: Method
+    atanh_: Method
+    baddbmm_: Method
+    bitwise_left_shift_: Method
+    bitwise_not_: Method
+    bitwise_right_shift_: Method
+    clamp_max_: Method
+    clamp_min_: Method
+    clip_: Method
+    conj_physical_: Method
+    copysign_: Method
+    cosh_: Method
+    cumprod_: Method
+    cumsum_: Method
+    deg2rad_: Method
+    digamma_: Method
+    divide_: Method
+    erf_: Method
+    erfc_: Method
+    erfinv_: Method
+    exp2_: Method
+    fix_: Method
+    float_power_: Method
+    frac_: Method
+    heaviside_: Method
+    hypot_: Method
+    ldexp_: Method
+    lgamma_: Method
+    log10_: Method
+    log2_: Method
+    logical_and_: Method
+    logical_not_: Method
+    logical_or_: Method
+    logical_xor_: Method
+    logit_: Method
+    multiply_: Method
+    mvlgamma_: Method
+    nan_to_num_: Method
+    negative_: Method
+    rad2deg_: Method
+    sgn_: Method
+    sinc_: Method
+    sinh_: Method
+    subtract_: Method
+    tan_: Method
+    tril_: Method
+    triu_: Method
+    true_divide_: Method
+    xlogy_: Method
+
+
+class ComparedInPlace:
+    """Comparisons, whose gradient is zero: what the elements were before does not matter to them smoothly."""
+
+    eq_: Method
+    ge_: Method
+    greater_: Method
+    greater_equal_: Method
+    gt_: Method
+    le_: Method
+    less_: Method
+    less_equal_: Method
+    lt_: Method
+    ne_: Method
+    not_equal_: Method
+
+
+class ScatteredInPlace:
+    """Changes that put elements in other places; an operand must share no memory at all."""
+
+    index_copy_: Method
+    index_fill_: Method
+    index_put_: Method
+    masked_scatter_: Method
+    put_: Method
+    scatter_reduce_: Method
+
+
+def _tensors_of(arguments: tuple[Any, ...]) -> list[Any]:
+    """Return the tensors among arguments, those in a list or tuple as well."""
+    found: list[Any] = []
+    for argument in arguments:
+        inner: Any = argument if type(argument) in (list, tuple) else (argument,)
+        found.extend(one for one in inner if hasattr(one, "_data"))
+    return found
+
+
+def _alone(function: Any) -> Any:
+    def change(self: Any) -> Any:
+        return in_place(self, function)
+
+    return change
+
+
+def _with_other(function: Any) -> Any:
+    def change(self: Any, other: Any) -> Any:
+        return in_place(self, lambda old: function(old, other), other)
+
+    return change
+
+
+def _elementwise(function: Any) -> Any:
+    def change(self: Any, *args: Any, **options: Any) -> Any:
+        def compute(old: Any) -> Any:
+            # what is made of several ops keeps the value before for all of them
+            return function(old.clone() if old.requires_grad else old, *args, **options)
+
+        return in_place(self, compute, *_tensors_of((*args, *options.values())))
+
+    return change
+
+
+def _compared(function: Any) -> Any:
+    def change(self: Any, *args: Any, **options: Any) -> Any:
+        def compute(old: Any) -> Any:
+            out = ops.to_dtype(function(old, *args, **options), old.dtype)
+            for one in (old, *operands):
+                out = ops.add(out, ops.zeros_as(one)) if one.requires_grad else out
+            return out
+
+        operands = _tensors_of((*args, *options.values()))
+        return in_place(self, compute, *operands)
+
+    return change
+
+
+def _scattered(function: Any) -> Any:
+    def change(self: Any, *args: Any, **options: Any) -> Any:
+        check_apart(self, *_tensors_of((*args, *options.values())))
+        return in_place(self, lambda old: function(old, *args, **options))
+
+    return change
+
+
+def _attach() -> None:
+    """Make the methods."""
+    for methods, make in (
+        (AloneInPlace, _alone),
+        (WithOtherInPlace, _with_other),
+        (ElementwiseInPlace, _elementwise),
+        (ComparedInPlace, _compared),
+        (ScatteredInPlace, _scattered),
+    ):
+        for name in methods.__annotations__:
+            change = make(getattr(ops, name[:-1]))
+            change.__name__ = name
+            change.__qualname__ = f"{methods.__name__}.{name}"
+            change.__doc__ = f"Take `{name[:-1]}` of the tensor in place; see the function."
+            setattr(methods, name, change)
+
+
+_attach()

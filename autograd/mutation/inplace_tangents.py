@@ -1,0 +1,68 @@
+"""In-place changes under forward mode: tangents follow what they belong to (SEMANTICS FW-14).
+
+Rules of this file: the change itself is `inplace`'s, which comes here first while a level is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import ops
+from ..core.modes import state
+from ..storage.views import UNKNOWN, parent_of, views_of
+from ..tensor.tangent_levels import Level, only
+from ..tensor.tensor import Tensor
+from .view_replay import again
+
+
+def in_place(tensor: Tensor, compute: Callable[[Any], Any], change: Callable[[Any, Callable[[Any], Any]], Any]) -> Any:
+    """Do `inplace.in_place` under forward mode: the tensor, its base and views then have the tangents of their values.
+    `change` is that function.
+
+    A tangent that is there is itself changed in place, so that its own views follow, as those of a value do.
+    """
+    levels: tuple[Level, ...] = state.forward
+    held = tensor._tangents
+    if held and state.grad:  # nodes keep what they are given: that must not be what is about to be overwritten
+        for depth, level in enumerate(levels):
+            tangent = level.of(tensor)
+            if tangent is not None:
+                with only(levels[:depth]):
+                    level.carry(tensor, ops.clone(tangent))
+    try:
+        result = compute(tensor)
+    finally:
+        tensor._tangents = held
+    news = [level.of(result) for level in levels]
+    with only(()):
+        change(tensor, lambda _: result)
+    for depth, level in enumerate(levels):
+        new, old = news[depth], level.of(tensor)
+        if new is None and old is None:
+            continue
+        with only(levels[:depth]):
+            if new is None:
+                new = ops.zeros_as(tensor)
+            elif new.dtype != tensor.dtype:
+                new = ops.to_dtype(new, tensor.dtype)
+            if old is None:
+                begin(level, tensor)
+                old = level.of(tensor)
+                assert old is not None
+            change(old, lambda _, new=new: new)
+    return tensor
+
+
+def begin(level: Level, changed: Tensor) -> None:
+    """Give a tensor without a tangent, and the base and the views that share its memory, tangents of zero."""
+    root = changed if changed._base is None else changed._base
+    zeros = ops.zeros_as(root)
+    level.carry(root, ops.clone(zeros.detach()))
+    for view in views_of(root):
+        recipe, parent = view._recipe, parent_of(view)
+        if recipe is None or recipe[0] in (None, UNKNOWN) or parent is None or level.of(view) is not None:
+            continue  # an alias without history has no tangent; a dual has its own
+        above = level.of(parent)
+        if above is not None and view._base is root:
+            level.carry(view, again(view, above))

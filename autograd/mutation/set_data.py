@@ -1,0 +1,89 @@
+"""Exchanging the data of a tensor: `x.data = y` (CX-14).
+
+Rules of this file: what a tensor, those that share its memory, and nodes that have saved it see of it. The tensor keeps
+its history, version counter and views; its memory is that of the other from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..core import dtypes
+from ..core.batched_data import Batched
+from ..core.catalogue import ops
+from ..core.modes import state
+from ..core.recorder import Pending
+from ..devices.serving import is_elsewhere
+from ..dispatch.promotion import remember_converted
+from ..nodes.node import NO_EDGE
+from ..storage.version_counter import note_exchanged, watch
+from ..storage.views import RETURNED, Stale, leave_memory, memory, owner_of, remember_alias, views_of
+from ..tensor.tensor import Tensor
+from .stale_views import stale
+
+
+def exchange_data(tensor: Tensor, value: Tensor) -> None:
+    """Let a tensor have the memory of another.
+
+    Raises:
+        RuntimeError: the tensor requires grad, and the other's dtype cannot.
+    """
+    if tensor._requires_grad and not dtypes.is_differentiable(value.dtype):
+        raise AutogradError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    edge = (tensor.edge() if tensor._requires_grad else NO_EDGE) if tensor._counter is not None else None
+    if value.dtype != tensor.dtype or value.device != tensor.device:
+        tensor._accumulator = None  # which knows the old dtype, and the device
+    before = held_by(tensor)
+    recorder = state.here.recorder
+    if recorder is None and type(tensor._data) is Pending:
+        recorder = tensor._data.record.recorder
+    if recorder is not None:
+        for view in views_of(owner_of(tensor)):  # to be told of changes by what counts with them, and is theirs no more
+            if view is not tensor and view._counter is tensor._counter is not None and view._made_by in RETURNED:
+                watch(tensor.counter(), view)
+        leave_memory(tensor)
+        recorder.write(tensor, "_data", memory(value._data))
+        remember_alias(tensor, value)
+    elif type(tensor._data) is Stale:
+        tensor._data = stale(tensor, memory(value._data))
+    else:
+        data = memory(value._data)
+        leave_memory(tensor)
+        tensor._data = data.view() if type(data) is np.ndarray or is_elsewhere(data) else data
+        tensor._snapshot = None
+        if type(data) is not Batched:
+            remember_alias(tensor, value)
+    if tensor._counter is not None:
+        holder = Tensor.made(memory(tensor._data))
+        if recorder is not None:
+            holder._counter = tensor._counter
+            remember_alias(holder, value)
+        for old in before:  # aliases in a session hold one value; eagerly each has an array of its own
+            note_exchanged(tensor._counter, old, holder, edge=None if recorder is None else edge)
+    exchange_converted(tensor)
+
+
+def held_by(tensor: Tensor) -> list[Any]:
+    """Return what nodes that have saved a tensor, as it is now, may hold of it."""
+    data = memory(tensor._data)
+    return [data] if tensor._snapshot is None else [data, tensor._snapshot[2]]
+
+
+def exchange_converted(tensor: Tensor, *, written: bool = False) -> None:
+    """Note what a tensor that holds something else now is in the dtypes in which nodes may have saved it; `written` as
+    of `note_exchanged`."""
+    for reference in tensor._converted or ():
+        converted = reference()
+        if converted is not None:
+            _exchange_converted(tensor, converted, written)
+
+
+def _exchange_converted(tensor: Tensor, old: Any, written: bool) -> None:
+    if tensor.dtype != old.dtype:
+        new = ops.to_dtype(tensor.detach(), old.dtype)
+        note_exchanged(tensor.counter(), old, new, written=written)
+        remember_converted(tensor, new._data)

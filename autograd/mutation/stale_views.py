@@ -1,0 +1,72 @@
+"""What a tensor is whose place in the graph is gone: a view that a Function returned, once its memory changed (OU-12).
+
+Rules of this file: how such a tensor answers. It gets its class by exchange, so that no other tensor is asked whether
+it is stale when its node is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..nodes.inheriting_views import InheritingView
+from ..storage.views import Stale, forbidden_change, made_by, node_of, owner_of, parent_of, views_of
+from ..tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..nodes.node import Node
+
+
+class StaleView(InheritingView):
+    """A view that a change made stale: asked for its node, it says why it has none.
+
+    Whether it still is stale its data tell, which a session sets back when what changed them has failed.
+    """
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that made it.
+
+        Raises:
+            RuntimeError: it is stale, and gradient flows through it.
+        """
+        data = self._data
+        if type(data) is Stale:
+            data.check_differentiated(self)
+        return node_of(self)
+
+    @grad_fn.setter
+    def grad_fn(self, node: Node | None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.__dict__["grad_fn"] = node
+
+
+# what users are shown of it
+StaleView.__module__ = Tensor.__module__
+StaleView.__name__ = Tensor.__name__
+StaleView.__qualname__ = Tensor.__qualname__
+
+
+def make_stale(returned: Sequence[Tensor]) -> None:
+    """Mark views that a Function or an op with several returned, and those made of them: their memory was changed in
+    place (OU-12)."""
+    sources = set(map(id, returned))
+    owners = {id(owner): owner for owner in map(owner_of, returned)}
+    for view in (*returned, *(view for owner in owners.values() for view in views_of(owner))):
+        if type(view._data) is not Stale and _is_made_of(view, sources):
+            view._data = stale(view)
+
+
+def _is_made_of(view: Tensor | None, sources: set[int]) -> bool:
+    while view is not None and id(view) not in sources:
+        view = parent_of(view)
+    return view is not None
+
+
+def stale(view: Tensor, data: Any = None, *, lost: bool = False) -> Stale:
+    """Return what a view that a Function returned, or that was made of one, holds after its memory was changed: `data`,
+    else what it has. Asked for its node, it raises from now on."""
+    held = view._data.array if type(view._data) is Stale else view._data
+    what = "its base or another view of its base has been modified inplace"
+    made = Stale(held if data is None else data, forbidden_change(view, made_by(view), what), lost)
+    view.__class__ = StaleView
+    return made

@@ -1,0 +1,183 @@
+"""Views made again from their recipes, and changes of views written back to what they were made from.
+
+Rules of this file: values alone. `inplace` decides when a view is made again, and `renewed` what place in the graph it
+then has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from .. import ops
+from ..dispatch.dispatch import call
+from ..storage.strides import reshapes_to_view, strides_of
+from ..storage.view_geometry import Placed, Shape
+from ..storage.views import UNKNOWN
+from ..tensor.tensor import Tensor
+
+
+def again(view: Tensor, parent: Tensor) -> Tensor:
+    """Return what the recipe of `view` makes of its parent as it is now."""
+    assert view._recipe is not None
+    op, _, _, rest, params, _ = view._recipe
+    if type(op) is Placed:
+        return placed_again(op, parent)
+    return parent.alias() if op is None else call(op, (parent, *rest), params)
+
+
+def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
+    """Return the value that the parent of a view has once the view has `value`.
+
+    Raises:
+        RuntimeError: the kind of view cannot be written through.
+    """
+    assert view._recipe is not None
+    op, _, _, rest, params, sure = view._recipe
+    if op is None:
+        return value
+    if not sure:
+        check_sure(view)
+    if type(op) is Placed:
+        return placed_written(op, parent, value)
+    writer = _WRITERS.get(op.name)
+    if writer is None:
+        raise AutogradError(
+            f"a view made by '{op.name}' cannot be changed in place here: clone it first, or use the out-of-place "
+            "operation"
+        )
+    return writer(parent, value, rest, params)
+
+
+def is_sure(view: Tensor) -> bool:
+    """Tell whether a view shares the memory of its parent for certain; waits for its value, if that tells."""
+    assert view._recipe is not None
+    op, parent = view._recipe[:2]
+    if view._recipe[5]:
+        return True
+    if op is None or op is UNKNOWN:
+        return False
+    if parent.numel() > 1:  # else it lies in one way only
+        shares = strides_of(view, wait=True) if type(op) is Placed else reshapes_to_view(parent, view.shape, wait=True)
+        if shares is None or shares is False:
+            return False
+    view._recipe = (*view._recipe[:5], True)
+    return True
+
+
+def check_sure(view: Tensor) -> None:
+    """Check that a view shares the memory that is being changed in place; waits for its value, if that tells.
+
+    Raises:
+        AutogradError: it may be a copy.
+    """
+    assert view._recipe is not None
+    if is_sure(view):
+        return
+    op = view._recipe[0]
+    raise AutogradError(
+        f"in a session it is not known whether a result of '{'detach' if op is None else op.name}' (shape "
+        f"{list(view.shape)}) shares the memory that is being changed in place: clone it, let it go before the change, "
+        "or use the out-of-place operation"
+    )
+
+
+def placed_again(placed: Placed, parent: Tensor) -> Tensor:
+    """Return what the view shows of its parent as it is now."""
+    given, order = _counting(placed, parent)
+    return ops.placed(given, placed.shape, placed.place.strides, placed.place.offset, order)
+
+
+def placed_written(placed: Placed, parent: Tensor, value: Tensor) -> Tensor:
+    """Return the value that the parent has once the view has `value`.
+
+    Raises:
+        AutogradError: the view shows elements more than once.
+    """
+    given, order = _counting(placed, parent)
+    whole = ops.put_placed(given, value, placed.shape, placed.place.strides, placed.place.offset, order)
+    if placed.place.parts == 1:
+        return whole
+    whole = ops.view_as_complex(whole)
+    return ops.permute(whole, [int(axis) for axis in np.argsort(placed.place.order)])
+
+
+def _counting(placed: Placed, parent: Tensor) -> tuple[Tensor, Shape]:
+    """Return what the elements are counted in (of complex numbers their parts), and in which order of axes."""
+    order = placed.place.order
+    if placed.place.parts == 1:
+        return parent, order
+    return ops.view_as_real(ops.permute(parent, order)), tuple(range(len(order) + 1))
+
+
+# ---- writing through a view, by the op that made it ------------------------------------------------------------------
+
+
+def _through_reshape(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.reshape(value, parent.shape)
+
+
+def _through_expand(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    """Write through an expansion that repeats nothing."""
+    if math.prod(value.shape) != math.prod(parent.shape):
+        raise AutogradError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location: "
+            "clone() the expanded tensor before changing it in place"
+        )
+    return _through_reshape(parent, value, rest, params)
+
+
+def _through_transpose(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.transpose(value, *params)
+
+
+def _through_permute(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.permute(value, [int(axis) for axis in np.argsort(params[0])])
+
+
+def _through_getitem(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.put_region(parent, value, rest[0])
+
+
+def _through_diagonal(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.put_diagonal(parent, value, *params)
+
+
+def _through_unfold(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.put_windows(parent, value, *params)
+
+
+def _through_as_strided(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.put_placed(parent, value, *params)
+
+
+def _through_view_dtype(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.view_dtype(value, parent.dtype)
+
+
+def _through_real(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.complex(value, parent.imag)
+
+
+def _through_imag(parent: Any, value: Any, rest: Sequence[Any], params: tuple[Any, ...]) -> Any:
+    return ops.complex(parent.real, value)
+
+
+_WRITERS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("reshape", "view", "squeeze", "unsqueeze"), _through_reshape),
+    "expand": _through_expand,
+    "transpose": _through_transpose,
+    "permute": _through_permute,
+    "getitem": _through_getitem,
+    "diagonal": _through_diagonal,
+    "unfold": _through_unfold,
+    "as_strided": _through_as_strided,
+    "view_dtype": _through_view_dtype,
+    "real": _through_real,
+    "imag": _through_imag,
+}

@@ -1,0 +1,127 @@
+"""The accumulator of a leaf: the node at which gradient ends, and how it is added to `.grad`.
+
+Rules of this file: `.grad` of leaves, and of others that retain theirs, grows here only, one pass at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from raygrad.errors import AutogradError
+
+from ..core.catalogue import ops
+from ..core.modes import state
+from ..core.recorder import Data, Pending, Recorder, settled
+from ..tensor.tensor import Tensor
+from .node import Edge, Node, call_node
+
+ACCUMULATOR_RANK = 1 << 62
+"""Accumulators rank above all other nodes: they run as soon as they are ready (EN-20)."""
+
+
+class AccumulateGrad(Node):
+    """The accumulator of one leaf: adds what arrives into its `.grad` (ND-04), then tells who asked to know (HK-17)."""
+
+    _sequence = ACCUMULATOR_RANK
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+        self._metas = ((variable.shape, variable.dtype),)
+
+    def name(self) -> str:
+        """Return what PyTorch calls it, with the namespace of a node that is no function's."""
+        return "torch::autograd::AccumulateGrad"
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        (grad,) = grads
+        variable = self.variable
+        if grad is not None and variable.grad_fn is not None:
+            raise AutogradError(
+                f"leaf variable has been moved into the graph interior: a tensor of shape {list(variable.shape)} was a "
+                "leaf when it was used, and was changed in place since; use the out-of-place operation"
+            )
+        if grad is not None and variable._requires_grad:  # the flag may have been cleared since
+            recording = create_graph and state.here.grad
+            data = grad._data if create_graph and not recording else grad  # `.grad` carries no tangents then
+            accumulate(variable, data, recording, recorder)
+        if variable._after_accumulation is not None:
+            for hook in list(variable._after_accumulation.values()):
+                if hook(variable) is not None:
+                    raise AutogradError(
+                        "a hook that runs after a leaf's gradient was accumulated should return None: to change the "
+                        "gradient, assign to the leaf's `.grad` in the hook"
+                    )
+        return ()
+
+    def __call__(self, *grads: Tensor | None) -> Any:
+        """Add a gradient to the leaf's `.grad`, as at the end of a pass."""
+        return call_node(self, grads)
+
+
+def is_inner(edge: Edge | None) -> bool:
+    """Tell whether an edge leads to a producer: not to a leaf's accumulator, nor nowhere."""
+    return edge is not None and edge[0] is not None and not isinstance(edge[0], AccumulateGrad)
+
+
+def stale_value(data: Data, made_by: Edge | None, keeper: Node) -> str:
+    """Return how the message for a stale saved value names it (CX-13)."""
+    what = f"[{data.dtype} {list(data.shape)}], "
+    if made_by is not None and made_by[0] is not None and is_inner(made_by):
+        what += f"which is output {made_by[1]} of {made_by[0]._title()}, "
+    return what + f"saved by {keeper._title()},"
+
+
+_LOCKS = [threading.RLock() for _ in range(16)]
+"""Passes on several threads may accumulate into one leaf (EN-25); leaves share locks, since one each would cost memory.
+What runs under one of these takes no other lock."""
+
+_RECORDED_LOCK = threading.RLock()
+"""The same while a pass is recorded: then the recorder's lock is taken under it, and never the other way round."""
+
+
+def accumulate(
+    variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, *, anew: bool = False
+) -> None:
+    """Add `grad` to `variable.grad`: stored the first time, then added in place, or anew with `create_graph` (EN-07)
+    and where a non-leaf retains its gradient.
+
+    The first gradient takes the leaf's axis order (EN-32) and memory of its own (BW-16).
+    """
+    with _LOCKS[id(variable) >> 4 & 15] if recorder is None else _RECORDED_LOCK:
+        _add_to_grad(variable, grad, create_graph, recorder, anew)
+
+
+def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, anew: bool) -> None:
+    old = variable._grad
+    if create_graph:
+        if old is not None and settled(old._data) is None:
+            old = None
+        # a clone: neither the caller's gradient nor another leaf's may share its memory (pending ones are immutable)
+        fresh = grad if type(grad._data) is Pending else grad.clone()
+        new = variable.made(fresh._data, fresh.grad_fn, fresh.output_nr) if old is None else old + grad
+        _set_grad(variable, new, recorder)
+        return
+    order = variable.axis_order()
+    if recorder is not None:
+        laid = ops.in_order_data(grad, order, recorder)
+        if old is None:
+            _set_grad(variable, variable.made(laid), recorder)
+        elif anew:
+            _set_grad(variable, variable.made(recorder.add(old._data, laid)), recorder)
+        else:
+            old._next_value(recorder.add(old._data, laid), recorder)
+    elif old is None:
+        _set_grad(variable, variable.made(ops.copy_in_order(grad, order)), None)
+    elif anew:
+        _set_grad(variable, variable.made(ops.add(old.read(), grad)), None)
+    else:
+        old.add_in_place(grad)
+
+
+def _set_grad(variable: Tensor, value: Tensor, recorder: Recorder | None) -> None:
+    if recorder is None:
+        variable._grad = value
+    else:
+        recorder.write(variable, "_grad", value)

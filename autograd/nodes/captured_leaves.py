@@ -1,0 +1,107 @@
+"""Tensors that user code captures and that come to a worker without their history (H16).
+
+Rules of this file: what such a tensor is there. It is what it is at the client, a leaf that requires grad, say, so that
+passes inside of user code go as far as they do eagerly. What such a pass adds to the `.grad` of a leaf that was lent
+goes home with the step that runs; any other gradient does not leave the worker through it, and what would be lost
+raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from raygrad.errors import AutogradError
+
+from ..core.recorder import Data, Pending, Recorder
+from ..devices import Device
+from ..tensor.tensor import Tensor
+from .accumulator import AccumulateGrad
+from .node import Node, next_sequence
+
+PLAIN, LEAF, INNER = 1, 2, 3
+"""What a captured tensor is: one that requires no grad, a leaf that does, or one with a producer. (0 is an array.)"""
+
+
+def kind_of(tensor: Tensor) -> int:
+    """Return which of the three a tensor is."""
+    return INNER if tensor.grad_fn is not None else LEAF if tensor._requires_grad else PLAIN
+
+
+def arrived(data: Any, kind: int) -> Tensor:
+    """Return a captured tensor as a worker has it."""
+    tensor = Tensor.made(data)
+    if kind == LEAF:
+        tensor._requires_grad = True
+        accumulator = LeafElsewhere(tensor)
+        tensor._accumulator = lambda: accumulator
+    elif kind == INNER:
+        tensor._requires_grad = True
+        tensor.grad_fn = LeftBehind(tensor)
+    return tensor
+
+
+def come_home(leaf: Tensor, grad: Pending, recorder: Recorder, *, anew: bool) -> None:
+    """Make `grad` the gradient of a leaf that was lent: in place if it has one, as adding to it does, or `anew`."""
+    old = leaf._grad
+    if old is None or anew:
+        recorder.write(leaf, "_grad", leaf.made(grad))
+    else:
+        old._next_value(grad, recorder)
+
+
+class LeafElsewhere(AccumulateGrad):
+    """The accumulator of a leaf that is the client's: its `.grad` is there, and this process has none to add to, unless
+    it was lent."""
+
+    lent = False
+    """Whether its `.grad` is here now, and goes home from here."""
+
+    def _device(self, number: int) -> Device:
+        return self.variable.device
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        if self.lent:
+            return super()._run(grads, create_graph, recorder)
+        if grads[0] is not None:
+            raise AutogradError(
+                f"backward() inside code that a worker runs would add to the .grad of a captured leaf of shape "
+                f"{list(self.variable.shape)}, which is the client's and would not get it (the leaf has hooks, or the "
+                f"code runs in a forward, or is not seen to call backward): {REMEDY}"
+            )
+        return ()
+
+
+class LeftBehind(Node):
+    """Stands for the history of a captured tensor, which is at the client."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._shape = list(tensor.shape)
+        self._metas = ((tensor.shape, tensor.dtype),)
+        self._place = tensor.device
+        self._sequence = next_sequence()
+
+    def name(self) -> str:
+        """Return what messages call it."""
+        return "CapturedBackward"
+
+    def _device(self, number: int) -> Device:
+        return self._place
+
+    def refusal(self) -> AutogradError:
+        """Return the error of a pass that would go further back."""
+        return AutogradError(
+            f"code that a worker runs differentiates through a captured tensor of shape {self._shape} into "
+            f"the graph that made it, which is at the client: {REMEDY}"
+        )
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        raise self.refusal()
+
+
+REMEDY: Final = (
+    "register a hook with client=True, which runs it in your process; pass what a Function differentiates by as an "
+    "argument, and return its gradient (allow for it in backward by autograd.grad instead of backward()); or use "
+    "raygrad.checkpoint, if it is to compute a region again"
+)
+"""What to do instead."""

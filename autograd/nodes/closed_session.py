@@ -1,0 +1,41 @@
+"""Tensors of a session that is closed: their values can be read, and computed with; their graph is gone.
+
+Rules of this file: what becomes of such a tensor where an operation or a Function first reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from raygrad.errors import SessionError
+
+from ..core.recorder import Data, Recorder
+from ..tensor.tensor import Tensor
+from .node import Node
+
+
+class OfClosedSession(Node):
+    """Stands for the producer of a tensor, which was recorded in a session that is closed."""
+
+    def __init__(self, tensor: Tensor, name: str) -> None:
+        self._of = name
+        self._metas = ((tensor.shape, tensor.dtype),)
+        self._sequence = 0
+
+    def name(self) -> str:
+        """Return the name of the node that it stands for."""
+        return self._of
+
+    def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
+        raise SessionError(
+            f"the session that recorded {self._of} is closed, and its graph cannot be differentiated any more: run "
+            "backward inside the session, or detach() what was made there"
+        )
+
+
+def brought_home(tensor: Tensor) -> None:
+    """Give a tensor of a closed session its value, for what is computed of it from now on."""
+    tensor._data = tensor.read()
+    producer = tensor.grad_fn
+    if producer is not None:
+        tensor.grad_fn, tensor.output_nr = OfClosedSession(tensor, producer._title()), 0

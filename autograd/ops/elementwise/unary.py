@@ -1,0 +1,284 @@
+"""Elementwise functions of one operand: a table of kernels and rules, then the functions.
+
+Rules of this file: a rule keeps the operand or the output, whichever alone is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, MissingDerivative
+
+from ...dispatch.direct_functions import OfOne, of_one
+from ...dispatch.dispatch import call, call_few
+from ...registry.define_op import conj, define, infer_elementwise, infer_same, quiet, xp
+from ...registry.dtype_constraints import no_bools, real_numbers
+from ...registry.registry import Admits, Op
+from ..layout.axis_order import zeros_apart, zeros_as
+from .compare import keep
+from .complex_numbers import infer_real, real
+
+PUBLIC = """
+    abs acos acosh asin asinh atan atanh ceil cos cosh exp expm1 floor log log10 log1p log2 neg
+    reciprocal relu round rsqrt sgn sigmoid sign sin sinh sqrt square tan tanh trunc
+""".split()
+
+Rule = Callable[[Any, Any], Any]
+
+LN2, LN10 = math.log(2.0), math.log(10.0)
+
+# ---- kernels and shape rules that NumPy has not ----------------------------------------------------------------------
+
+
+def _infer_neg(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind == "b":
+        raise AutogradError(
+            "Negation, the `-` operator, on a bool tensor is not supported. "
+            "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return a.shape, a.dtype
+
+
+def _rounded(kernel: Any) -> Any:
+    """Return a kernel that leaves integers and bools as they are."""
+
+    def rounded(a: Any) -> Any:
+        return a.copy() if a.dtype.kind in "iub" else kernel(a)
+
+    return rounded
+
+
+def _square(a: Any) -> Any:
+    return np.square(a) if a.dtype.kind != "b" else a.astype(np.int64)
+
+
+def _infer_square(params: tuple[Any, ...], a: Any) -> Any:
+    return a.shape, np.dtype(np.int64) if a.dtype.kind == "b" else a.dtype
+
+
+def _rsqrt(a: Any) -> Any:
+    return 1 / np.sqrt(a)
+
+
+def _reciprocal(a: Any) -> Any:
+    return 1 / a
+
+
+def _sigmoid(a: Any) -> Any:
+    return 1 / (1 + np.exp(-a))
+
+
+def _relu(a: Any) -> Any:
+    return np.maximum(a, 0)
+
+
+def _infer_sign(params: tuple[Any, ...], a: Any) -> Any:
+    if a.dtype.kind == "c":
+        raise MissingDerivative("Unlike NumPy, sign doesn't support complex tensors: their direction is sgn")
+    return a.shape, a.dtype
+
+
+def _sign(a: Any) -> Any:
+    if a.dtype.kind == "f":  # NaN has none, as in PyTorch
+        return np.subtract(a > 0, a < 0, dtype=a.dtype)
+    return a.copy() if a.dtype.kind == "b" else np.sign(a)
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+
+class _Tensors:
+    """The functions that rules use, of tensors; of bare arrays NumPy's own have the same names."""
+
+    cos: Any
+    sin: Any
+    cosh: Any
+    sinh: Any
+    sqrt: Any
+
+
+def _linear(of: Callable[[Any, Any], Any]) -> Rule:
+    """Return the rule `g * conj(of(functions, residual))`, the functions being NumPy's for arrays, else ours."""
+
+    def backward(ctx: Any, g: Any) -> Any:
+        kept = ctx.saved_tensors[0]
+        factor = of(np if type(kept) is np.ndarray else _Tensors, kept)
+        return g * (factor if factor.dtype.kind == "f" else conj(factor))
+
+    return backward
+
+
+def _over(of: Callable[[Any], Any]) -> Rule:
+    """Return the rule `g / conj(of(residual))`."""
+
+    def backward(ctx: Any, g: Any) -> Any:
+        divisor = of(ctx.saved_tensors[0])
+        return g / (divisor if divisor.dtype.kind == "f" else conj(divisor))
+
+    return backward
+
+
+def _to_zero(ctx: Any, g: Any) -> Any:
+    return zeros_apart(g)
+
+
+def _abs_backward(ctx: Any, g: Any) -> Any:
+    return g * sgn(ctx.saved_tensors[0])
+
+
+def _sgn_backward(ctx: Any, g: Any) -> Any:
+    """Of a real number zero; a complex one's direction turns with what is across it. Zero at zero."""
+    a, out = ctx.saved_tensors
+    if a.dtype.kind != "c":
+        return zeros_apart(g)
+    size = abs(a)
+    across = g - out * real(conj(out) * g)
+    return keep(across / size, size != 0)
+
+
+def _relu_backward(ctx: Any, g: Any) -> Any:
+    (out,) = ctx.saved_tensors
+    kept = keep(g, out != 0)  # it is positive, or NaN
+    return kept + zeros_as(out) if hasattr(out, "grad_fn") else kept  # a second derivative is zero, not undefined
+
+
+def _sigmoid_backward(ctx: Any, g: Any) -> Any:
+    (out,) = ctx.saved_tensors
+    return g * conj((1 - out) * out)
+
+
+def _tanh_backward(ctx: Any, g: Any) -> Any:
+    (out,) = ctx.saved_tensors
+    return g * conj(1 - out * out)
+
+
+def _unary(
+    name: str,
+    kernel: Any,
+    backward: Rule,
+    saves: str | tuple[str, ...] = "a",
+    *,
+    infer: Any = None,
+    promotes: str | None = None,
+    admits: Admits | None = None,
+    doc: str,
+) -> OfOne:
+    """Define an op of one operand, and return its function."""
+    infer = infer or infer_elementwise(name)
+    op = define(name, ("a",), kernel, infer, backward, saves=saves, promotes=promotes, admits=admits)
+    return of_one(op, __name__, doc)
+
+
+def _rounding(name: str, kernel: Any) -> Op:
+    """Define an op that makes whole numbers of real ones."""
+    return define(name, ("a",), kernel, infer_same, _to_zero, saves="none", promotes="arith", admits=real_numbers)
+
+
+def _smooth(name: str, kernel: Any, backward: Rule, saves: str = "a", *, doc: str) -> OfOne:
+    """Define an op that is computed in floating point, whatever it is given, and return its function."""
+    return _unary(name, quiet(kernel), backward, saves, promotes="float", doc=doc)
+
+
+def _acosh_slope(f: Any, a: Any) -> Any:
+    """Return the slope of acosh; of complex numbers as two roots, whose product may lie on the other branch."""
+    return 1 / (f.sqrt(a - 1) * f.sqrt(a + 1)) if a.dtype.kind == "c" else 1 / f.sqrt(a * a - 1)
+
+
+neg = _unary("neg", np.negative, lambda ctx, g: -g, "none", infer=_infer_neg, doc="Return `-input`.")
+abs = _unary(
+    "abs",
+    np.absolute,
+    _abs_backward,
+    infer=infer_real,
+    promotes="arith",
+    admits=no_bools,
+    doc="Return the absolute value.",
+)
+_SIGN = define("sign", ("a",), quiet(_sign), _infer_sign, _to_zero, saves="none")
+sgn = _unary(
+    "sgn",
+    quiet(_sign),
+    _sgn_backward,
+    ("a", "output"),
+    infer=infer_same,
+    doc="Return the sign: of real numbers -1, 0 or 1; of complex ones, the number of size one in their direction.",
+)
+floor = of_one(_rounding("floor", _rounded(np.floor)), __name__, "Return the greatest integers not above.")
+ceil = of_one(_rounding("ceil", _rounded(np.ceil)), __name__, "Return the smallest integers not below.")
+trunc = of_one(_rounding("trunc", _rounded(np.trunc)), __name__, "Return `input` rounded towards zero.")
+square = _unary(
+    "square",
+    quiet(_square),
+    _linear(lambda f, a: (a if f is np else a**1) * 2),  # the rule of pow
+    infer=_infer_square,
+    doc="Return `input * input`.",
+)
+reciprocal = _smooth("reciprocal", _reciprocal, _linear(lambda f, out: -out * out), "output", doc="Return `1 / input`.")
+sqrt = _smooth("sqrt", np.sqrt, _over(lambda out: out * 2), "output", doc="Return the square root.")
+rsqrt = _smooth("rsqrt", _rsqrt, _linear(lambda f, out: out**3 * -0.5), "output", doc="Return `1 / sqrt(input)`.")
+exp = _smooth("exp", np.exp, _linear(lambda f, out: out), "output", doc="Return e to the power of `input`.")
+expm1 = _smooth(
+    "expm1", np.expm1, _linear(lambda f, out: out + 1), "output", doc="Return `exp(input) - 1`, precise near zero."
+)
+log = _smooth("log", np.log, _over(lambda a: a), doc="Return the natural logarithm.")
+log1p = _smooth("log1p", np.log1p, _over(lambda a: a + 1), doc="Return `log(1 + input)`, precise near zero.")
+log2 = _smooth("log2", np.log2, _over(lambda a: a * LN2), doc="Return the logarithm to base 2.")
+log10 = _smooth("log10", np.log10, _over(lambda a: a * LN10), doc="Return the logarithm to base 10.")
+sin = _smooth("sin", np.sin, _linear(lambda f, a: f.cos(a)), doc="Return the sine.")
+cos = _smooth("cos", np.cos, _linear(lambda f, a: -f.sin(a)), doc="Return the cosine.")
+tan = _smooth("tan", np.tan, _linear(lambda f, out: out * out + 1), "output", doc="Return the tangent.")
+asin = _smooth("asin", np.arcsin, _linear(lambda f, a: 1 / f.sqrt(1 - a * a)), doc="Return the inverse sine.")
+acos = _smooth("acos", np.arccos, _linear(lambda f, a: -1 / f.sqrt(1 - a * a)), doc="Return the inverse cosine.")
+atan = _smooth("atan", np.arctan, _over(lambda a: a * a + 1), doc="Return the inverse tangent.")
+sinh = _smooth("sinh", np.sinh, _linear(lambda f, a: f.cosh(a)), doc="Return the hyperbolic sine.")
+cosh = _smooth("cosh", np.cosh, _linear(lambda f, a: f.sinh(a)), doc="Return the hyperbolic cosine.")
+tanh = _smooth("tanh", np.tanh, _tanh_backward, "output", doc="Return the hyperbolic tangent.")
+asinh = _smooth(
+    "asinh", np.arcsinh, _linear(lambda f, a: 1 / f.sqrt(a * a + 1)), doc="Return the inverse hyperbolic sine."
+)
+acosh = _smooth("acosh", np.arccosh, _linear(_acosh_slope), doc="Return the inverse hyperbolic cosine.")
+atanh = _smooth("atanh", np.arctanh, _over(lambda a: 1 - a * a), doc="Return the inverse hyperbolic tangent.")
+sigmoid = _smooth("sigmoid", _sigmoid, _sigmoid_backward, "output", doc="Return `1 / (1 + exp(-input))`.")
+relu = _unary(
+    "relu",
+    _relu,
+    _relu_backward,
+    "output",
+    infer=infer_same,
+    promotes="arith",
+    admits=real_numbers,
+    doc="Return `max(input, 0)`; its derivative at 0 is 0.",
+)
+
+# ---- rounding with digits --------------------------------------------------------------------------------------------
+
+
+def _round(a: Any, decimals: int) -> Any:
+    return a.copy() if a.dtype.kind in "iub" else xp.round(a, decimals)
+
+
+_ROUND = _rounding("round", _round)
+
+
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """Return `input` rounded to the nearest, halves to even."""
+    return call(_ROUND, (input,), (int(decimals),))
+
+
+# ---- signs -------------------------------------------------------------------------------------------------
+
+
+def sign(input: Any) -> Any:
+    """Return the sign of real numbers: -1, 0 or 1."""
+    if input.dtype.kind == "c":
+        _infer_sign((), input)
+    return call_few(_SIGN, input)
+
+
+_Tensors.cos, _Tensors.sin, _Tensors.cosh, _Tensors.sinh, _Tensors.sqrt = map(
+    staticmethod, (cos, sin, cosh, sinh, sqrt)
+)

@@ -1,0 +1,175 @@
+"""Ops that take elements, or put them, by an index tensor along one dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raygrad.errors import AutogradError, ShapeError
+
+from ...dispatch.dispatch import call
+from ...registry.define_op import Shape, axis_of, broadcast_shape, define, infer_shaped, space_of
+from ..layout.shape import expand, reshape
+from .indexing import INDEX, INDEX_PUT, zeros_around
+
+PUBLIC = "gather index_add index_select scatter scatter_add take_along_dim".split()
+
+# ---- by one index tensor along one dimension -------------------------------------------------------------------------
+
+
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """Return the slices of `input` along `dim` that `index`, a vector, names."""
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    axis = axis_of(dim, input.ndim)
+    return call(INDEX, (input, reshape(index, (1, -1))), ((axis,),))
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """Return `input` with the slices of `source` times `alpha` added where `index` names."""
+    axis = axis_of(dim, input.ndim)
+    value = source if type(alpha) is int and alpha == 1 else source * alpha
+    return call(INDEX_PUT, (input, value, reshape(index, (1, -1))), ((axis,), True))
+
+
+def grid_of(index: Any, axis: int) -> tuple[Any, ...]:
+    """Return the NumPy index that `gather` takes: `index` along `axis`, its own place along the others."""
+    out: list[Any] = []
+    for d in range(index.ndim):
+        shape = [1] * index.ndim
+        shape[d] = -1
+        out.append(index if d == axis else space_of(index).arange(index.shape[d]).reshape(shape))
+    return tuple(out)
+
+
+def _gather(a: Any, index: Any, axis: int) -> Any:
+    checked_gathered(index, a.shape, axis)
+    return a[grid_of(index, axis)] if a.ndim else a.copy().reshape(index.shape)
+
+
+def checked_gathered(index: Any, shape: Shape, axis: int) -> None:
+    extent = shape[axis] if shape else 1
+    if index.size and (index.min() < 0 or index.max() >= extent):
+        wrong = index[(index < 0) | (index >= extent)].reshape(-1)[0]
+        raise AutogradError(f"index {wrong} is out of bounds for dimension {axis} with size {extent}")
+
+
+def _gather_infer(params: tuple[Any, ...], a: Any, index: Any) -> Any:
+    (axis,) = params
+    check_grid("gather", index.shape, a.shape, axis)
+    return index.shape, a.dtype
+
+
+def check_grid(name: str, index: Shape, shape: Shape, axis: int) -> None:
+    if len(index) != len(shape):
+        raise ShapeError(
+            f"Index tensor must have the same number of dimensions as input tensor ({name}): "
+            f"{len(index)} and {len(shape)}"
+        )
+    for d, (n, m) in enumerate(zip(index, shape, strict=True)):
+        if d != axis and n > m:
+            raise ShapeError(
+                f"Size does not match at dimension {d} expected index {list(index)} to be no larger than self "
+                f"{list(shape)} apart from dimension {axis}"
+            )
+
+
+def _gather_backward(ctx: Any, g: Any) -> Any:
+    return call(_GATHER_GRAD, (g, ctx.saved_tensors[0]), (*ctx.params, tuple(ctx.inputs[0][0]))), None
+
+
+def _gather_grad(g: Any, index: Any, axis: int, shape: Shape) -> Any:
+    out = space_of(g).zeros(shape, g.dtype)
+    space_of(out).add.at(out, grid_of(index, axis) if shape else (), g if shape else g.reshape(()))
+    return out
+
+
+_GATHER = define("gather", ("a", "index"), _gather, _gather_infer, _gather_backward, saves="index")
+_GATHER_GRAD = define(
+    "gather_grad",
+    ("g", "index"),
+    _gather_grad,
+    infer_shaped(1),
+    lambda ctx, g: (call(_GATHER, (g, ctx.saved_tensors[0]), (ctx.params[0],)), None),
+    saves="index",
+)
+
+
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """Return `input[i][index[i][j][k]][k]` (for `dim` 1 of three), in the shape of `index`."""
+    axis = axis_of(dim, input.ndim)
+    check_grid("gather", index.shape, input.shape, axis)
+    return call(_GATHER, (input, index), (axis,))
+
+
+def scatter_zeros(source: Any, dim: int, index: Any, shape: Shape) -> Any:
+    """Return zeros of `shape` to which `source` is added at the places that `gather` would read."""
+    return call(_GATHER_GRAD, (source, index), (axis_of(dim, len(shape)), tuple(shape)))
+
+
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """Return the elements of `input` at `indices` along `dim`, the two broadcast to each other."""
+    if dim is None:
+        return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
+    axis = axis_of(dim, input.ndim)
+    shape = broadcast_shape("take_along_dim", [_without(input.shape, axis), _without(indices.shape, axis)])
+    wide = (*shape[:axis], input.shape[axis], *shape[axis + 1 :])
+    narrow = (*shape[:axis], indices.shape[axis], *shape[axis + 1 :])
+    return gather(expand(input, wide), axis, expand(indices, narrow))
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return (*shape[:axis], 1, *shape[axis + 1 :])
+
+
+def _scatter(a: Any, index: Any, source: Any, axis: int, accumulate: bool) -> Any:
+    checked_gathered(index, a.shape, axis)
+    out = a.copy()
+    if hasattr(source, "shape"):
+        source = source[tuple([slice(0, extent) for extent in index.shape])]
+    if accumulate:
+        space_of(out).add.at(out, grid_of(index, axis), source)
+    else:
+        out[grid_of(index, axis)] = source
+    return out
+
+
+def _scatter_infer(params: tuple[Any, ...], a: Any, index: Any, source: Any) -> Any:
+    axis, _ = params
+    check_grid("scatter", index.shape, a.shape, axis)
+    if hasattr(source, "shape") and any(n > m for n, m in zip(index.shape, source.shape, strict=True)):
+        raise ShapeError(f"Expected index {list(index.shape)} to be no larger than src {list(source.shape)}")
+    return a.shape, a.dtype
+
+
+def _scatter_backward(ctx: Any, g: Any) -> Any:
+    (index,) = ctx.saved_tensors
+    axis, accumulate = ctx.params
+    need_a, _, need_source = ctx.needs_input_grad
+    to_a = None
+    if need_a:
+        to_a = g if accumulate else call(_SCATTER, (g, index, 0), (axis, False))
+    to_source = None
+    if need_source:
+        to_source = call(_GATHER, (g, index), (axis,))
+        shape = ctx.inputs[2][0]
+        if to_source.shape != shape:  # the part of the source that was not read
+            corner = tuple([(0, extent, 1) for extent in to_source.shape])
+            to_source = zeros_around(to_source, corner, shape)
+    return to_a, None, to_source
+
+
+_SCATTER = define("scatter", ("a", "index", "source"), _scatter, _scatter_infer, _scatter_backward, saves="index")
+
+
+def scatter(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """Return `input` with the elements of `src` (or one number) put at the places that `gather` would read."""
+    axis = axis_of(dim, input.ndim)
+    _scatter_infer((axis, False), input, index, src)
+    return call(_SCATTER, (input, index, src), (axis, False))
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """Return `input` with the elements of `src` added at the places that `gather` would read."""
+    axis = axis_of(dim, input.ndim)
+    _scatter_infer((axis, True), input, index, src)
+    return call(_SCATTER, (input, index, src), (axis, True))

@@ -1,0 +1,197 @@
+"""Ops that take or put elements by masks, by index tensors along a dimension, or in a part of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, MissingKernel
+
+from ...dispatch.dispatch import call
+from ...registry.define_op import axis_of, broadcast_shape, conj, define, quiet, real_of, space_of
+from ...registry.dtype_constraints import no_complex
+from ...tensor.tensor import Tensor
+from ..elementwise.arithmetic import clamp_min
+from ..elementwise.compare import keep, where
+from ..elementwise.complex_numbers import real
+from ..layout.axis_order import to_dtype, zeros_as
+from ..layout.diagonals import put_diagonal
+from ..layout.shape import expand, reshape
+from ..reduction.reduce import cumsum
+from .gathering import check_grid, checked_gathered, gather, grid_of, scatter, scatter_add, take_along_dim
+from .indexing import INDEX_PUT, put_region, rows_of, take_apart
+
+PUBLIC = """
+    diagonal_scatter index_copy index_fill index_put masked_scatter masked_select put scatter_reduce select_scatter
+    slice_scatter take take_along_axis
+""".split()
+
+# ---- by masks --------------------------------------------------------------------------------------------------------
+
+
+def masked_select(input: Any, mask: Any) -> Any:
+    """Return the elements where `mask` holds, as a vector; in a session, waits for their number."""
+    shape = broadcast_shape("masked_select", [input.shape, mask.shape])
+    return expand(input, shape)[expand(mask, shape)]
+
+
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """Return `input` with the first elements of `source` put, in order, where `mask` holds."""
+    shape = broadcast_shape("masked_scatter", [input.shape, mask.shape])
+    mask = reshape(expand(mask, shape), (-1,))
+    places = clamp_min(cumsum(mask, 0) - 1, 0)
+    return reshape(where(mask, reshape(source, (-1,))[places], reshape(expand(input, shape), (-1,))), shape)
+
+
+# ---- by index tensors ------------------------------------------------------------------------------------------------
+
+
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """Return `input` with the slices of `source` along `dim` put where `index`, a vector, names."""
+    axis = axis_of(dim, input.ndim)
+    return call(INDEX_PUT, (input, source, reshape(index, (1, -1))), ((axis,), False))
+
+
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Return `input` with one number in the slices along `dim` that `index`, a vector, names."""
+    if hasattr(value, "ndim") and value.ndim:
+        raise AutogradError(
+            f"index_fill only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    axis = axis_of(dim, input.ndim)
+    return call(INDEX_PUT, (input, value, reshape(index, (1, -1))), ((axis,), False))
+
+
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """Return `input` with `values` put at (or, to `accumulate`, added to) `input[indices]`."""
+    index = tuple([slice(None) if entry is None else entry for entry in indices])
+    _, advanced = take_apart(index, input.shape)
+    axes, rows = rows_of(advanced, input.shape)
+    return call(INDEX_PUT, (input, values, rows), (axes, bool(accumulate)))
+
+
+def take(input: Any, index: Any) -> Any:
+    """Return the elements at places in the flattened tensor, in the shape of `index`."""
+    return reshape(input, (-1,))[index]
+
+
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """Return `input` with the elements of `source` put at (or added to) places in the flattened tensor."""
+    flat = index_put(reshape(input, (-1,)), (reshape(index, (-1,)),), reshape(source, (-1,)), accumulate)
+    return reshape(flat, input.shape)
+
+
+def take_along_axis(input: Any, indices: Any, axis: int = -1) -> Any:
+    """Return the elements at `indices` along `axis`, as the array API standard has it."""
+    return take_along_dim(input, indices, axis)
+
+
+# ---- a part ----------------------------------------------------------------------------------------------------------
+
+
+def _part(input: Any, axis: int, entry: Any) -> tuple[Any, ...]:
+    return take_apart((*[slice(None)] * axis, entry), input.shape)[0]
+
+
+def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
+    """Return `input` with `src` as its slice at `index` of dimension `dim`."""
+    return put_region(input, src, _part(input, axis_of(dim, input.ndim), index))
+
+
+def slice_scatter(
+    input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
+    """Return `input` with `src` as its elements from `start` to `end` of dimension `dim`."""
+    return put_region(input, src, _part(input, axis_of(dim, input.ndim), slice(start, end, step)))
+
+
+def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """Return `input` with `src` as its diagonal."""
+    return put_diagonal(input, src, offset, axis_of(dim1, input.ndim), axis_of(dim2, input.ndim))
+
+
+# ---- several elements into one ---------------------------------------------------------------------------------------
+
+_INTO = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
+
+
+def _scatter_reduce(a: Any, index: Any, source: Any, axis: int, kind: str) -> Any:
+    checked_gathered(index, a.shape, axis)
+    out = a.copy(order="K")
+    if kind == "prod" and type(a) is not np.ndarray:
+        raise MissingKernel(
+            "'scatter_reduce' with reduce='prod' has no kernel for this device: move its operands to the host first "
+            "(tensor.cpu()), and its result back"
+        )
+    getattr(space_of(out), _INTO[kind]).at(
+        out, grid_of(index, axis), source[tuple([slice(0, extent) for extent in index.shape])]
+    )
+    return out
+
+
+def _scatter_reduce_infer(params: tuple[Any, ...], a: Any, index: Any, source: Any) -> Any:
+    check_grid("scatter_reduce", index.shape, a.shape, params[0])
+    return a.shape, a.dtype
+
+
+def _scatter_reduce_backward(ctx: Any, g: Any) -> Any:
+    """Of extremes, equal ones share; of a product with one zero, that zero gets the product of the others."""
+    a, index, source, out = ctx.saved_tensors
+    axis, kind = ctx.params
+    if kind == "prod":
+        ones, holes = zeros_as(a) + 1, to_dtype(source == 0, g.dtype)
+        full = where(source == 0, 1.0, source)
+        zeros = scatter_add(to_dtype(a == 0, g.dtype), axis, index, holes)
+        others = call(_SCATTER_REDUCE, (where(a == 0, ones, a), index, full), (axis, kind))
+        kept = g * conj(where(zeros == 1, others, 0.0))
+        to_a = where(a == 0, kept, g * conj(out / where(a == 0, ones, a)))
+        to_source = where(source == 0, gather(kept, axis, index), gather(g * conj(out), axis, index) / conj(full))
+        return to_a, None, to_source
+    mine, theirs = a == out, source == gather(out, axis, index)
+    count = scatter_add(to_dtype(mine, g.dtype), axis, index, to_dtype(theirs, g.dtype))
+    share = g / count
+    return keep(share, mine), None, keep(gather(share, axis, index), theirs)
+
+
+_SCATTER_REDUCE = define(
+    "scatter_reduce",
+    ("a", "index", "source"),
+    quiet(_scatter_reduce),
+    _scatter_reduce_infer,
+    _scatter_reduce_backward,
+    saves=("a", "index", "source", "output"),
+)
+_NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -np.inf, "amin": np.inf}
+
+
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """Return `input` with the elements of `src` reduced into the places that `gather` would read.
+
+    Args:
+        reduce: "sum", "prod", "mean", "amax" or "amin".
+        include_self: count what `input` has at these places, too.
+
+    Raises:
+        RuntimeError: another reduction.
+    """
+    if reduce not in _NEUTRAL:
+        raise AutogradError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    axis = axis_of(dim, input.ndim)
+    check_grid("scatter_reduce", index.shape, input.shape, axis)
+    source = src if tuple(src.shape) == tuple(index.shape) else src[tuple([slice(0, n) for n in index.shape])]
+    base = input if include_self else scatter(input, axis, index, _NEUTRAL[reduce])
+    if reduce in ("amax", "amin"):
+        no_complex(f"scatter_reduce of {reduce}", (input,), input.dtype)
+    if reduce in _INTO:
+        return call(_SCATTER_REDUCE, (base, index, source), (axis, reduce))
+    total = scatter_add(base, axis, index, source)
+    if reduce == "sum":
+        return total
+    one: Any = space_of(index).ones(index.shape, real_of(input.dtype))
+    one = Tensor.made(one) if isinstance(index, Tensor) else one
+    own = real(zeros_as(input)) + 1
+    own = own if include_self else scatter(own, axis, index, 0)
+    count = clamp_min(scatter_add(own, axis, index, one), 1)
+    return total / (count.detach() if isinstance(count, Tensor) else count)

@@ -1,0 +1,99 @@
+"""Ops of the engine itself: dtype conversion, seeds, and the axis order of a leaf's gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.batched_data import bottom
+from ...core.recorder import Data, Pending, Recorder
+from ...devices import Device
+from ...devices.serving import CPU, make, named, target
+from ...dispatch.dispatch import call, call_few
+from ...registry.define_op import contiguous, define, infer_same, quiet, space_of
+from ...tensor.tensor import Tensor
+
+
+def _in_order(array: Any, order: tuple[int, ...]) -> Any:
+    """Return `array` dense with its axes in memory in the given order; the array itself when it is so already."""
+    if order == tuple(range(array.ndim)):
+        return array if array.flags.c_contiguous else contiguous(array).reshape(array.shape)
+    moved = array.transpose(order)
+    moved = moved if moved.flags.c_contiguous else contiguous(moved)
+    return moved.transpose(tuple(np.argsort(order)))
+
+
+def _full(shape: tuple[int, ...], value: Any, dtype: str, device: str = "cpu") -> Any:
+    return make(None if device == "cpu" else named(device), lambda xp: xp.full(shape, value, np.dtype(dtype)))
+
+
+def _zeros(a: Any) -> Any:
+    return space_of(a).zeros(a.shape, a.dtype)
+
+
+def _to_dtype_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return a.shape, np.dtype(params[0])
+
+
+def _to_dtype_kernel(a: Any, dtype: str) -> Any:
+    target = np.dtype(dtype)
+    return (a.real if a.dtype.kind == "c" and target.kind != "c" else a).astype(target)
+
+
+_TO_DTYPE = define("to_dtype", ("a",), quiet(_to_dtype_kernel), _to_dtype_infer, lambda ctx, g: g, saves="none")
+_ZEROS_AS = define("zeros_as", ("a",), _zeros, infer_same, lambda ctx, g: zeros_as(g), saves="none")
+_IN_ORDER = define("in_order", ("a",), _in_order, infer_same, lambda ctx, g: g, saves="none")
+
+
+def _full_infer(params: tuple[Any, ...]) -> Any:
+    return params[0], np.dtype(params[2])
+
+
+_FULL = define("full", (), _full, _full_infer)
+_FULL.lands = lambda params: params[3] if len(params) > 3 else "cpu"
+
+
+def zeros_apart(gradient: Any) -> Any:
+    """Return a gradient of zero that hangs on nothing: there is nothing to differentiate again."""
+    return zeros_as(gradient.detach() if hasattr(gradient, "grad_fn") else gradient)
+
+
+def zeros_as(input: Any) -> Any:
+    """Return zeros of `input`'s shape and dtype, with a gradient of zero."""
+    return call_few(_ZEROS_AS, input)
+
+
+def to_dtype(input: Any, dtype: Any) -> Any:
+    """Return `input` converted to `dtype` (the gradient is converted back)."""
+    return call(_TO_DTYPE, (input,), (np.dtype(dtype).name,))
+
+
+def in_order_data(data: Data, order: tuple[int, ...], recorder: Recorder) -> Pending:
+    """Record the conversion of a gradient to its leaf's axis order (EN-32)."""
+    return recorder.op(_IN_ORDER, (data,), (order,))[0]
+
+
+def copy_in_order(array: Any, order: tuple[int, ...]) -> Any:
+    """Return a copy of `array` with the given axis order."""
+    laid = _in_order(array, order)
+    return laid.copy(order="K") if laid is array or laid.base is not None else laid
+
+
+def ones_as(tensor: Tensor) -> Tensor:
+    """Return ones of a tensor's shape and dtype; recorded if it is pending."""
+    data = bottom(tensor._data)
+    return ones_of(tensor.shape, data.dtype, data.record.recorder if type(data) is Pending else None, tensor.device)
+
+
+def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None, device: Device) -> Tensor:
+    """Return ones on a device: the implicit gradient of a root; recorded if there is a recorder."""
+    if recorder is not None:
+        return Tensor.made(full_on(recorder, shape, 1, dtype, device))
+    return Tensor.made(make(target(device), lambda xp: xp.ones(shape, dtype)))
+
+
+def full_on(recorder: Recorder, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Pending:
+    """Record a value of one number, made on a device."""
+    params: tuple[Any, ...] = (tuple(shape), value, np.dtype(dtype).name)
+    return recorder.op(_FULL, (), params if device is CPU else (*params, str(device)))[0]

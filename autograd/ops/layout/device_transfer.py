@@ -1,0 +1,36 @@
+"""Moving a tensor to another device: an op like others, whose derivative moves the gradient back.
+
+Rules of this file: the one op whose operand and result are on two devices. Where nothing is to be moved there is no
+op: the functions return what they were given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...devices import Device, device_of
+from ...devices.serving import named, send
+from ...dispatch.dispatch import call
+from ...registry.define_op import infer_same
+from ...registry.registry import ANY, AutogradConfig, Op, declare
+
+
+def _moved(a: Any, target: str, source: str) -> Any:
+    return send(a, named(target))
+
+
+def _moved_back(ctx: Any, grad: Any) -> Any:
+    target, source = ctx.params
+    return call(_TO_DEVICE, (grad,), (source, target))
+
+
+_TO_DEVICE = declare(Op("to_device", ("a",), infer=infer_same))
+_TO_DEVICE.lands = lambda params: params[0]
+_TO_DEVICE.add_kernel(ANY, ANY, _moved)
+_TO_DEVICE.add_derivative(AutogradConfig(op="to_device", device=ANY, backward=_moved_back, saves="none"))
+
+
+def to_device(a: Any, device: Device) -> Any:
+    """Return a tensor, or an array, on a device: itself if it is there. In a session it is a node like others."""
+    source = a.device if getattr(a, "_data", a) is not a else device_of(a)
+    return a if source == device else call(_TO_DEVICE, (a,), (str(device), str(source)))

@@ -1,0 +1,256 @@
+"""Putting tensors together, taking them apart, and repeating them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, DtypeError, ShapeError
+
+from ...dispatch.dispatch import call
+from ...registry.define_op import axis_of, contiguous, define, sizes_of
+from ...storage.views import several
+from .shape import dense_copy, expand, reshape, unsqueeze
+
+PUBLIC = """
+    cat chunk concat concatenate hstack narrow repeat repeat_interleave select split stack tile unbind vstack
+""".split()
+
+
+def _along(axis: int, part: Any) -> tuple[Any, ...]:
+    """Return the index that takes `part` of dimension `axis`."""
+    return (*[slice(None)] * axis, part)
+
+
+# ---- together --------------------------------------------------------------------------------------------------------
+
+
+def _counts(shapes: Sequence[Any]) -> list[bool]:
+    """Return which operands count: PyTorch skips empty vectors whatever the dimensions of the others."""
+    skipping = any(len(shape) != 1 for shape in shapes)
+    return [not (skipping and shape == (0,)) for shape in shapes]
+
+
+def _cat(*arrays_and_axis: Any) -> Any:
+    *arrays, axis = arrays_and_axis
+    if any(array.shape == (0,) for array in arrays):
+        counts = _counts([array.shape for array in arrays])
+        arrays = [array for array, counting in zip(arrays, counts, strict=True) if counting]
+    out = np.concatenate(arrays, axis=axis)
+    return out if out.flags.c_contiguous else out.copy(order="C")
+
+
+def _cat_infer(params: tuple[Any, ...], *tensors: Any) -> Any:
+    (axis,) = params
+    counts = _counts([tensor.shape for tensor in tensors])
+    first = tensors[counts.index(True)].shape
+    total = 0
+    for number, tensor in enumerate(tensors):
+        shape = tensor.shape
+        if not counts[number]:
+            continue
+        if len(shape) != len(first):
+            raise ShapeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
+        for d, (expected, got) in enumerate(zip(first, shape, strict=True)):
+            if d != axis and expected != got:
+                raise ShapeError(
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {expected} but got size "
+                    f"{got} for tensor number {number} in the list."
+                )
+        total += shape[axis]
+    return (*first[:axis], total, *first[axis + 1 :]), tensors[0].dtype
+
+
+def _cat_backward(ctx: Any, g: Any) -> Any:
+    (axis,) = ctx.params
+    grads: list[Any] = []
+    start = 0
+    counts = _counts([meta[0] for meta in ctx.inputs])
+    for meta, need, counting in zip(ctx.inputs, ctx.needs_input_grad, counts, strict=True):
+        if not counting or meta[0] == (0,):  # nothing of it is in the result
+            grads.append(reshape(g.detach() if hasattr(g, "detach") else g, (-1,))[:0] if need else None)
+            continue
+        stop = start + meta[0][axis]
+        grads.append(g[_along(axis, slice(start, stop))] if need else None)
+        start = stop
+    return tuple(grads)
+
+
+def _stack(*arrays_and_axis: Any) -> Any:
+    *arrays, axis = arrays_and_axis
+    return contiguous(np.stack(arrays, axis=axis))
+
+
+def _stack_infer(params: tuple[Any, ...], *tensors: Any) -> Any:
+    (axis,) = params
+    first = tensors[0].shape
+    for number, tensor in enumerate(tensors):
+        if tensor.shape != first:
+            raise ShapeError(
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
+                f"{list(tensor.shape)} at entry {number}"
+            )
+    return (*first[:axis], len(tensors), *first[axis:]), tensors[0].dtype
+
+
+def _stack_backward(ctx: Any, g: Any) -> Any:
+    (axis,) = ctx.params
+    return tuple([g[_along(axis, i)] if need else None for i, need in enumerate(ctx.needs_input_grad)])
+
+
+_CAT = define("cat", ("*tensors",), _cat, _cat_infer, _cat_backward, saves="none", promotes="arith")
+_STACK = define("stack", ("*tensors",), _stack, _stack_infer, _stack_backward, saves="none", promotes="arith")
+
+
+def _tensors(name: str, tensors: Any) -> tuple[Any, ...]:
+    given = tuple(tensors)
+    if not given:
+        raise ValueError(f"{name}(): expected a non-empty list of Tensors")
+    for number, tensor in enumerate(given):
+        if not hasattr(tensor, "shape"):
+            raise DtypeError(f"{name}(): expected Tensor as element {number}, but got {type(tensor).__name__}")
+    return given
+
+
+def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Return the tensors joined along an existing dimension."""
+    given = _tensors("cat", tensors)
+    for number, tensor in enumerate(given):
+        if not tensor.ndim:
+            raise ShapeError(f"zero-dimensional tensor (at position {number}) cannot be concatenated")
+    shapes = [tensor.shape for tensor in given]
+    if all(shape == (0,) for shape in shapes):  # PyTorch would skip each, and asks none for its dimensions
+        return call(_CAT, given, (0,))
+    ndim = len(shapes[_counts(shapes).index(True)])
+    return call(_CAT, given, (axis_of(dim, ndim),))
+
+
+concat = concatenate = cat
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Return the tensors joined along a new dimension."""
+    given = _tensors("stack", tensors)
+    return call(_STACK, given, (axis_of(dim, given[0].ndim + 1),))
+
+
+def vstack(tensors: Sequence[Any]) -> Any:
+    """Return the tensors joined along rows, vectors as rows."""
+    return cat([reshape(x, (1, -1)) if x.ndim < 2 else x for x in tensors], 0)
+
+
+def hstack(tensors: Sequence[Any]) -> Any:
+    """Return the tensors joined along columns, vectors end to end."""
+    given = [reshape(x, (1,)) if x.ndim < 1 else x for x in tensors]
+    return cat(given, 0 if given and given[0].ndim == 1 else 1)
+
+
+# ---- apart -----------------------------------------------------------------------------------------------------------
+
+
+def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Return the pieces of `input` along `dim`: of one size (the last may be smaller), or of the given sizes."""
+    if not input.ndim:
+        raise AutogradError("split expects at least a 1-dimensional tensor")
+    axis = axis_of(dim, input.ndim)
+    extent = input.shape[axis]
+    if isinstance(split_size_or_sections, int):
+        size = split_size_or_sections
+        if size < 0 or (size == 0 and extent):
+            raise AutogradError(f"split expects split_size be positive, but got split_size={size}")
+        sizes = [min(size, extent - start) for start in range(0, extent, size)] if extent else [0]
+    else:
+        sizes = [int(size) for size in split_size_or_sections]
+        if sum(sizes) != extent or min(sizes, default=0) < 0:
+            raise AutogradError(
+                f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's size at dimension "
+                f"{axis}), but got split_sizes={sizes}"
+            )
+    return several(pieces(input, sizes, axis))
+
+
+def pieces(input: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
+    """Return the slices of the given sizes along an axis: as if each was taken by itself."""
+    out: list[Any] = []
+    start = 0
+    for size in sizes:
+        out.append(input[_along(axis, slice(start, start + size))])
+        start += size
+    return tuple(out)
+
+
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """Return `input` split along `dim` into at most `chunks` pieces."""
+    if not input.ndim:
+        raise AutogradError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise AutogradError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    extent = input.shape[axis_of(dim, input.ndim)]
+    return split(input, max(-(-extent // chunks), 1), dim)
+
+
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Return the slices of `input` along `dim`, without that dimension."""
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    axis = axis_of(dim, input.ndim)
+    return several(tuple([input[_along(axis, i)] for i in range(input.shape[axis])]))
+
+
+def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+    """Return `length` elements of dimension `dim` from `start` on."""
+    axis = axis_of(dim, input.ndim)
+    extent = input.shape[axis]
+    if not -extent <= start <= extent:
+        raise IndexError(f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})")
+    if length < 0:
+        raise AutogradError(f"narrow(): length must be non-negative, not {length}.")
+    start = start + extent if start < 0 else start
+    if start + length > extent:
+        raise AutogradError(f"start ({start}) + length ({length}) exceeds dimension size ({extent}).")
+    return input[_along(axis, slice(start, start + length))]
+
+
+def select(input: Any, dim: int, index: int) -> Any:
+    """Return the slice at `index` of dimension `dim`."""
+    if not input.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    return input[_along(axis_of(dim, input.ndim), int(index))]
+
+
+# ---- repeated --------------------------------------------------------------------------------------------------------
+
+
+def tile(input: Any, *dims: Any) -> Any:
+    """Return `input` repeated `dims` times along each dimension; missing leading ones count as 1."""
+    counts = sizes_of(dims)
+    return repeat(input, *((1,) * (input.ndim - len(counts)) + counts))
+
+
+def repeat(input: Any, *repeats: Any) -> Any:
+    """Return `input` repeated along each dimension; there are at least as many counts as dimensions."""
+    counts = sizes_of(repeats)
+    if len(counts) < input.ndim:
+        raise ShapeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    shape = (1,) * (len(counts) - input.ndim) + tuple(input.shape)
+    spread = [extent for pair in zip([1] * len(shape), shape, strict=True) for extent in pair]
+    wide = [extent for pair in zip(counts, shape, strict=True) for extent in pair]
+    total = [count * extent for count, extent in zip(counts, shape, strict=True)]
+    return _copied(reshape(expand(reshape(input, spread), wide), total))
+
+
+def repeat_interleave(input: Any, repeats: int, dim: int | None = None) -> Any:
+    """Return `input` with each element (or slice along `dim`) repeated in place."""
+    if dim is None:
+        return repeat_interleave(reshape(input, (-1,)), repeats, 0)
+    axis = axis_of(dim, input.ndim)
+    shape = tuple(input.shape)
+    wide = expand(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
+    return _copied(reshape(wide, (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :])))
+
+
+def _copied(repeated: Any) -> Any:
+    """Return what was repeated, or a copy if it is a view: where nothing is repeated, or only what has one element."""
+    return repeated if getattr(repeated, "_base", None) is None else dense_copy(repeated)

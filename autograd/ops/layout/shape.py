@@ -1,0 +1,391 @@
+"""Ops that move elements or look at them in another shape. Views where NumPy gives views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, ShapeError
+
+from ...devices.serving import is_elsewhere
+from ...dispatch.dispatch import call
+from ...registry.define_op import Shape, axes_of, axis_of, broadcast_shape, define, infer_same, row_by_row
+from ...storage.strides import is_contiguous
+from ...tensor.tensor import Tensor
+
+PUBLIC = """
+    broadcast_tensors broadcast_to clone contiguous expand expand_as flatten flip moveaxis movedim permute reshape roll
+    squeeze swapaxes swapdims t transpose unflatten unsqueeze view
+""".split()
+
+# ---- reshape ---------------------------------------------------------------------------------------------------------
+
+
+def resolved(shape: Sequence[int], size: int) -> Shape:
+    """Return a shape with its one -1 worked out.
+
+    Raises:
+        ShapeError: it does not hold `size` elements.
+    """
+    shape = tuple(shape)
+    if -1 in shape:
+        if shape.count(-1) > 1:
+            raise ShapeError("only one dimension can be inferred")
+        rest = -math.prod(shape)
+        if rest == 0:
+            if size == 0:
+                raise ShapeError(
+                    f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension "
+                    "size -1 can be any value and is ambiguous"
+                )
+            raise ShapeError(f"shape '{list(shape)}' is invalid for input of size {size}")
+        shape = tuple([size // rest if extent == -1 else extent for extent in shape])
+        if math.prod(shape) != size:
+            raise ShapeError(
+                f"shape '{[-1 if e == size // rest else e for e in shape]}' is invalid for input of size {size}"
+            )
+    for index, extent in enumerate(shape):
+        if extent < 0:
+            raise ShapeError(f"invalid shape dimension {extent} at index {index} of shape {list(shape)}")
+    if math.prod(shape) != size:
+        raise ShapeError(f"shape '{list(shape)}' is invalid for input of size {size}")
+    return shape
+
+
+def _reshape(a: Any, shape: Shape) -> Any:
+    return a.reshape(shape)
+
+
+def _view(a: Any, shape: Shape) -> Any:
+    try:
+        return a.reshape(shape, copy=False)
+    except ValueError:
+        raise AutogradError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        ) from None
+
+
+def _infer_reshape(params: tuple[Any, ...], a: Any) -> Any:
+    return resolved(params[0], math.prod(a.shape)), a.dtype
+
+
+def _reshape_backward(ctx: Any, g: Any) -> Any:
+    return reshape(g, ctx.inputs[0][0])
+
+
+_RESHAPE = define("reshape", ("a",), _reshape, _infer_reshape, _reshape_backward, saves="none", view=True)
+_VIEW = define("view", ("a",), _view, _infer_reshape, _reshape_backward, saves="none", view=True)
+
+
+def reshape(input: Any, shape: Sequence[int]) -> Any:
+    """Return the elements in another shape: a view where possible, else a copy."""
+    return call(_RESHAPE, (input,), (resolved(shape, math.prod(input.shape)),))
+
+
+def view(input: Any, shape: Sequence[int]) -> Any:
+    """Return a view in another shape.
+
+    Raises:
+        RuntimeError: only a copy could have it.
+    """
+    return call(_VIEW, (input,), (resolved(shape, math.prod(input.shape)),))
+
+
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Return `input` with the dimensions from `start_dim` to `end_dim` made one: itself if that is one already."""
+    ndim = input.ndim
+    start, end = axis_of(start_dim, ndim), axis_of(end_dim, ndim)
+    if start > end:
+        raise AutogradError("flatten() has invalid args: start_dim cannot come after end_dim")
+    shape = input.shape
+    if start == end and ndim:
+        return input
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
+    """Return `input` with dimension `dim` split into `sizes`."""
+    axis = axis_of(dim, input.ndim)
+    return reshape(input, (*input.shape[:axis], *resolved(sizes, input.shape[axis]), *input.shape[axis + 1 :]))
+
+
+# ---- dimensions of extent one ----------------------------------------------------------------------------------------
+
+
+def _squeeze(a: Any, axes: Shape) -> Any:
+    return a.squeeze(axes)
+
+
+def _squeeze_infer(params: tuple[Any, ...], a: Any) -> Any:
+    (axes,) = params
+    return tuple([extent for axis, extent in enumerate(a.shape) if axis not in axes]), a.dtype
+
+
+def _unsqueeze(a: Any, axis: int) -> Any:
+    return a.reshape((*a.shape[:axis], 1, *a.shape[axis:]))
+
+
+def _unsqueeze_infer(params: tuple[Any, ...], a: Any) -> Any:
+    (axis,) = params
+    return (*a.shape[:axis], 1, *a.shape[axis:]), a.dtype
+
+
+_SQUEEZE = define("squeeze", ("a",), _squeeze, _squeeze_infer, _reshape_backward, saves="none", view=True)
+_UNSQUEEZE = define("unsqueeze", ("a",), _unsqueeze, _unsqueeze_infer, _reshape_backward, saves="none", view=True)
+
+
+def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
+    """Return `input` without its dimensions of extent one: all, or those among `dim`."""
+    axes = axes_of(dim, input.ndim) if dim is None or isinstance(dim, int) or len(dim) else ()
+    return call(_SQUEEZE, (input,), (tuple([axis for axis in axes if input.shape[axis] == 1]),))
+
+
+def unsqueeze(input: Any, dim: int) -> Any:
+    """Return `input` with a dimension of extent one put in at `dim`."""
+    return call(_UNSQUEEZE, (input,), (axis_of(dim, input.ndim + 1),))
+
+
+# ---- the order of dimensions -----------------------------------------------------------------------------------------
+
+
+def _transpose(a: Any, first: int, second: int) -> Any:
+    return a.swapaxes(first, second)
+
+
+def _transpose_infer(params: tuple[Any, ...], a: Any) -> Any:
+    first, second = params
+    shape = list(a.shape)
+    if shape:
+        shape[first], shape[second] = shape[second], shape[first]
+    return tuple(shape), a.dtype
+
+
+def _permute(a: Any, axes: Shape) -> Any:
+    return a.transpose(axes)
+
+
+def _permute_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return tuple([a.shape[axis] for axis in params[0]]), a.dtype
+
+
+def _permute_backward(ctx: Any, g: Any) -> Any:
+    (axes,) = ctx.params
+    inverse = [0] * len(axes)
+    for position, axis in enumerate(axes):
+        inverse[axis] = position
+    return permute(g, inverse)
+
+
+_TRANSPOSE = define(
+    "transpose",
+    ("a",),
+    _transpose,
+    _transpose_infer,
+    lambda ctx, g: transpose(g, *ctx.params),
+    saves="none",
+    view=True,
+)
+_PERMUTE = define("permute", ("a",), _permute, _permute_infer, _permute_backward, saves="none", view=True)
+
+
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    """Return `input` with two dimensions exchanged."""
+    ndim = input.ndim
+    first, second = axis_of(dim0, ndim), axis_of(dim1, ndim)
+    return call(_TRANSPOSE, (input,), (first, second)) if ndim else call(_PERMUTE, (input,), ((),))
+
+
+swapaxes = swapdims = transpose
+
+
+def permute(input: Any, dims: Sequence[int]) -> Any:
+    """Return `input` with its dimensions in another order."""
+    ndim = input.ndim
+    if len(dims) != ndim:
+        raise ShapeError(
+            "permute: number of dimensions in the tensor input does not match the length of the desired ordering of "
+            f"dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    axes = tuple([axis_of(dim, ndim) for dim in dims])
+    if len(set(axes)) != ndim:
+        raise ShapeError("permute(): duplicate dims are not allowed.")
+    return call(_PERMUTE, (input,), (axes,))
+
+
+def t(input: Any) -> Any:
+    """Return a matrix transposed; what has fewer dimensions as it is."""
+    if input.ndim > 2:
+        raise AutogradError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return transpose(input, 0, 1) if input.ndim == 2 else permute(input, range(input.ndim))
+
+
+def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """Return `input` with the dimensions `source` moved to `destination`, the others in their order."""
+    ndim = input.ndim
+    sources = [axis_of(d, ndim) for d in ([source] if isinstance(source, int) else source)]
+    targets = [axis_of(d, ndim) for d in ([destination] if isinstance(destination, int) else destination)]
+    if len(sources) != len(targets):
+        raise ShapeError(
+            f"movedim: Invalid source or destination dims: source ({sources} dims) should contain the same number of "
+            f"dims as destination ({targets} dims)"
+        )
+    order = [axis for axis in range(ndim) if axis not in sources]
+    for target, axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, axis)
+    return permute(input, order)
+
+
+moveaxis = movedim
+
+# ---- expansion -------------------------------------------------------------------------------------------------------
+
+
+def _expand(a: Any, shape: Shape) -> Any:
+    """Return a view with zero strides along what is expanded, read-only if any is; NumPy's own function for it is
+    slow."""
+    if type(a) is not np.ndarray:
+        if is_elsewhere(a):
+            return np.broadcast_to(a, shape)
+        a = np.asarray(a)
+    if math.prod(shape) == a.size and a.flags.writeable:
+        return a.reshape(shape)
+    if not a.flags.c_contiguous or not a.size:
+        return np.broadcast_to(a, shape)
+    own = a.shape
+    lead = len(shape) - len(own)
+    strides = [0] * lead
+    for axis, stride in enumerate(a.strides):
+        strides.append(stride if own[axis] == shape[lead + axis] else 0)
+    out: Any = np.ndarray(shape, a.dtype, a, 0, strides)
+    if out.flags.writeable:
+        out.flags.writeable = False
+    return out
+
+
+def _expand_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return _expanded(params[0], a.shape), a.dtype
+
+
+def _expanded(sizes: Sequence[int], own: Shape) -> Shape:
+    """Return the shape that `expand(sizes)` gives."""
+    lead = len(sizes) - len(own)
+    if lead < 0:
+        raise ShapeError(
+            f"expand: the number of sizes provided ({len(sizes)}) must be greater or equal to the number of dimensions "
+            f"in the tensor ({len(own)})"
+        )
+    out: list[int] = []
+    for axis, size in enumerate(sizes):
+        extent = own[axis - lead] if axis >= lead else None
+        if size == -1:
+            if extent is None:
+                raise ShapeError(
+                    f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {axis}"
+                )
+            out.append(extent)
+        elif extent is None or extent in (1, size):
+            out.append(int(size))
+        else:
+            raise ShapeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({extent}) at non-singleton "
+                f"dimension {axis}.  Target sizes: {list(sizes)}.  Tensor sizes: {list(own)}"
+            )
+    return tuple(out)
+
+
+# Its gradient is larger than its operand, and so is summed down by whoever runs the rule.
+_EXPAND = define("expand", ("a",), _expand, _expand_infer, lambda ctx, g: g, saves="none", view=True)
+
+
+def expand(input: Any, sizes: Sequence[int]) -> Any:
+    """Return a view expanded to `sizes`, without copying; -1 keeps an extent."""
+    return call(_EXPAND, (input,), (_expanded(sizes, input.shape),))
+
+
+def expand_as(input: Any, other: Any) -> Any:
+    """Return a view expanded to the shape of `other`."""
+    return expand(input, other.shape)
+
+
+broadcast_to = expand
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Return the tensors expanded to the shape that they broadcast to."""
+    given: Any = tensors[0] if len(tensors) == 1 and type(tensors[0]) in (list, tuple) else tensors
+    shape = broadcast_shape("broadcast_tensors", [tensor.shape for tensor in given]) if given else ()
+    return tuple([expand(tensor, shape) for tensor in given])
+
+
+# ---- copies ----------------------------------------------------------------------------------------------------------
+
+
+def _clone(a: Any) -> Any:
+    return a.copy(order="K")
+
+
+def _contiguous(a: Any) -> Any:
+    return a if a.flags.c_contiguous else a.copy(order="C")
+
+
+def _flip(a: Any, axes: Shape) -> Any:
+    return np.flip(a, axes).copy()
+
+
+def _roll(a: Any, shifts: Shape, axes: Shape) -> Any:
+    return np.roll(a, shifts, axes)
+
+
+_CLONE = define("clone", ("a",), _clone, infer_same, lambda ctx, g: g, saves="none")
+_CONTIGUOUS = define("contiguous", ("a",), _contiguous, infer_same, lambda ctx, g: g, saves="none")
+_FLIP = define("flip", ("a",), _flip, infer_same, lambda ctx, g: flip(g, ctx.params[0]), saves="none")
+_ROLL = define(
+    "roll",
+    ("a",),
+    row_by_row(_roll),
+    infer_same,
+    lambda ctx, g: roll(g, [-shift for shift in ctx.params[0]], ctx.params[1]),
+    saves="none",
+)
+
+
+def clone(input: Any) -> Any:
+    """Return a copy, with the same axis order in memory."""
+    return call(_CLONE, (input,))
+
+
+def contiguous(input: Any) -> Any:
+    """Return `input` dense in C order: itself if it is so already."""
+    data = getattr(input, "_data", input)
+    if isinstance(data, np.ndarray):
+        if data.flags.c_contiguous:
+            return input
+    elif isinstance(input, Tensor) and is_contiguous(input):
+        return input
+    return call(_CONTIGUOUS, (input,))
+
+
+def dense_copy(input: Any) -> Any:
+    """Return a copy that is dense in C order."""
+    return clone(call(_CONTIGUOUS, (input,)))
+
+
+def flip(input: Any, dims: int | Sequence[int]) -> Any:
+    """Return a copy with the order of elements along `dims` reversed."""
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    return call(_FLIP, (input,), (axes_of(dims, input.ndim) if dims else (),))
+
+
+def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
+    """Return a copy with the elements along `dims` shifted round; without `dims`, of the flattened tensor."""
+    moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    if dims is None:
+        return reshape(roll(reshape(input, (-1,)), moves, (0,)), input.shape)
+    axes = tuple([axis_of(d, input.ndim) for d in ((dims,) if isinstance(dims, int) else dims)])
+    if len(axes) != len(moves):
+        raise AutogradError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}")
+    return call(_ROLL, (input,), (moves, axes))

@@ -1,0 +1,24 @@
+"""Linear and bilinear maps with a bias, as networks have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..elementwise.arithmetic import add
+from ..layout.shape import transpose
+from .einsum import einsum
+from .linear import matmul
+
+PUBLIC = "bilinear linear".split()
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """Return `input @ weight.T + bias`."""
+    out = matmul(input, transpose(weight, 0, 1) if weight.ndim == 2 else weight)
+    return out if bias is None else add(out, bias)
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """Return `input1 @ weight[k] @ input2` for each k along the last dimension, plus `bias`."""
+    out = einsum("...i,kij,...j->...k", input1, weight, input2)
+    return out if bias is None else add(out, bias)

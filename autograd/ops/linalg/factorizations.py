@@ -1,0 +1,332 @@
+"""Matrices taken apart: Cholesky's, the orthogonal, the spectral and the singular factors (SEMANTICS: as PyTorch has
+them, with its conventions of signs and phases left to LAPACK).
+
+Rules of this file: kernels are NumPy's; rules are written with ops alone, so that they can be differentiated. Where a
+derivative divides by differences of eigenvalues or singular values, equal ones give infinities, as they do in PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from raygrad.errors import AutogradError, LinAlgError, ShapeError
+
+from ...core.array_layout import dense
+from ...dispatch.dispatch import call
+from ...registry.define_op import conj, contiguous, define, infer_same, like_operand, real_of, space_of
+from ..elementwise.compare import where
+from ..layout.axis_order import to_dtype
+from ..layout.diagonals import diagonal, tril
+from ..layout.joining import cat
+from ..layout.rearranging import diag_embed
+from ..layout.shape import transpose, unsqueeze
+from .linear import matmul
+from .triangular import solve_triangular
+
+_linalg: Any = np.linalg
+
+
+def turned(a: Any) -> Any:
+    """Return matrices transposed and conjugated."""
+    return conj(transpose(a, -2, -1))
+
+
+def expect_matrices(name: str, a: Any, *, square: bool = False) -> None:
+    """Refuse what are no matrices, or none that `name` takes.
+
+    Raises:
+        ShapeError: fewer than two dimensions, or not square.
+        AutogradError: integers.
+    """
+    if a.ndim < 2:
+        raise ShapeError(
+            f"linalg.{name}: The input tensor A must have at least 2 dimensions, but it has shape {list(a.shape)}"
+        )
+    if square and a.shape[-1] != a.shape[-2]:
+        raise ShapeError(
+            f"linalg.{name}: A must be batches of square matrices, but they are {a.shape[-2]} by {a.shape[-1]} matrices"
+        )
+    if a.dtype.kind not in "fc":
+        raise AutogradError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {a.dtype}")
+
+
+def told(name: str, kernel: Any) -> Any:
+    """Return a LAPACK kernel whose failure is ours: a RuntimeError, as PyTorch's is."""
+
+    def telling(*args: Any) -> Any:
+        try:
+            return kernel(*args)
+        except np.linalg.LinAlgError as error:
+            raise LinAlgError(f"linalg.{name}: {error}") from None
+
+    return telling
+
+
+def _as_real(a: Any) -> Any:
+    return a.real if a.dtype.kind == "c" else a
+
+
+def _with_dtype(real: Any, like: Any) -> Any:
+    return to_dtype(real, like.dtype) if real.dtype != like.dtype else real
+
+
+# ---- Cholesky --------------------------------------------------------------------------------------------------------
+
+
+def _cholesky(a: Any) -> Any:
+    return _linalg.cholesky(dense(a))
+
+
+def _halved(a: Any) -> Any:
+    """Return the lower triangle with half of the diagonal."""
+    return tril(a) - diag_embed(diagonal(a, 0, -2, -1)) / 2
+
+
+def _cholesky_backward(ctx: Any, g: Any) -> Any:
+    (low,) = ctx.saved_tensors
+    inside = _halved(matmul(turned(low), g))
+    left = solve_triangular(turned(low), inside, upper=True)
+    both = turned(solve_triangular(turned(low), turned(left), upper=True))
+    return (both + turned(both)) / 2
+
+
+_CHOLESKY = define("cholesky", ("a",), told("cholesky", _cholesky), infer_same, _cholesky_backward, saves="output")
+
+
+def cholesky(A: Any, *, upper: bool = False) -> Any:
+    """Return the triangular factor of positive definite matrices `A = L @ L.mH`: L, or its adjoint for `upper`.
+
+    Raises:
+        LinAlgError: a matrix is not positive definite.
+    """
+    expect_matrices("cholesky", A, square=True)
+    low = call(_CHOLESKY, (A,))
+    return turned(low) if upper else low
+
+
+# ---- QR --------------------------------------------------------------------------------------------------------------
+
+
+class QR(NamedTuple):
+    """What `qr` returns."""
+
+    Q: Any
+    R: Any
+
+
+def _qr(a: Any) -> Any:
+    q, r = _linalg.qr(dense(a), "reduced")
+    return contiguous(q), contiguous(r)
+
+
+def _qr_infer(params: tuple[Any, ...], a: Any) -> Any:
+    *batch, rows, columns = a.shape
+    least = min(rows, columns)
+    return [((*batch, rows, least), a.dtype), ((*batch, least, columns), a.dtype)]
+
+
+def _qr_backward(ctx: Any, grads: Any) -> Any:
+    """Of matrices with at least as many rows as columns: the others are made of these."""
+    q, r = ctx.saved_tensors
+    to_q, to_r = grads
+    inside = None
+    if to_r is not None:
+        inside = matmul(r, turned(to_r))
+    if to_q is not None:
+        part = matmul(turned(to_q), q)
+        inside = -part if inside is None else inside - part
+    below = tril(inside, -1)
+    middle = _with_dtype(_as_real(diagonal(inside, 0, -2, -1)), inside)
+    mirrored = below + turned(below) + diag_embed(middle)
+    out = matmul(q, mirrored)
+    out = out if to_q is None else out + to_q
+    return turned(solve_triangular(r, turned(out), upper=True))
+
+
+_QR = define("qr", ("a",), _qr, _qr_infer, _qr_backward, saves=("output", "output1"), outputs=2)
+
+
+def qr(A: Any, mode: str = "reduced") -> Any:
+    """Return the orthogonal factor Q and the upper triangular factor R of matrices `A = Q @ R`.
+
+    Args:
+        mode: "reduced", or "r" for R alone (without derivative), or "complete" for square matrices.
+
+    Raises:
+        ValueError: another mode, or "complete" for matrices with more rows than columns.
+    """
+    expect_matrices("qr", A)
+    rows, columns = A.shape[-2:]
+    if mode not in ("reduced", "r", "complete") or (mode == "complete" and rows > columns):
+        raise ValueError(
+            f"linalg.qr: mode '{mode}' is not supported for matrices of {rows} rows and {columns} columns; use "
+            "'reduced', or 'r' for R alone"
+        )
+    if mode == "r":
+        q, r = call(_QR, (A.detach() if hasattr(A, "detach") else A,))
+        return QR(q[..., :0, :0], r)
+    if rows >= columns:
+        return QR(*call(_QR, (A,)))
+    q, left = call(_QR, (A[..., :rows],))
+    return QR(q, cat([left, matmul(turned(q), A[..., rows:])], -1))
+
+
+# ---- eigenvalues of symmetric matrices -------------------------------------------------------------------------------
+
+
+class Eigen(NamedTuple):
+    """What `eigh` returns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+def _eigh(a: Any, part: str) -> Any:
+    values, vectors = _linalg.eigh(dense(a), part)
+    return values, contiguous(vectors)
+
+
+def _eigh_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return [(a.shape[:-1], real_of(a.dtype)), (a.shape, a.dtype)]
+
+
+def _differences(values: Any, like: Any) -> Any:
+    """Return `values[j] - values[i]` in row i and column j, ones on the diagonal."""
+    gaps = unsqueeze(values, -2) - unsqueeze(values, -1)
+    ones: Any = space_of(values).eye(values.shape[-1], dtype=bool)
+    return where(like_operand(ones, values), 1.0, gaps)
+
+
+def _eigh_backward(ctx: Any, grads: Any) -> Any:
+    values, vectors = ctx.saved_tensors
+    to_values, to_vectors = grads
+    inside = None
+    if to_vectors is not None:
+        turn = matmul(turned(vectors), to_vectors)
+        turn = (turn - turned(turn)) * 0.5  # what keeps orthonormal vectors so; with it the gradient is symmetric
+        inside = turn / _differences(values, turn)
+        inside = inside - diag_embed(diagonal(inside, 0, -2, -1))
+    if to_values is not None:
+        stretch = diag_embed(_with_dtype(to_values, vectors))
+        inside = stretch if inside is None else inside + stretch
+    return matmul(vectors, matmul(inside, turned(vectors)))
+
+
+_EIGH = define("eigh", ("a",), told("eigh", _eigh), _eigh_infer, _eigh_backward, saves=("output", "output1"), outputs=2)
+
+
+def eigh(A: Any, UPLO: str = "L") -> Any:
+    """Return the eigenvalues, ascending, and the eigenvectors of symmetric or Hermitian matrices.
+
+    Args:
+        UPLO: which triangle is read: "L" or "U".
+
+    Raises:
+        ValueError: another triangle.
+        LinAlgError: the algorithm did not converge.
+    """
+    expect_matrices("eigh", A, square=True)
+    if UPLO.upper() not in ("L", "U"):
+        raise ValueError(f"linalg.eigh: UPLO must be 'L' or 'U', got '{UPLO}'")
+    return Eigen(*call(_EIGH, (A,), (UPLO.upper(),)))
+
+
+def eigvalsh(A: Any, UPLO: str = "L") -> Any:
+    """Return the eigenvalues, ascending, of symmetric or Hermitian matrices; see `eigh`."""
+    return eigh(A, UPLO).eigenvalues
+
+
+# ---- singular values -------------------------------------------------------------------------------------------------
+
+
+class SVD(NamedTuple):
+    """What `svd` returns."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+def _svd(a: Any) -> Any:
+    u, s, vh = _linalg.svd(dense(a), False)
+    return contiguous(u), s, contiguous(vh)
+
+
+def _svd_infer(params: tuple[Any, ...], a: Any) -> Any:
+    *batch, rows, columns = a.shape
+    least = min(rows, columns)
+    return [
+        ((*batch, rows, least), a.dtype),
+        ((*batch, least), real_of(a.dtype)),
+        ((*batch, least, columns), a.dtype),
+    ]
+
+
+def _skew(a: Any) -> Any:
+    return a - turned(a)
+
+
+def _svd_backward(ctx: Any, grads: Any) -> Any:
+    """The singular values' part, what turns U and V inside of the spaces that they span, and what tilts these."""
+    u, s, vh = ctx.saved_tensors
+    to_u, to_s, to_vh = grads
+    v = turned(vh)
+    inside = None if to_s is None else diag_embed(_with_dtype(to_s, u))
+    columns = unsqueeze(s, -2)
+    if to_u is not None or to_vh is not None:
+        gaps = _differences(s * s, u)
+        turn_u = None if to_u is None else _skew(matmul(turned(u), to_u)) / gaps
+        turn_v = None if to_vh is None else _skew(matmul(vh, turned(to_vh))) / gaps
+        turns = None
+        if turn_u is not None:
+            turns = turn_u * columns
+        if turn_v is not None:
+            part = unsqueeze(s, -1) * turn_v
+            turns = part if turns is None else turns + part
+        assert turns is not None
+        turns = turns - diag_embed(diagonal(turns, 0, -2, -1))
+        if u.dtype.kind == "c" and to_u is not None:  # phases: U and V turn together
+            phase = diagonal(_skew(matmul(turned(u), to_u)), 0, -2, -1) / (2 * s)
+            turns = turns + diag_embed(phase)
+        inside = turns if inside is None else inside + turns
+    assert inside is not None
+    out = matmul(u, matmul(inside, vh))
+    rows, width = ctx.inputs[0][0][-2:]
+    if to_u is not None and rows > width:
+        scaled = to_u / columns
+        out = out + matmul(scaled - matmul(u, matmul(turned(u), scaled)), vh)
+    if to_vh is not None and width > rows:
+        scaled = to_vh / unsqueeze(s, -1)
+        out = out + matmul(u, scaled - matmul(matmul(scaled, v), vh))
+    return out
+
+
+_SVD = define(
+    "svd",
+    ("a",),
+    told("svd", _svd),
+    _svd_infer,
+    _svd_backward,
+    saves=("output", "output1", "output2"),
+    outputs=3,
+)
+
+
+def svd(A: Any, full_matrices: bool = False) -> Any:
+    """Return U, the singular values, descending, and the adjoint of V, of matrices `A = U @ diag(S) @ Vh`.
+
+    Raises:
+        ValueError: `full_matrices`, which have no derivative, for matrices that are not square.
+        LinAlgError: the algorithm did not converge.
+    """
+    expect_matrices("svd", A)
+    if full_matrices and A.shape[-1] != A.shape[-2]:
+        raise ValueError("linalg.svd: full_matrices=True is not supported for matrices that are not square")
+    return SVD(*call(_SVD, (A,)))
+
+
+def svdvals(A: Any) -> Any:
+    """Return the singular values of matrices, descending."""
+    return svd(A).S

@@ -1,0 +1,354 @@
+"""Inverses, determinants and systems of equations, and what is made of them.
+
+Rules of this file: kernels are NumPy's; rules are written with ops alone, so that they can be differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from raygrad.errors import AutogradError, ShapeError
+
+from ...core.array_layout import dense
+from ...devices.serving import settled
+from ...dispatch.casting import governed
+from ...dispatch.dispatch import call
+from ...registry.define_op import broadcast_shape, conj, contiguous, define, infer_same, quiet, real_of, space_of
+from ...tensor.tensor import Tensor
+from ..elementwise.arithmetic import clamp_min
+from ..elementwise.compare import where
+from ..elementwise.unary import abs, log
+from ..layout.shape import reshape, transpose, unsqueeze
+from ..reduction.minmax import amax
+from ..reduction.reduce import sum
+from .factorizations import eigvalsh, expect_matrices, svdvals, told, turned
+from .linear import matmul
+from .tensor_contractions import chain_matmul
+
+PUBLIC = "det inverse logdet matrix_power pinverse slogdet".split()
+
+_linalg: Any = np.linalg
+
+# ---- inverses --------------------------------------------------------------------------------------------------------
+
+
+def _inv_backward(ctx: Any, g: Any) -> Any:
+    adjoint = turned(ctx.saved_tensors[0])
+    return -matmul(adjoint, matmul(g, adjoint))
+
+
+def _inverse(a: Any) -> Any:
+    return _linalg.inv(dense(a))
+
+
+_INV = define("inv", ("a",), told("inv", _inverse), infer_same, _inv_backward, saves="output")
+
+
+def inv(A: Any) -> Any:
+    """Return the inverses of matrices.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+    """
+    expect_matrices("inv", A, square=True)
+    return call(_INV, (A,))
+
+
+inverse = inv
+
+
+def _pinv(a: Any, rtol: float | None) -> Any:
+    limit = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
+    return contiguous(_linalg.pinv(dense(a), limit))
+
+
+def _pinv_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return (*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype
+
+
+def _pinv_backward(ctx: Any, g: Any) -> Any:
+    """The derivative at constant rank (Golub and Pereyra, 1973)."""
+    a, p = ctx.saved_tensors
+    h, q = turned(g), turned(p)
+    rows, columns = ctx.inputs[0][0][-2:]
+    if rows <= columns:
+        k = matmul(h, p)
+        kq = matmul(k, q)
+        return -turned(matmul(p, k)) + kq - matmul(matmul(a, p), kq) + matmul(matmul(q, p), h - matmul(k, a))
+    k = matmul(p, h)
+    qk = matmul(q, k)
+    return -turned(matmul(k, p)) + matmul(h - matmul(a, k), matmul(p, q)) + qk - matmul(matmul(qk, p), a)
+
+
+_PINV = define("pinv", ("a",), told("pinv", _pinv), _pinv_infer, _pinv_backward, saves=("a", "output"))
+
+
+def pinv(A: Any, *, rtol: float | None = None) -> Any:
+    """Return the pseudo-inverses of matrices; singular values below `rtol` times the greatest count as zero."""
+    expect_matrices("pinv", A)
+    return call(_PINV, (A,), (None if rtol is None else float(rtol),))
+
+
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """Return the pseudo-inverses of matrices; singular values below `rcond` times the greatest count as zero."""
+    return pinv(input, rtol=rcond)
+
+
+# ---- systems of equations --------------------------------------------------------------------------------------------
+
+
+def _solve(a: Any, b: Any) -> Any:
+    return _linalg.solve(dense(a), contiguous(b))
+
+
+def _solve_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(
+            f"linalg.solve: Incompatible shapes of A and B for the equation AX = B: {list(a.shape)} and {list(b.shape)}"
+        )
+    return (*broadcast_shape("solve", (a.shape[:-2], b.shape[:-2])), *b.shape[-2:]), b.dtype
+
+
+def _solve_backward(ctx: Any, g: Any) -> Any:
+    a, out = ctx.saved_tensors
+    to_b = call(_SOLVE, (turned(a), g))
+    return -matmul(to_b, turned(out)) if ctx.needs_input_grad[0] else None, to_b
+
+
+_SOLVE = define("solve", ("a", "b"), told("solve", _solve), _solve_infer, _solve_backward, saves=("a", "output"))
+
+
+def _is_vector(a: Any, b: Any) -> bool:
+    """Tell whether `b` holds a vector for each matrix, as PyTorch does."""
+    return b.ndim == 1 or (b.ndim == a.ndim - 1 and tuple(b.shape) == tuple(a.shape[:-1]))
+
+
+def solve(A: Any, B: Any, *, left: bool = True) -> Any:
+    """Return the X with `A @ X = B`, or `X @ A = B` unless `left`; B holds matrices, or a vector for each matrix.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+        ShapeError: shapes that do not fit.
+    """
+    expect_matrices("solve", A, square=True)
+    if _is_vector(A, B):
+        return solve(A if left else transpose(A, -2, -1), unsqueeze(B, -1))[..., 0]
+    if not left:
+        return transpose(solve(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
+    _solve_infer((), A, B)
+    return call(_SOLVE, (A, B))
+
+
+class LeastSquares(NamedTuple):
+    """What `lstsq` returns."""
+
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
+
+
+def lstsq(A: Any, B: Any, rcond: float | None = None) -> Any:
+    """Return the X for which `A @ X - B` is smallest, the sums of the squares left (of matrices of full rank with more
+    rows than columns), the ranks, and the singular values."""
+    expect_matrices("lstsq", A)
+    if _is_vector(A, B):
+        found = lstsq(A, unsqueeze(B, -1), rcond)
+        return LeastSquares(found.solution[..., 0], found.residuals, found.rank, found.singular_values)
+    solution = matmul(pinv(A, rtol=rcond), B)
+    left = matmul(A, solution) - B
+    rows, columns = A.shape[-2:]
+    residuals = sum(abs(left) * abs(left), -2) if rows > columns else left[..., 0, :0]
+    return LeastSquares(solution, residuals, matrix_rank(A, rtol=rcond), svdvals(A))
+
+
+# ---- determinants ----------------------------------------------------------------------------------------------------
+
+
+def _det(a: Any) -> Any:
+    return settled(_linalg.det(dense(a)))
+
+
+def _det_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return a.shape[:-2], a.dtype
+
+
+def _wide(a: Any) -> Any:
+    return unsqueeze(unsqueeze(a, -1), -1)
+
+
+def _cofactors(a: Any) -> Any:
+    """Return the derivatives of determinants: from the inverse, or where a matrix is singular from the singular
+    factors."""
+    a = dense(a)
+    found = settled(_linalg.det(a))
+    if found.all():
+        return contiguous(np.conj(found[..., None, None] * np.swapaxes(_linalg.inv(a), -1, -2)))
+    u, s, vh = _linalg.svd(a)
+    others = np.stack([np.prod(np.delete(s, i, -1), -1) for i in range(s.shape[-1])], -1)
+    sign = settled(_linalg.det(u) * _linalg.det(vh))
+    return np.conj(sign)[..., None, None] * ((u * others[..., None, :]) @ vh)
+
+
+def _second_cofactors(a: Any, h: Any) -> Any:
+    """Return the second derivatives of determinants along `h`: how their cofactors change."""
+    a, h = dense(a), dense(h)
+    found = settled(_linalg.det(a))
+    if found.all():
+        turn = np.swapaxes(_linalg.inv(a), -1, -2)
+        through_det = (turn * h).sum((-2, -1))[..., None, None] * turn
+        return found[..., None, None] * (through_det - turn @ np.swapaxes(h, -1, -2) @ turn)
+    u, s, vh = _linalg.svd(a)
+    within = np.conj(np.swapaxes(u, -1, -2)) @ h @ np.conj(np.swapaxes(vh, -1, -2))
+    size = s.shape[-1]
+    others = np.stack(
+        [np.stack([np.prod(np.delete(s, [i, j], -1), -1) * (i != j) for j in range(size)], -1) for i in range(size)], -1
+    )
+    diagonal = (others * np.diagonal(within, 0, -2, -1)[..., None, :]).sum(-1)
+    changed = space_of(a).eye(size, dtype=a.dtype) * diagonal[..., None, :] - others * np.swapaxes(within, -1, -2)
+    sign = settled(_linalg.det(u) * _linalg.det(vh))
+    return sign[..., None, None] * (np.conj(u) @ changed @ np.conj(vh))
+
+
+def _second_cofactors_backward(ctx: Any, g: Any) -> Any:
+    """By `h` it is its own transpose. By `a`, from the inverse: third derivatives are those of regular matrices."""
+    a, h = ctx.saved_tensors
+    need_a, need_h = ctx.needs_input_grad
+    g = conj(g)
+    to_h = conj(call(_SECOND_COFACTORS, (a, g))) if need_h else None
+    if not need_a:
+        return None, to_h
+    turn = transpose(call(_INV, (a,)), -2, -1)
+    by_h, by_g = matmul(transpose(h, -2, -1), turn), matmul(transpose(g, -2, -1), turn)
+    p, q = (_wide(sum(sum(turn * one, -1), -1)) for one in (h, g))
+    both = matmul(by_h, by_g)
+    r = _wide(sum(sum(by_h * transpose(by_g, -2, -1), -1), -1))
+    change = (p * q - r) * turn - q * matmul(turn, by_h) - p * matmul(turn, by_g)
+    change = change + matmul(turn, both) + matmul(turn, matmul(by_g, by_h))
+    return conj(_wide(call(_DET, (a,))) * change), to_h
+
+
+def _cofactors_backward(ctx: Any, h: Any) -> Any:
+    return call(_SECOND_COFACTORS, (conj(ctx.saved_tensors[0]), conj(h)))
+
+
+_COFACTORS = define("cofactors", ("a",), quiet(_cofactors), infer_same, _cofactors_backward)
+_SECOND_COFACTORS = define(
+    "second_cofactors", ("a", "h"), quiet(_second_cofactors), infer_same, _second_cofactors_backward
+)
+
+
+def _det_backward(ctx: Any, g: Any) -> Any:
+    return _wide(g) * call(_COFACTORS, (ctx.saved_tensors[0],))
+
+
+_DET = define("det", ("a",), _det, _det_infer, _det_backward)
+
+
+def det(A: Any) -> Any:
+    """Return the determinants of matrices."""
+    expect_matrices("det", A, square=True)
+    return call(_DET, (A,))
+
+
+class SignAndLog(NamedTuple):
+    """What `slogdet` returns."""
+
+    sign: Any
+    logabsdet: Any
+
+
+def _slogdet(a: Any) -> Any:
+    sign, logs = _linalg.slogdet(dense(a))
+    return settled(sign), settled(logs)
+
+
+def _slogdet_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return [(a.shape[:-2], a.dtype), (a.shape[:-2], real_of(a.dtype))]
+
+
+def _slogdet_backward(ctx: Any, grads: Any) -> Any:
+    a, sign = ctx.saved_tensors
+    to_sign, to_logs = grads
+    if a.dtype.kind != "c":
+        return None if to_logs is None else _wide(to_logs) * turned(call(_INV, (a,)))
+    total = None if to_logs is None else to_logs + sign * 0
+    if to_sign is not None:
+        turn = (conj(sign) * to_sign).imag * 1j
+        total = turn if total is None else total + turn
+    return _wide(total) * turned(call(_INV, (a,)))
+
+
+_SLOGDET = define("slogdet", ("a",), _slogdet, _slogdet_infer, _slogdet_backward, saves=("a", "output"), outputs=2)
+
+
+def slogdet(A: Any) -> Any:
+    """Return the signs of determinants and the logarithms of their sizes."""
+    expect_matrices("slogdet", A, square=True)
+    return SignAndLog(*call(_SLOGDET, (A,)))
+
+
+def logdet(input: Any) -> Any:
+    """Return the logarithms of determinants; of real ones NaN where one is negative."""
+    sign, logs = slogdet(input)
+    return log(sign) + logs if sign.dtype.kind == "c" else where(sign < 0, np.nan, logs)
+
+
+# ---- made of others --------------------------------------------------------------------------------------------------
+
+
+def matrix_power(A: Any, n: int) -> Any:
+    """Return the `n`-th power of matrices, by squaring; of the inverse for a negative `n`."""
+    expect_matrices("matrix_power", A, square=True)
+    if n < 0:
+        return matrix_power(governed(inv)(A), -n)
+    if n == 0:
+        one: Any = np.broadcast_to(space_of(A).eye(A.shape[-1], dtype=A.dtype), A.shape)
+        return A * 0 + (Tensor.made(one) if isinstance(A, Tensor) else one)
+    power, out, product = A, None, governed(matmul)
+    while n:
+        if n % 2:
+            out = power if out is None else product(out, power)
+        n //= 2
+        power = product(power, power) if n else power
+    return out
+
+
+def matrix_rank(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Any:
+    """Return how many singular values of matrices are above `max(atol, rtol * the greatest)`."""
+    expect_matrices("matrix_rank", A)
+    values = abs(eigvalsh(A)) if hermitian else svdvals(A)
+    values = values.detach() if hasattr(values, "detach") else values
+    if rtol is None:
+        rtol = 0.0 if atol else max(A.shape[-2:]) * float(np.finfo(A.dtype).eps)
+    return sum(values > clamp_min(amax(values, -1, True) * rtol, atol or 0.0), -1)
+
+
+def multi_dot(tensors: Sequence[Any]) -> Any:
+    """Return the product of matrices in the order that takes the fewest multiplications; the first and the last may be
+    vectors."""
+    given = list(tensors)
+    if len(given) < 2:
+        raise AutogradError(f"multi_dot(): expected at least 2 tensors but got {len(given)}")
+    lead, tail = given[0].ndim == 1, given[-1].ndim == 1
+    if lead:
+        given[0] = unsqueeze(given[0], 0)
+    if tail:
+        given[-1] = unsqueeze(given[-1], -1)
+    out = chain_matmul(*given)
+    return reshape(out, (*(() if lead else out.shape[:1]), *(() if tail else out.shape[1:])))
+
+
+def tensorinv(A: Any, ind: int = 2) -> Any:
+    """Return the inverse of a tensor as a map from its last dimensions to its first `ind`."""
+    first, rest = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    return reshape(inv(reshape(A, (int(np.prod(first)), -1))), (*rest, *first))
+
+
+def tensorsolve(A: Any, B: Any) -> Any:
+    """Return the X with `tensordot(A, X, X.ndim) = B`."""
+    rest = tuple(A.shape[B.ndim :])
+    return reshape(solve(reshape(A, (-1, int(np.prod(rest)))), reshape(B, (-1,))), rest)

@@ -1,0 +1,190 @@
+"""Products of vectors and matrices made of others: sums of products over chosen dimensions, and scaled additions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, ShapeError
+
+from ...dispatch.casting import governed
+from ...dispatch.dispatch import check_operand
+from ...registry.define_op import axis_of, broadcast_shape, conj, space_of
+from ...registry.dtype_constraints import real_floats, takes
+from ...tensor.tensor import Tensor
+from ..elementwise.arithmetic import add, mul, sub
+from ..indexing.gathering import index_select
+from ..layout.shape import expand, permute, reshape, unsqueeze
+from ..reduction.reduce import sum
+from ..reduction.vector_norms import norm
+from .linear import bmm, dot, matmul, mv, outer
+
+PUBLIC = """
+    addbmm addmv addr baddbmm cdist chain_matmul cross inner tensordot vdot vecdot
+""".split()
+
+_product = governed(matmul)
+"""What PyTorch's functions that are made of matrix products cast by."""
+
+# ---- sums of products ------------------------------------------------------------------------------------------------
+
+
+def vdot(input: Any, other: Any) -> Any:
+    """Return the sum of products of two vectors, the first conjugated."""
+    if input.ndim != 1 or other.ndim != 1:
+        raise ShapeError(f"1D tensors expected, but got {input.ndim}D and {other.ndim}D tensors")
+    return matmul(conj(input), other)
+
+
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """Return the sums of products along `dim`, the first factor conjugated."""
+    return sum(mul(conj(x), y), dim)
+
+
+def inner(input: Any, other: Any) -> Any:
+    """Return the sums of products over the last dimensions; of a number the product."""
+    if not input.ndim or not other.ndim:
+        return mul(input, other)
+    if input.shape[-1] != other.shape[-1]:
+        raise ShapeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
+            f"{list(other.shape)}"
+        )
+    if input.ndim == other.ndim == 1:
+        return dot(input, other)
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+    """Return the sums of products over dimensions: the last `dims` of `a` and the first of `b`, or two lists of them.
+
+    Raises:
+        RuntimeError: dimensions of other extents, or more than there are.
+    """
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise AutogradError(f"tensordot expects 0 <= dims <= {min(a.ndim, b.ndim)}, but got dims={dims}")
+        left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        first, second = (d.tolist() if hasattr(d, "tolist") else d for d in dims)
+        first, second = ([d] if isinstance(d, int) else list(d) for d in (first, second))
+        if len(first) != len(second):
+            raise AutogradError(f"both dimension lists should have same length, got {first} and {second}")
+        left, right = [axis_of(d, a.ndim) for d in first], [axis_of(d, b.ndim) for d in second]
+    for i, j in zip(left, right, strict=True):
+        if a.shape[i] != b.shape[j]:
+            raise ShapeError(
+                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
+                f"{b.shape[j]} in dim {j}"
+            )
+    free_a = [i for i in range(a.ndim) if i not in left]
+    free_b = [j for j in range(b.ndim) if j not in right]
+    inner_extent = int(np.prod([a.shape[i] for i in left]))
+    rows = reshape(permute(a, [*free_a, *left]), (int(np.prod([a.shape[i] for i in free_a])), inner_extent))
+    columns = reshape(permute(b, [*right, *free_b]), (inner_extent, int(np.prod([b.shape[j] for j in free_b]))))
+    return reshape(_product(rows, columns), [*[a.shape[i] for i in free_a], *[b.shape[j] for j in free_b]])
+
+
+def chain_matmul(*matrices: Any) -> Any:
+    """Return the product of matrices, in the order that takes the fewest multiplications."""
+    given: Any = matrices[0] if len(matrices) == 1 and type(matrices[0]) in (list, tuple) else matrices
+    for position, matrix in enumerate(given):
+        check_operand("chain_matmul", matrix, "matrices", position + 1)
+    if len(given) == 1:
+        return given[0]
+    extents = [m.shape[0] for m in given] + [given[-1].shape[1]]
+    count = len(given)
+    cost: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(count)}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            cost[i, j] = min(
+                (cost[i, k][0] + cost[k + 1, j][0] + extents[i] * extents[k + 1] * extents[j + 1], k)
+                for k in range(i, j)
+            )
+
+    def product(i: int, j: int) -> Any:
+        if i == j:
+            return given[i]
+        k = cost[i, j][1]
+        return _product(product(i, k), product(k + 1, j))
+
+    return product(0, count - 1)
+
+
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """Return the vectors perpendicular to both, along a dimension of three: the first such one by default.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    if input.ndim != other.ndim:
+        raise ShapeError(
+            "linalg.cross: inputs must have the same number of dimensions, but they have shapes "
+            f"{list(input.shape)} and {list(other.shape)}"
+        )
+    shape = broadcast_shape("cross", [input.shape, other.shape])
+    if dim is None:
+        if 3 not in shape:
+            raise AutogradError("no dimension of size 3 in input")
+        dim = shape.index(3)
+    axis = axis_of(dim, len(shape))
+    if shape[axis] != 3:
+        raise AutogradError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}"
+        )
+    a, b = expand(input, shape), expand(other, shape)
+    turned = [[index_select(x, axis, _turn(x, by)) for by in (1, 2)] for x in (a, b)]
+    return sub(mul(turned[0][0], turned[1][1]), mul(turned[0][1], turned[1][0]))
+
+
+def cross_along(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """Return the vectors perpendicular to both, along a dimension of three: the last by default."""
+    return cross(input, other, dim)
+
+
+def _turn(beside: Any, by: int) -> Any:
+    places = (space_of(beside).arange(3) + by) % 3
+    return Tensor.made(places) if isinstance(beside, Tensor) else places
+
+
+@takes(real_floats, 2)
+def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
+    """Return the p-norms of the differences of all rows of `x1` and all rows of `x2`; their gradient at 0 is 0."""
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise ShapeError(
+            f"cdist needs matrices with the same number of columns, got shapes {list(x1.shape)} and {list(x2.shape)}"
+        )
+    return norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
+
+
+# ---- scaled additions ------------------------------------------------------------------------------------------------
+
+
+def _scaled(value: Any, by: Any) -> Any:
+    return value if type(by) is int and by == 1 else mul(value, by)
+
+
+def _plus(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    return add(_scaled(input, beta), _scaled(product, alpha))
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * (mat @ vec)`."""
+    return _plus(input, mv(mat, vec), beta, alpha)
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * outer(vec1, vec2)`."""
+    return _plus(input, outer(vec1, vec2), beta, alpha)
+
+
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * bmm(batch1, batch2)`."""
+    return _plus(input, bmm(batch1, batch2), beta, alpha)
+
+
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return `beta * input + alpha * bmm(batch1, batch2).sum(0)`."""
+    return _plus(input, sum(bmm(batch1, batch2), 0), beta, alpha)

@@ -1,0 +1,187 @@
+"""Distances, similarities and further losses, made of others.
+
+Rules of this file: what compares predictions with targets by a formula; losses that pick by class stand in `losses.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from raygrad.errors import AutogradError
+
+from ...registry.dtype_constraints import floats_alone, real_floats, takes
+from ..elementwise.arithmetic import add, clamp_min, div, minimum, mul, sub
+from ..elementwise.compare import where
+from ..elementwise.pointwise import xlogy
+from ..elementwise.unary import abs, exp, log, log1p, neg, sqrt, square
+from ..layout.axis_order import zeros_as
+from ..reduction.reduce import mean, sum
+from ..reduction.vector_norms import norm
+from .losses import binary_losses, reduced
+from .rectifiers import hardtanh, logsigmoid
+
+PUBLIC = """
+    binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cosine_similarity gaussian_nll_loss
+    hinge_embedding_loss huber_loss kl_div margin_ranking_loss multilabel_soft_margin_loss pairwise_distance
+    poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss
+""".split()
+
+# ---- distances -------------------------------------------------------------------------------------------------------
+
+
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    """Return the p-norms of `x1 - x2 + eps` along the last dimension."""
+    return norm(sub(x1, x2) + eps, p, -1, keepdim)
+
+
+@takes(real_floats, 2)
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """Return the cosines of the angles between vectors along `dim`; no length counts as less than `eps`."""
+    one = div(x1, clamp_min(norm(x1, 2, dim, True), eps))
+    return sum(mul(one, div(x2, clamp_min(norm(x2, 2, dim, True), eps))), dim)
+
+
+@takes(real_floats, 2)
+def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
+    """Return the absolute differences less `beta / 2`, below `beta` their squares over `2 * beta`; averaged by
+    default."""
+    if beta < 0:
+        raise AutogradError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
+    gaps = sub(input, target)
+    return reduced(abs(gaps) if beta == 0 else _bent(gaps, beta) / beta, reduction)
+
+
+@takes(real_floats, 2)
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
+    """Return half of the squared differences, beyond `delta` straight lines; averaged by default."""
+    if delta <= 0:
+        raise AutogradError(f"huber_loss does not support non-positive values for delta, got {delta}")
+    return reduced(_bent(sub(input, target), delta), reduction)
+
+
+def _bent(gaps: Any, width: float) -> Any:
+    """Return half of the squares up to `width`, beyond it the lines that go on from there."""
+    near = hardtanh(gaps, -width, width)
+    return mul(near, sub(gaps, near * 0.5))
+
+
+# ---- of probabilities ------------------------------------------------------------------------------------------------
+
+
+@takes(real_floats, 2)
+def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
+    """Return `target * (log(target) - input)`: how far a distribution, given in logarithms, is from another.
+
+    Args:
+        reduction: also "batchmean", the sum divided by the first extent.
+        log_target: whether `target` is in logarithms, too.
+    """
+    losses = mul(exp(target), sub(target, input)) if log_target else sub(xlogy(target, target), mul(target, input))
+    return sum(losses) / input.shape[0] if reduction == "batchmean" else reduced(losses, reduction)
+
+
+@takes(real_floats, 2)
+def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
+    """Return the cross entropy of probabilities; logarithms below -100 count as that.
+
+    Raises:
+        AutogradError: an element of `input` is not between 0 and 1.
+    """
+    losses = binary_losses(input, target)
+    return reduced(losses if weight is None else mul(losses, weight), reduction)
+
+
+@takes(real_floats)
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+) -> Any:
+    """Return the cross entropy of the sigmoid of `input`, without overflow; `pos_weight` weighs positive targets."""
+    losses = sub(mul(sub(1, target), input), mul(_weighted(target, pos_weight), logsigmoid(input)))
+    return reduced(losses if weight is None else mul(losses, weight), reduction)
+
+
+def _weighted(target: Any, pos_weight: Any) -> Any:
+    """Return what multiplies the logarithm of the sigmoid: 1, or more where the target is positive."""
+    return 1.0 if pos_weight is None else add(mul(sub(pos_weight, 1), target), 1)
+
+
+@takes(real_floats)
+def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
+    """Return the mean over the classes of the cross entropies of each class's sigmoid."""
+    losses = neg(add(mul(target, logsigmoid(input)), mul(sub(1, target), logsigmoid(neg(input)))))
+    return reduced(mean(losses if weight is None else mul(losses, weight), -1), reduction)
+
+
+def poisson_nll_loss(
+    input: Any, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
+) -> Any:
+    """Return minus the logarithm of a Poisson distribution's probabilities, with Stirling's term if `full`."""
+    losses = sub(exp(input), mul(target, input)) if log_input else sub(input, mul(target, log(input + eps)))
+    if full:
+        stirling = mul(target, log(target)) - target + log(target * (2 * math.pi)) * 0.5
+        losses = losses + where(target > 1, stirling, zeros_as(target))
+    return reduced(losses, reduction)
+
+
+@takes(real_floats)
+def gaussian_nll_loss(
+    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Any:
+    """Return minus the logarithm of a normal distribution's density, whose variance is at least `eps`."""
+    if hasattr(var, "ndim") and var.ndim == input.ndim - 1:
+        var = var.unsqueeze(-1)
+    floor = where(var < eps, zeros_as(var) + eps, var)
+    spread = (var + (floor - var).detach()) if hasattr(var, "detach") else floor
+    losses = 0.5 * (log(spread) + square(sub(input, target)) / spread)
+    return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
+
+
+# ---- with margins ----------------------------------------------------------------------------------------------------
+
+
+@takes(floats_alone)
+def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """Return `log(1 + exp(-target * input))` for targets of 1 and -1."""
+    return reduced(log1p(exp(neg(mul(target, input)))), reduction)
+
+
+def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
+    """Return `input` where the target is 1, what it lacks to `margin` where the target is -1."""
+    zeros = zeros_as(input)
+    lacks = where(target != 1, clamp_min(sub(margin, input), 0), zeros)
+    return reduced(lacks + where(target != -1, input, zeros), reduction)
+
+
+def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
+    """Return what the first lacks to be `margin` above the second, where the target is 1; below, where it is -1."""
+    return reduced(clamp_min(neg(mul(target, sub(input1, input2))) + margin, 0), reduction)
+
+
+def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
+    """Return 1 less the cosine where the target is 1, what the cosine is above `margin` where it is -1."""
+    tiny = 1e-12
+    lengths = mul(sum(square(input1), -1) + tiny, sum(square(input2), -1) + tiny)
+    cosine = sum(mul(input1, input2), -1) / sqrt(lengths)
+    zeros = zeros_as(cosine)
+    return reduced(
+        where(target == 1, 1 - cosine, zeros) + where(target == -1, clamp_min(cosine - margin, 0), zeros), reduction
+    )
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """Return what the distance to `negative` lacks to be `margin` above that to `positive`; with `swap`, the distance
+    between these two counts if it is the smaller one."""
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced(clamp_min(near - far + margin, 0), reduction)

@@ -1,0 +1,161 @@
+"""Tables looked up, attention, and elements left out at random: further functions of networks, made of others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ...dispatch.creation import rand
+from ...dispatch.dispatch import check_operand
+from ...registry.define_op import space_of
+from ..elementwise.arithmetic import add
+from ..elementwise.compare import where
+from ..indexing.indexing import getitem
+from ..layout.shape import permute, reshape, transpose, unsqueeze
+from ..linalg.linear import matmul
+from .activations import dropout, softmax
+from .interpolation import beside
+
+PUBLIC = """
+    alpha_dropout channel_shuffle dropout1d dropout2d dropout3d embedding feature_alpha_dropout pixel_shuffle
+    pixel_unshuffle scaled_dot_product_attention
+""".split()
+
+
+def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
+    """Return the rows of `weight` that the integers `input` name; that of `padding_idx` gets no gradient."""
+    if input.dtype.kind not in "iu":
+        raise AutogradError(f"Expected tensor for argument #1 'indices' to have integers, but got {input.dtype}")
+    rows = getitem(weight, input)
+    if padding_idx is None:
+        return rows
+    number = padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx
+    return where(unsqueeze(input == number, -1), rows.detach(), rows)
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Any:
+    """Return the means of `value` weighted by the softmax of the products of `query` and `key`.
+
+    Args:
+        attn_mask: bools, where a key counts; or numbers added to the products.
+        is_causal: let a query see only keys up to its own place.
+        scale: what multiplies the products; the inverse root of the last extent by default.
+    """
+    products = matmul(query, transpose(key, -2, -1)) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        if attn_mask is not None:
+            raise AutogradError(
+                "scaled_dot_product_attention: explicit attn_mask should not be set when is_causal=True"
+            )
+        attn_mask = beside(np.tril(space_of(products).ones((query.shape[-2], key.shape[-2]), bool)), products)
+    if attn_mask is not None:
+        products = where(attn_mask, products, -math.inf) if attn_mask.dtype.kind == "b" else add(products, attn_mask)
+    return matmul(dropout(softmax(products, -1), dropout_p), value)
+
+
+# ---- images ----------------------------------------------------------------------------------------------------------
+
+
+def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+    """Return images (..., channels, height, width) with channels spread over pixels: `upscale_factor` times larger."""
+    *batch, channels, height, width = input.shape
+    r, n = upscale_factor, len(batch)
+    if channels % (r * r):
+        raise AutogradError(
+            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={channels} is not divisible by {r * r}"
+        )
+    split = reshape(input, (*batch, channels // (r * r), r, r, height, width))
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return reshape(permute(split, order), (*batch, channels // (r * r), height * r, width * r))
+
+
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+    """Return the inverse of `pixel_shuffle`."""
+    *batch, channels, height, width = input.shape
+    r, n = downscale_factor, len(batch)
+    if height % r or width % r:
+        raise AutogradError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor {r}")
+    split = reshape(input, (*batch, channels, height // r, r, width // r, r))
+    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+    return reshape(permute(split, order), (*batch, channels * r * r, height // r, width // r))
+
+
+def channel_shuffle(input: Any, groups: int) -> Any:
+    """Return `input` (batch, channels, ...) with the channels of its groups taken in turn."""
+    batch, channels, *rest = input.shape
+    if channels % groups:
+        raise AutogradError(f"Number of channels must be divisible by groups. Got {channels} channels, {groups} groups")
+    split = reshape(input, (batch, groups, channels // groups, *rest))
+    return reshape(transpose(split, 1, 2), input.shape)
+
+
+# ---- left out at random ----------------------------------------------------------------------------------------------
+
+
+def _kept(shape: Any, p: float, device: Any) -> Any:
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    return rand(shape, device=device) >= p
+
+
+def _feature_dropout(input: Any, p: float, training: bool, dims: int) -> Any:
+    """Leave out whole channels."""
+    if not training or p == 0:
+        return input
+    lead = input.shape[: input.ndim - dims]
+    kept = reshape(_kept(lead, p, input.device), (*lead, *(1,) * dims))
+    return where(kept, input * (1 / (1 - p) if p < 1 else 0.0), 0.0)
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """Return `input` with whole channels (batch, channels, length) left out at random; see `dropout`."""
+    return _feature_dropout(input, p, training, 1)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """Return `input` with whole channels (batch, channels, height, width) left out at random; see `dropout`."""
+    return _feature_dropout(input, p, training, 2)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """Return `input` with whole channels of three dimensions left out at random; see `dropout`."""
+    return _feature_dropout(input, p, training, 3)
+
+
+_SATURATION = -1.7580993408473766
+"""What `selu` tends to: what stands for an element that `alpha_dropout` leaves out."""
+
+
+def _alpha(input: Any, kept: Any, p: float) -> Any:
+    if p == 1:
+        return input * 0
+    scale = 1 / math.sqrt((1 - p) * (1 + p * _SATURATION * _SATURATION))
+    return where(kept, input, _SATURATION) * scale - scale * p * _SATURATION
+
+
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
+    """Return `input` with elements left out at random so that means of 0 and variances of 1 are kept."""
+    check_operand("alpha_dropout", input)
+    return _alpha(input, _kept(input.shape, p, input.device), p) if training and p else input
+
+
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
+    """Return `alpha_dropout` of whole channels."""
+    check_operand("feature_alpha_dropout", input)
+    if not training or p == 0:
+        return input
+    lead = input.shape[:2]
+    return _alpha(input, reshape(_kept(lead, p, input.device), (*lead, *(1,) * (input.ndim - 2))), p)

@@ -1,0 +1,334 @@
+"""Pooling over windows, and windows taken apart and put together, as `raygrad.nn.functional` has them."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import AutogradError, ShapeError
+
+from ...registry.define_op import Shape, space_of
+from ...registry.dtype_constraints import real_floats, real_numbers, takes
+from ..layout.joining import stack
+from ..layout.padding import pad
+from ..layout.shape import flatten, permute, reshape, unsqueeze
+from ..layout.windows import windows, windows_together
+from ..reduction.minmax import max
+from ..reduction.reduce import sum
+from .interpolation import averages, beside, mapped, parts
+
+PUBLIC = """
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d avg_pool1d
+    avg_pool2d avg_pool3d fold lp_pool1d lp_pool2d max_pool1d max_pool2d max_pool3d unfold
+""".split()
+
+
+def _each(value: int | Sequence[int], dims: int) -> Shape:
+    given = (value,) if isinstance(value, int) else tuple([int(v) for v in value])
+    if len(given) not in (1, dims):
+        raise AutogradError(f"expected a number, or {dims} of them, got {given}")
+    return given * dims if len(given) == 1 else given
+
+
+def _batched(name: str, input: Any, dims: int) -> tuple[Any, bool]:
+    if input.ndim not in (dims + 1, dims + 2):
+        raise ShapeError(f"{name}: Expected {dims + 1}D or {dims + 2}D input tensor, but got {list(input.shape)}")
+    return (input, True) if input.ndim == dims + 2 else (unsqueeze(input, 0), False)
+
+
+class _Grid:
+    """The windows of a pooling: how many along each dimension, and what border they need."""
+
+    def __init__(
+        self, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, dims: int
+    ) -> None:
+        self.kernel = _each(kernel, dims)
+        self.steps = self.kernel if stride is None or stride == [] else _each(stride, dims)
+        self.border, self.spreads = _each(padding, dims), _each(dilation, dims)
+        self.extents = tuple(input.shape[2:])
+        if any(2 * b > k for b, k in zip(self.border, self.kernel, strict=True)):
+            raise AutogradError(
+                f"pad should be at most half of effective kernel size, but got pad={self.border} and "
+                f"kernel_size={self.kernel}"
+            )
+        self.counts: list[int] = []
+        self.after: list[int] = []
+        for n, k, step, b, spread in zip(self.extents, self.kernel, self.steps, self.border, self.spreads, strict=True):
+            free = n + 2 * b - spread * (k - 1) - 1
+            count = (-(-free // step) if ceil else free // step) + 1
+            if ceil and (count - 1) * step >= n + b:  # a window has to begin inside
+                count -= 1
+            if count < 1:
+                raise AutogradError(f"Given input size {self.extents}, the output size is too small: a window of {k}")
+            self.counts.append(count)
+            self.after.append(b + builtins.max((count - 1) * step + spread * (k - 1) + 1 - n - 2 * b, 0))
+
+    def taken(self, input: Any, value: float | None) -> Any:
+        """Return the windows of the bordered input, the elements of each along one last dimension."""
+        if any(self.border) or any(self.after):
+            sides = [side for b, a in zip(self.border[::-1], self.after[::-1], strict=True) for side in (b, a)]
+            input = pad(input, sides, "constant", value)
+        axes = tuple(range(2, 2 + len(self.kernel)))
+        input = input[(..., *[slice(0, self._reach(i)) for i in range(len(axes))])]
+        return flatten(windows(input, axes, self.kernel, self.steps, self.spreads), -len(axes))
+
+    def _reach(self, i: int) -> int:
+        return (self.counts[i] - 1) * self.steps[i] + self.spreads[i] * (self.kernel[i] - 1) + 1
+
+    def sizes(self, include_pad: bool, xp: Any) -> Any:
+        """Return how many elements count in each window, made with a namespace."""
+        out: Any = xp.ones(())
+        for n, k, step, b, count in zip(self.extents, self.kernel, self.steps, self.border, self.counts, strict=True):
+            start = xp.arange(count) * step - b
+            stop = np.minimum(start + k, n + b)
+            if not include_pad:
+                start, stop = np.maximum(start, 0), np.minimum(stop, n)
+            out = out[..., None] * (stop - start)
+        return out
+
+    def places(self, chosen: Any) -> Any:
+        """Return where in the flattened input the chosen elements of the windows stand."""
+        flat, rest = 0, chosen
+        strides = [math.prod(self.extents[i + 1 :]) for i in range(len(self.extents))]
+        for i in reversed(range(len(self.kernel))):
+            offset, rest = rest % self.kernel[i], rest // self.kernel[i]
+            shape = [-1 if axis == i else 1 for axis in range(len(self.kernel))]
+            first = (space_of(chosen).arange(self.counts[i]) * self.steps[i] - self.border[i]).reshape(shape)
+            flat = flat + (offset * self.spreads[i] + beside(first, chosen)) * strides[i]
+        return flat
+
+
+# ---- extremes and means over windows ---------------------------------------------------------------------------------
+
+
+def _max_pool(
+    dims: int, input: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, indices: bool
+) -> Any:
+    input, batched = _batched(f"max_pool{dims}d", input, dims)
+    grid = _Grid(input, kernel, stride, padding, dilation, ceil, dims)
+    best, chosen = max(grid.taken(input, -math.inf), -1)
+    out = best if batched else best[0]
+    if not indices:
+        return out
+    places = grid.places(chosen)
+    return out, places if batched else places[0]
+
+
+@takes(real_numbers)
+def max_pool1d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the greatest element of each window of (batch, channels, length); of equal ones the first gets the
+    gradient.
+
+    Args:
+        stride: how far windows are apart, as far as they are long by default.
+        padding: how many elements, lower than all, are put on each side.
+        ceil_mode: let the last window go beyond the end.
+        return_indices: return where the elements stand, too.
+    """
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@takes(real_numbers)
+def max_pool2d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the greatest element of each window over two dimensions; see `max_pool1d`."""
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@takes(real_numbers)
+def max_pool3d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the greatest element of each window over three dimensions; see `max_pool1d`."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _avg_pool(
+    dims: int, input: Any, kernel: Any, stride: Any, padding: Any, ceil: bool, include: bool, divisor: int | None
+) -> Any:
+    input, batched = _batched(f"avg_pool{dims}d", input, dims)
+    grid = _Grid(input, kernel, stride, padding, 1, ceil, dims)
+    xp = space_of(input)
+    sizes = xp.asarray(grid.sizes(include, xp) if divisor is None else divisor, input.dtype)
+    out = sum(grid.taken(input, None), -1) / beside(sizes, input)
+    return out if batched else out[0]
+
+
+@takes(real_numbers)
+def avg_pool1d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:
+    """Return the mean of each window of (batch, channels, length).
+
+    Args:
+        count_include_pad: let the zeros of the padding count.
+    """
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@takes(real_numbers)
+def avg_pool2d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """Return the mean of each window over two dimensions, or the sum divided by `divisor_override`."""
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@takes(real_numbers)
+def avg_pool3d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """Return the mean of each window over three dimensions; see `avg_pool2d`."""
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _lp_pool(dims: int, input: Any, p: float, kernel: Any, stride: Any, ceil: bool) -> Any:
+    input, batched = _batched(f"lp_pool{dims}d", input, dims)
+    grid = _Grid(input, kernel, stride, 0, 1, ceil, dims)
+    out = sum(grid.taken(input, None) ** p, -1) ** (1.0 / p)
+    return out if batched else out[0]
+
+
+@takes(real_numbers)
+def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """Return the root of the sum of powers of each window of (batch, channels, length)."""
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@takes(real_numbers)
+def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """Return the root of the sum of powers of each window over two dimensions."""
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+# ---- to a given size -------------------------------------------------------------------------------------------------
+
+
+def _wanted(size: Any, input: Any, dims: int) -> list[int]:
+    given = [size] * dims if isinstance(size, int) or size is None else list(size)
+    return [n if want is None else int(want) for want, n in zip(given, input.shape[-dims:], strict=True)]
+
+
+def _adaptive_avg(dims: int, input: Any, size: Any) -> Any:
+    for axis, count in enumerate(_wanted(size, input, dims), input.ndim - dims):
+        input = mapped(input, averages(input.shape[axis], count, space_of(input)), axis)
+    return input
+
+
+@takes(real_floats)
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+    """Return the means over as many parts of the last dimension as are wanted."""
+    return _adaptive_avg(1, input, output_size)
+
+
+@takes(real_floats)
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+    """Return the means over as many parts of the last two dimensions as are wanted; None keeps an extent."""
+    return _adaptive_avg(2, input, output_size)
+
+
+@takes(real_floats)
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+    """Return the means over as many parts of the last three dimensions as are wanted; None keeps an extent."""
+    return _adaptive_avg(3, input, output_size)
+
+
+def _adaptive_max(dims: int, input: Any, size: Any) -> Any:
+    counts = _wanted(size, input, dims)
+    edges: Any = [parts(n, count) for n, count in zip(input.shape[-dims:], counts, strict=True)]
+    cells: list[Any] = []
+    for place in np.ndindex(*counts):
+        region = [slice(*edges[axis][i]) for axis, i in enumerate(place)]
+        cells.append(max(flatten(input[(..., *region)], -dims), -1)[0])
+    return reshape(stack(cells, -1), (*input.shape[:-dims], *counts))
+
+
+@takes(real_floats)
+def adaptive_max_pool1d(input: Any, output_size: Any) -> Any:
+    """Return the greatest element of as many parts of the last dimension as are wanted."""
+    return _adaptive_max(1, input, output_size)
+
+
+@takes(real_floats)
+def adaptive_max_pool2d(input: Any, output_size: Any) -> Any:
+    """Return the greatest element of as many parts of the last two dimensions as are wanted; None keeps an extent."""
+    return _adaptive_max(2, input, output_size)
+
+
+# ---- windows as columns ----------------------------------------------------------------------------------------------
+
+
+def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Return the windows of images (batch, channels, height, width) as columns: (batch, channels * window, places)."""
+    input, batched = _batched("unfold", input, 2)
+    (kh, kw), spreads, (ph, pw), steps = (_each(v, 2) for v in (kernel_size, dilation, padding, stride))
+    taken = windows(pad(input, (pw, pw, ph, ph)), (2, 3), (kh, kw), steps, spreads)
+    out = reshape(permute(taken, (0, 1, 4, 5, 2, 3)), (input.shape[0], input.shape[1] * kh * kw, -1))
+    return out if batched else out[0]
+
+
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Return images in which columns, as `unfold` makes them, are added where they would be taken from.
+
+    Raises:
+        RuntimeError: columns that do not fit.
+    """
+    batched = input.ndim == 3
+    input = input if batched else unsqueeze(input, 0)
+    (height, width), (kh, kw), spreads, (ph, pw), steps = (
+        _each(v, 2) for v in (output_size, kernel_size, dilation, padding, stride)
+    )
+    wide = (height + 2 * ph, width + 2 * pw)
+    places = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(wide, (kh, kw), spreads, steps, strict=True)]
+    if input.shape[1] % (kh * kw) or input.shape[2] != math.prod(places):
+        raise ShapeError(
+            f"fold: expected columns of a multiple of {kh * kw} elements, {math.prod(places)} of them, got "
+            f"{list(input.shape)}"
+        )
+    channels = input.shape[1] // (kh * kw)
+    taken = permute(reshape(input, (input.shape[0], channels, kh, kw, *places)), (0, 1, 4, 5, 2, 3))
+    out = windows_together(taken, (2, 3), steps, spreads, (input.shape[0], channels, *wide))
+    out = out[:, :, ph : ph + height, pw : pw + width]
+    return out if batched else out[0]

@@ -1,0 +1,300 @@
+"""The greatest and the smallest, where they are, the order of elements, and truth over dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ...core import dtypes
+from ...dispatch.dispatch import call, check_operand
+from ...registry.define_op import Shape, axis_of, define, reduction, row_by_row, space_of
+from ...registry.dtype_constraints import differentiated, no_complex, real_numbers, takes
+from ..elementwise.arithmetic import maximum, minimum
+from ..elementwise.compare import keep
+from ..indexing.gathering import gather, scatter_zeros
+from ..layout.axis_order import to_dtype
+from ..layout.shape import unsqueeze
+from .reduce import Dims, count_of, reduced_of, restored, static_of, sum
+
+PUBLIC = "all amax amin any argmax argmin argsort max min sort topk".split()
+
+
+class ValuesIndices(NamedTuple):
+    """What an op that remembers where it found its values returns."""
+
+    values: Any
+    indices: Any
+
+
+# ---- extremes --------------------------------------------------------------------------------------------------------
+
+
+def _extreme(name: str, kernel: Any) -> tuple[Any, Any]:
+    """Return the kernel and shape rule of a reduction that has no value for nothing."""
+
+    def extreme(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+        if a.dtype.kind == "c" and math.prod(reduced_of(a.shape, axes, keepdim)):
+            raise TypeError
+        return kernel(a, axes, None, None, keepdim)
+
+    def infer(params: tuple[Any, ...], a: Any) -> Any:
+        axes, keepdim = params
+        shape = reduced_of(a.shape, axes, keepdim)
+        if math.prod(shape):  # where nothing comes out, nothing is compared
+            no_complex(name, (a,), a.dtype)
+        if not count_of(a.shape, axes):
+            if axes is None:
+                raise AutogradError(
+                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                    "Specify the reduction dim with the 'dim' argument."
+                )
+            _check_extent(name, a.shape, axes)
+        return shape, a.dtype
+
+    return row_by_row(extreme), infer
+
+
+def _check_extent(name: str, shape: Shape, axes: Sequence[int]) -> None:
+    for axis in axes:
+        if not shape[axis]:
+            raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+
+
+def _extreme_backward(ctx: Any, g: Any) -> Any:
+    """Ties share the gradient evenly; nothing equals an extreme that is NaN, and then all of the gradient is NaN."""
+    a, out = ctx.saved_tensors
+    ties = a == restored(out, ctx)
+    return _share(ctx, g, ties) * ties
+
+
+def _share(ctx: Any, g: Any, ties: Any) -> Any:
+    return restored(g, ctx) / to_dtype(sum(ties, ctx.params[0], True), ctx.inputs[0][1])
+
+
+def _shared_backward(ctx: Any, g: Any) -> Any:
+    """Ties share the gradient evenly, and so do NaNs where one is the extreme; all else gets zero, whatever `g` is."""
+    a, out = ctx.saved_tensors
+    out = restored(out, ctx)
+    ties = (a == out) | ((a != a) & (out != out))
+    return keep(_share(ctx, g, ties), ties)
+
+
+def _with_places(name: str, search: Any) -> tuple[Any, Any]:
+    """Return the kernel and shape rule of a reduction along one axis that also says where."""
+
+    def with_places(a: Any, axis: int, keepdim: bool) -> Any:
+        if not a.ndim:
+            return a.copy(), space_of(a).zeros((), np.int64)
+        places = search(a, axis, None, keepdims=True)
+        values = np.take_along_axis(a, places, axis)
+        return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))
+
+    def infer(params: tuple[Any, ...], a: Any) -> Any:
+        axis, keepdim = params
+        if a.ndim:
+            _check_extent(name, a.shape, (axis,))
+        shape = reduced_of(a.shape, (axis,), keepdim) if a.ndim else ()
+        return [(shape, a.dtype), (shape, dtypes.int64)]
+
+    return with_places, infer
+
+
+def _with_places_backward(ctx: Any, grads: Any) -> Any:
+    (places,) = ctx.saved_tensors
+    axis, keepdim = ctx.params
+    g, shape = grads[0], ctx.inputs[0][0]
+    if g is None or not shape:
+        return g
+    if not keepdim:
+        g, places = unsqueeze(g, axis), unsqueeze(places, axis)
+    return scatter_zeros(g, axis, places, shape)
+
+
+def _place(name: str, search: Any) -> tuple[Any, Any]:
+    """Return the kernel and shape rule of argmax and argmin."""
+
+    def place(a: Any, axis: int | None, keepdim: bool) -> Any:
+        return search(a, axis, None, keepdims=keepdim) if a.ndim else space_of(a).zeros((), np.int64)
+
+    def infer(params: tuple[Any, ...], a: Any) -> Any:
+        axis, keepdim = params
+        if not count_of(a.shape, None if axis is None or not a.ndim else (axis,)):
+            raise IndexError(
+                f"{name}(): Expected reduction dim {'to be specified for an empty tensor' if axis is None else axis}"
+            )
+        return reduced_of(a.shape, None if axis is None else (axis,), keepdim), dtypes.int64
+
+    return place, infer
+
+
+_most, _least = reduction(np.maximum, "max"), reduction(np.minimum, "min")
+
+_AMAX = define("amax", ("a",), *_extreme("amax", _most), _extreme_backward, saves=("a", "output"))
+_AMIN = define("amin", ("a",), *_extreme("amin", _least), _extreme_backward, saves=("a", "output"))
+_GREATEST = define("greatest", ("a",), *_extreme("max", _most), _shared_backward, saves=("a", "output"))
+_LEAST = define("least", ("a",), *_extreme("min", _least), _shared_backward, saves=("a", "output"))
+_MAX = define(
+    "max",
+    ("a",),
+    *_with_places("max", np.argmax),
+    _with_places_backward,
+    saves="output1",
+    outputs=2,
+    promotes="arith",
+    admits=no_complex,
+)
+_MIN = define(
+    "min",
+    ("a",),
+    *_with_places("min", np.argmin),
+    _with_places_backward,
+    saves="output1",
+    outputs=2,
+    promotes="arith",
+    admits=no_complex,
+)
+_ARGMAX = define("argmax", ("a",), *_place("argmax", np.argmax), promotes="arith", admits=real_numbers)
+_ARGMIN = define("argmin", ("a",), *_place("argmin", np.argmin), promotes="arith", admits=real_numbers)
+
+
+def _named_of(name: str, input: Any, dim: Dims, keepdim: bool) -> tuple[Shape | None, bool]:
+    """Return `static_of`, once no dimension that is named is empty, and no derivative of complex numbers is wanted.
+
+    Raises:
+        IndexError: one is.
+        NotImplementedError: it is. (Without, complex numbers are refused only where there are some to compare.)
+    """
+    if dim is not None and not count_of(input.shape, None):
+        axes = (dim,) if isinstance(dim, int) else dim
+        _check_extent(name, input.shape, [axis_of(axis, input.ndim) for axis in axes])
+    if input.dtype.kind == "c" and differentiated(input):
+        no_complex(name, (input,), input.dtype)
+    return static_of(input, dim, keepdim)
+
+
+def amax(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """Return the greatest element over `dim`; equal ones share the gradient."""
+    return call(_AMAX, (input,), _named_of("amax", input, dim, keepdim))
+
+
+def amin(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """Return the smallest element over `dim`; equal ones share the gradient."""
+    return call(_AMIN, (input,), _named_of("amin", input, dim, keepdim))
+
+
+def greatest(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """Return what `amax` does; where that is NaN, the NaNs share the gradient."""
+    return call(_GREATEST, (input,), _named_of("amax", input, dim, keepdim))
+
+
+def least(input: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """Return what `amin` does; where that is NaN, the NaNs share the gradient."""
+    return call(_LEAST, (input,), _named_of("amin", input, dim, keepdim))
+
+
+def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the greatest element; with `dim` also where along it; with a tensor, the greater of the two."""
+    if dim is None:
+        return call(_GREATEST, (input,), (None, False))
+    if hasattr(dim, "shape"):
+        return maximum(input, dim)
+    return ValuesIndices(*call(_MAX, (input,), (axis_of(dim, input.ndim), keepdim)))
+
+
+def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the smallest element; with `dim` also where along it; with a tensor, the smaller of the two."""
+    if dim is None:
+        return call(_LEAST, (input,), (None, False))
+    if hasattr(dim, "shape"):
+        return minimum(input, dim)
+    return ValuesIndices(*call(_MIN, (input,), (axis_of(dim, input.ndim), keepdim)))
+
+
+@takes(real_numbers)
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the index of the greatest element: along `dim`, or in the flattened tensor."""
+    return call(_ARGMAX, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
+
+
+@takes(real_numbers)
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the index of the smallest element: along `dim`, or in the flattened tensor."""
+    return call(_ARGMIN, (input,), (None if dim is None else axis_of(dim, input.ndim), keepdim))
+
+
+# ---- truth -----------------------------------------------------------------------------------------------------------
+
+
+def _truth_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return reduced_of(a.shape, *params), dtypes.bool
+
+
+def _all(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    return np.all(a, axes, None, keepdim)
+
+
+def _any(a: Any, axes: Shape | None, keepdim: bool) -> Any:
+    return np.any(a, axes, None, keepdim)
+
+
+_ALL = define("all", ("a",), _all, _truth_infer)
+_ANY = define("any", ("a",), _any, _truth_infer)
+
+
+def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+    """Return whether all elements over `dim` are nonzero."""
+    check_operand("all", input)
+    return call(_ALL, (input,), static_of(input, dim, keepdim))
+
+
+def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+    """Return whether any element over `dim` is nonzero."""
+    check_operand("any", input)
+    return call(_ANY, (input,), static_of(input, dim, keepdim))
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+
+
+def _argsort(a: Any, axis: int, descending: bool) -> Any:
+    if not a.ndim:
+        return space_of(a).zeros((), np.int64)
+    if not descending:
+        return np.argsort(a, axis, kind="stable")
+    backwards = np.argsort(np.flip(a, axis), axis, kind="stable")  # equal ones keep their order, too
+    return np.flip(a.shape[axis] - 1 - backwards, axis).copy()
+
+
+def _argsort_infer(params: tuple[Any, ...], a: Any) -> Any:
+    return a.shape, dtypes.int64
+
+
+_ARGSORT = define("argsort", ("a",), _argsort, _argsort_infer, promotes="arith", admits=no_complex)
+
+
+def argsort(input: Any, dim: int = -1, descending: bool = False) -> Any:
+    """Return the indices that sort `input` along `dim`; equal elements keep their order."""
+    return call(_ARGSORT, (input,), (axis_of(dim, input.ndim), descending))
+
+
+@takes(no_complex)
+def sort(input: Any, dim: int = -1, descending: bool = False) -> Any:
+    """Return the elements sorted along `dim`, and where they were."""
+    places = argsort(input, dim, descending)
+    return ValuesIndices(gather(input, dim, places), places)
+
+
+@takes(real_numbers)
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
+    """Return the `k` greatest elements along `dim` (or the smallest), in order, and where they were."""
+    axis = axis_of(dim, input.ndim)
+    if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
+        raise AutogradError("selected index k out of range")
+    order = argsort(input, dim, largest)
+    places = order[(*[slice(None)] * axis, slice(0, k))] if input.ndim else order
+    return ValuesIndices(gather(input, dim, places), places)

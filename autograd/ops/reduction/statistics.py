@@ -1,0 +1,99 @@
+"""Statistics made of reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raygrad.errors import AutogradError
+
+from ...dispatch.casting import governed
+from ...registry.define_op import conj, real_of
+from ...registry.dtype_constraints import integers_alone, no_complex, real_floats, takes
+from ..elementwise.arithmetic import sub
+from ..elementwise.compare import isnan, keep
+from ..elementwise.unary import sqrt
+from ..layout.axis_order import to_dtype
+from ..layout.diagonals import diagonal
+from ..layout.shape import reshape, transpose, unsqueeze
+from ..linalg.linear import matmul
+from .reduce import Dims, mean, std, sum, var
+from .vector_norms import norm
+
+PUBLIC = "corrcoef cov dist nanmean nansum std_mean var_mean".split()
+
+
+def var_mean(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> Any:
+    """Return the variance and the mean over `dim`; see `var`."""
+    over = None if isinstance(dim, bool) else dim
+    return var(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
+
+
+def std_mean(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> Any:
+    """Return the standard deviation and the mean over `dim`; see `std`."""
+    over = None if isinstance(dim, bool) else dim
+    return std(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
+
+
+@takes(no_complex)
+def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the sum over `dim` of the elements that are not NaN."""
+    return sum(keep(input, ~isnan(input)), dim, keepdim, dtype=dtype)
+
+
+def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the mean over `dim` of the elements that are not NaN."""
+    if input.dtype.kind not in "fc":
+        raise AutogradError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype}")
+    return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
+
+
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """Return the p-norm of `input - other`."""
+    return norm(sub(input, other), p)
+
+
+def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """Return the covariances of variables, one a row, of observations, one a column, with weights if given.
+
+    Raises:
+        RuntimeError: more than two dimensions.
+    """
+    if input.ndim > 2:
+        raise AutogradError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim}")
+    rows = input if input.ndim == 2 else reshape(input, (1, -1))
+    weights = None
+    if fweights is not None:
+        integers_alone("cov of fweights", (), fweights.dtype)
+    if aweights is not None:
+        real_floats("cov of aweights", (), aweights.dtype)
+    for given in (fweights, aweights):
+        if given is not None:
+            given = to_dtype(given, real_of(rows.dtype))
+            weights = given if weights is None else weights * given
+    if weights is None:
+        count: Any = rows.shape[1]
+        centred = rows - mean(rows, 1, True)
+        product, free = governed(matmul)(centred, conj(transpose(centred, 0, 1))), count - correction
+    else:
+        total = sum(weights)
+        centred = rows - unsqueeze(sum(rows * weights, 1), 1) / total
+        product = governed(matmul)(centred * weights, conj(transpose(centred, 0, 1)))
+        if aweights is None or not correction:
+            free = total - correction
+        else:
+            free = total - correction * sum(weights * to_dtype(aweights, real_of(rows.dtype))) / total
+    return reshape(product / free, () if input.ndim < 2 else product.shape)
+
+
+def corrcoef(input: Any) -> Any:
+    """Return the correlations of variables, one a row, of observations, one a column."""
+    covariances = cov(input)
+    if not covariances.ndim:
+        return covariances / covariances
+    spread = sqrt(diagonal(covariances))
+    spread = spread.real if spread.dtype.kind == "c" else spread
+    return covariances / unsqueeze(spread, 1) / unsqueeze(spread, 0)

@@ -1,0 +1,298 @@
+"""How a built-in op is written down: one `define` call, through the public registry.
+
+Rules of this file: the helper and the shape rules that many ops share. An op family's file holds the ops themselves:
+the kernel (bare arrays in, bare array out), the shape rule, and the derivative, which must run on arrays and on
+tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from raygrad.errors import DtypeError, ShapeError
+
+from ..core import dtypes
+from ..devices import space_of as space_of
+from .registry import ANY, Admits, AutogradConfig, InferRule, Kernel, Op, declare
+from .vjp_rules import quiet as quiet
+
+Shape = tuple[int, ...]
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+
+xp: Any = np
+"""NumPy without its types: kernels take arrays of any dtype, of which its stubs make nothing known."""
+
+
+def define(
+    name: str,
+    operands: tuple[str, ...],
+    kernel: Kernel,
+    infer: InferRule | None,
+    backward: Callable[[Any, Any], Any] | None = None,
+    *,
+    saves: str | tuple[str, ...] = "inputs",
+    saved_for: Mapping[str, str] | None = None,
+    saved_beside: Mapping[str, str] | None = None,
+    detachable: Callable[[Sequence[Any]], Sequence[int]] | None = None,
+    outputs: int = 1,
+    promotes: str | None = None,
+    view: bool = False,
+    weak_numbers: bool = True,
+    admits: Admits | None = None,
+    elsewhere: Kernel | None = None,
+    host_only: bool = False,
+) -> Op:
+    """Declare an op, its kernel and (unless it has none) its derivative, and return it.
+
+    The kernel serves every device: it is written with NumPy's functions, which ask the arrays that they are given who
+    is to run them, and makes arrays of none only `space_of` an operand. `elsewhere` is what other devices than the host
+    run instead; with `host_only` they have no kernel, and the op is refused there.
+    """
+    op = declare(
+        Op(
+            name,
+            operands,
+            outputs=outputs,
+            infer=infer,
+            promotes=promotes,
+            view=view,
+            weak_numbers=weak_numbers,
+            admits=admits,
+        )
+    )
+    op.add_kernel("cpu", ANY, kernel)
+    if not host_only:
+        op.add_kernel("cuda", ANY, elsewhere or kernel)
+    if backward is not None:
+        op.add_derivative(
+            AutogradConfig(
+                op=name,
+                device=ANY,
+                backward=backward,
+                saves=saves,
+                saved_for=saved_for,
+                saved_beside=saved_beside,
+                detachable=detachable,
+            )
+        )
+    return op
+
+
+def contiguous(array: Any) -> Any:
+    """Return an array in C order: itself if it is so."""
+    return np.ascontiguousarray(array) if type(array) is _ARRAY else space_of(array).ascontiguousarray(array)
+
+
+def row_by_row(kernel: Kernel) -> Kernel:
+    """Return a kernel whose result lies in C order whatever its first operand's: NumPy's takes that one's (H1)."""
+
+    def ordered(a: Any, *rest: Any) -> Any:
+        out = kernel(a, *rest)
+        return out if a.flags.c_contiguous or not out.ndim else contiguous(out)
+
+    return ordered
+
+
+def reduction(ufunc: np.ufunc, method: str) -> Any:
+    """Return a ufunc's `reduce`, for which arrays of other libraries have a method of their own.
+
+    What is returned takes (array, axis, dtype, out, keepdims, initial); `out` is None.
+    """
+    over: Any = ufunc.reduce
+
+    def reduce(a: Any, axis: Any, dtype: Any = None, out: Any = None, keepdims: bool = False, *initial: Any) -> Any:
+        if type(a) is _ARRAY:
+            return over(a, axis, dtype, out, keepdims, *initial)
+        if initial and not a.size:
+            axes = range(a.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+            kept = [1 if i in axes else n for i, n in enumerate(a.shape) if keepdims or i not in axes]
+            return space_of(a).full(tuple(kept), initial[0], a.dtype)
+        options: Any = {} if dtype is None else {"dtype": dtype}
+        return getattr(a, method)(axis=axis, keepdims=keepdims, **options)
+
+    return reduce
+
+
+def accumulation(ufunc: np.ufunc) -> Any:
+    """Return a ufunc's `accumulate` along an axis, which arrays of other libraries lack: there by doubling strides."""
+
+    def accumulate(a: Any, axis: int) -> Any:
+        if type(a) is _ARRAY:
+            return ufunc.accumulate(a, axis)
+        out, stride = a.copy(), 1
+        before: list[Any] = [slice(None)] * a.ndim
+        behind = list(before)
+        while stride < a.shape[axis]:
+            before[axis], behind[axis] = slice(None, -stride), slice(stride, None)
+            further = out.copy()
+            further[tuple(behind)] = ufunc(out[tuple(before)], out[tuple(behind)])
+            out, stride = further, stride * 2
+        return out
+
+    return accumulate
+
+
+def log_of_sum(a: Any, b: Any) -> Any:
+    """Return `log(exp(a) + exp(b))` without overflow. Of complex numbers the one with the greater real part stays
+    outside the logarithm, so that the imaginary part is near its own; where both vanish, the first of equal ones stays.
+    """
+    if np.result_type(a, b).kind != "c":
+        return np.logaddexp(a, b)
+    a, b = a + xp.zeros_like(b), b + xp.zeros_like(a)
+    swapped = (a.real < b.real) & ~xp.isnan(a) | xp.isnan(b)
+    least, most = xp.where(swapped, a, b), xp.where(swapped, b, a)
+    out = xp.log1p(xp.exp(least - most)) + most
+    alike = (least.real == most.real) & ~xp.isfinite(least.real)
+    infinite = xp.where(least.real < 0, least, xp.log(xp.exp(least) + xp.exp(most)))
+    out = xp.where(alike, infinite, out)
+    return xp.where(xp.isnan(most), complex(np.nan, np.nan), out).astype(a.dtype)
+
+
+def polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    """Return a polynomial's values by Horner's rule, the coefficient of the highest power first."""
+    out = x * 0.0
+    for coefficient in coefficients:
+        out = out * x + coefficient
+    return out
+
+
+def by_element(function: Callable[[float], float]) -> Any:
+    """Return the kernel that asks the standard library for each element."""
+    over = np.frompyfunc(function, 1, 1)
+
+    def kernel(a: Any) -> Any:
+        return np.asarray(over(a), dtype=a.dtype)
+
+    return kernel
+
+
+def conj(value: Any) -> Any:
+    """Return the complex conjugate of an array, tensor or number; what is real as it is."""
+    if type(value) is complex:
+        return value.conjugate()
+    return value.conj() if hasattr(value, "dtype") and value.dtype.kind == "c" else value
+
+
+def broadcast_shape(name: str, shapes: Sequence[Shape]) -> Shape:
+    """Return the shape that `shapes` broadcast to.
+
+    Raises:
+        ShapeError: they do not.
+    """
+    if len(shapes) == 1 or all(shape == shapes[0] for shape in shapes[1:]):
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError(_mismatch(name, shapes)) from None
+
+
+def _mismatch(name: str, shapes: Sequence[Shape]) -> str:
+    """Return what is wrong with shapes that do not broadcast; for two of them, in which dimension."""
+    message = f"{name}: the shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast to one another"
+    if len(shapes) != 2:
+        return message
+    a, b = shapes
+    for back in range(1, min(len(a), len(b)) + 1):
+        if a[-back] != b[-back] and 1 not in (a[-back], b[-back]):
+            axis = max(len(a), len(b)) - back
+            return (
+                f"The size of tensor a ({a[-back]}) must match the size of tensor b ({b[-back]}) at non-singleton "
+                f"dimension {axis}; {message}"
+            )
+    return message
+
+
+def shapes_of(operands: Sequence[Any]) -> list[Shape]:
+    """Return the shapes of the operands that are values, not numbers."""
+    return [operand.shape for operand in operands if hasattr(operand, "shape")]
+
+
+def infer_same(params: tuple[Any, ...], *operands: Any) -> tuple[Shape, Any]:
+    """The shape rule of an op whose result is like its first operand."""
+    return operands[0].shape, operands[0].dtype
+
+
+def infer_shaped(position: int) -> InferRule:
+    """Return the shape rule of an op that has the shape of its result among its parameters, at `position`."""
+
+    def infer(params: tuple[Any, ...], *operands: Any) -> tuple[Shape, Any]:
+        return params[position], operands[0].dtype
+
+    return infer
+
+
+def infer_elementwise(name: str) -> InferRule:
+    """Return the shape rule of an elementwise op whose operands have met in one dtype."""
+
+    def infer(params: tuple[Any, ...], *operands: Any) -> tuple[Shape, Any]:
+        values = [o for o in operands if hasattr(o, "shape")]
+        return broadcast_shape(name, [v.shape for v in values]), values[0].dtype
+
+    return infer
+
+
+def infer_comparison(name: str) -> InferRule:
+    """Return the shape rule of an elementwise op that gives bools."""
+
+    def infer(params: tuple[Any, ...], *operands: Any) -> tuple[Shape, Any]:
+        return broadcast_shape(name, shapes_of(operands)), dtypes.bool
+
+    return infer
+
+
+def real_of(dtype: Any) -> Any:
+    """Return the dtype of the real part of `dtype`."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
+def axis_of(dim: int, ndim: int) -> int:
+    """Return `dim` counted from the front.
+
+    Raises:
+        IndexError: it is out of range.
+    """
+    extent = max(ndim, 1)
+    if not -extent <= dim < extent:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got {dim})"
+        )
+    return dim % extent
+
+
+def axes_of(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return the reduced axes, sorted and counted from the front; all of them for None or ()."""
+    if dim is None:
+        return tuple(range(ndim))
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if not dims:
+        return tuple(range(ndim))
+    if not ndim:
+        for d in dims:
+            axis_of(d, 0)
+        return ()
+    axes = sorted(axis_of(d, ndim) for d in dims)
+    if len(set(axes)) != len(axes):
+        twice = next(a for a in axes if axes.count(a) > 1)
+        raise ShapeError(f"dim {twice} appears multiple times in the list of dims")
+    return tuple(axes)
+
+
+def sizes_of(sizes: Sequence[Any]) -> Shape:
+    """Return a shape given as separate integers or as one sequence."""
+    if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer) and not hasattr(sizes[0], "_data"):
+        sizes = sizes[0]
+    try:
+        return tuple([int(size) for size in sizes])
+    except (TypeError, ValueError):
+        raise DtypeError(f"sizes must be ints, or one tuple of ints, not {sizes!r}") from None
+
+
+def like_operand(array: Any, operand: Any) -> Any:
+    """Return an array as what an operand of a rule is: an array, or a tensor."""
+    made: Any = getattr(operand, "made", None)
+    return array if made is None else made(array)

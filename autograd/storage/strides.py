@@ -1,0 +1,133 @@
+"""Strides of tensors whose values are not there yet: whether `reshape` copies them, PyTorch decides by these (H1).
+
+Rules of this file: strides are those that a tensor had when it was made, as eagerly it keeps them; what later versions
+of its value look like on a worker is another matter. None stands for what only a kernel knows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..core.batched_data import Batched
+from ..core.recorder import Pending
+from .view_geometry import Place, Placed, place_of
+from .views import UNKNOWN, memory, owner_of, parent_of, views_of
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+Strides = tuple[int, ...]
+Array = np.ndarray[Any, Any]
+
+
+def strides_of(tensor: Tensor, *, wait: bool = False) -> Strides | None:
+    """Return the strides of a tensor in bytes, None if they are not known.
+
+    Args:
+        wait: a value may be waited for, to see how its kernel laid it out.
+    """
+    if parent_of(tensor) is None:
+        return _own_strides(tensor, wait)
+    owner = owner_of(tensor)
+    own = _own_strides(owner, wait)
+    shown = None if own is None else _shown_in(tensor, _outline(owner, own))
+    return None if shown is None else shown.strides
+
+
+def place_in_owner(tensor: Tensor) -> Place | None:
+    """Return which elements a tensor, which shares its memory for certain, shows of the owner of it; None if that is
+    not known. How the owner lies matters only where there is no such view if it lies row by row: then it is waited
+    for."""
+    owner = owner_of(tensor)
+    strides = _own_strides(owner, False)
+    if strides is None:
+        step = owner.dtype.itemsize
+        strides = tuple([step * math.prod(owner.shape[axis + 1 :]) for axis in range(owner.ndim)])
+        place = _place(tensor, _outline(owner, strides))
+        if place is not None:
+            return place
+        strides = _own_strides(owner, True)
+    return None if strides is None else _place(tensor, _outline(owner, strides))
+
+
+def _place(tensor: Tensor, whole: Array) -> Place | None:
+    shown = _shown_in(tensor, whole)
+    return None if shown is None else place_of(shown, whole)
+
+
+def _outline(owner: Tensor, strides: Strides) -> Array:
+    """Return an array that lies as an owner of memory does; it has no memory of its own that could be looked at."""
+    return as_strided(np.empty(1, owner.dtype), owner.shape, strides)
+
+
+def _shown_in(tensor: Tensor, whole: Array) -> Array | None:
+    """Return what of the outline of its owner a tensor shows."""
+    recipe, parent = tensor._recipe, parent_of(tensor)
+    if recipe is None or parent is None:
+        return whole
+    op = recipe[0]
+    if op is UNKNOWN:
+        return None
+    like = _shown_in(parent, whole)
+    if op is None or like is None:
+        return like
+    if type(op) is Placed:
+        return op.over(like)
+    if op.name in ("reshape", "view"):
+        return _viewed(like, tensor.shape)
+    if op.name == "as_strided":
+        shape, strides, offset, order = recipe[4]
+        return Placed(Place(order, 1, offset, strides), shape).over(like)
+    rest = [memory(one._data) if isinstance(one, type(tensor)) else one for one in recipe[3]]
+    return op.sole(like, *rest, *recipe[4]) if op.sole is not None else None
+
+
+def _own_strides(tensor: Tensor, wait: bool) -> Strides | None:
+    if tensor._strides is not None:
+        return tensor._strides or None if tensor.ndim else ()
+    data = memory(tensor._data)
+    if type(data) is Pending:
+        known = data.record.recorder.strides(data)
+        return data.record.recorder.read(data).strides if known is None and wait else known  # type: ignore[union-attr]
+    return None if type(data) is Batched else data.strides
+
+
+def note_strides(owner: Tensor) -> None:
+    """Note what the strides of an owner of memory are, before its value is replaced by its next version: that is waited
+    for where a view hangs on it."""
+    if owner._strides is None and owner._recipe is None:
+        wait = any(view._recipe is not None and not view._recipe[5] for view in views_of(owner))
+        owner._strides = strides_of(owner, wait=wait) or ()
+
+
+def reshapes_to_view(tensor: Tensor, shape: tuple[int, ...], *, wait: bool = False) -> bool | None:
+    """Tell whether `reshape` gives a view of a tensor, not a copy; None if its strides are not known."""
+    strides = strides_of(tensor, wait=wait)
+    if strides is None:
+        return None
+    return _viewed(as_strided(np.empty(1, tensor.dtype), tensor.shape, strides), shape) is not None
+
+
+def is_contiguous(tensor: Tensor) -> bool:
+    """Tell whether a tensor is dense in C order: a value is waited for, if only its kernel knows. Where that may not
+    be, while a compiled function is recorded, it counts as if it was not."""
+    strides = strides_of(tensor)
+    if strides is None:
+        data = memory(tensor._data)
+        if type(data) is not Pending or not data.record.recorder.may_wait():
+            return False
+        strides = strides_of(tensor, wait=True)
+    if strides is None:
+        return False
+    return as_strided(np.empty(1, tensor.dtype), tensor.shape, strides).flags.c_contiguous
+
+
+def _viewed(like: Array, shape: tuple[int, ...]) -> Array | None:
+    try:
+        return like.reshape(shape, copy=False)
+    except ValueError:
+        return None

@@ -1,0 +1,210 @@
+"""Versions: how changes of a tensor's memory are counted (CX-13, CX-14).
+
+Rules of this file: the counter that a tensor shares with its views and aliases, the clock of all changes, and what is
+said of a saved value that was changed. A counter is a list, since who keeps a saved value keeps it too: the version,
+when it last moved, and, if there are any, the views that a change makes stale or cuts off. What is rare costs nothing
+where counters are made and compared.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..core.recorder import Data
+    from ..nodes.node import Edge, Node
+    from ..tensor.tensor import Tensor
+
+CLOCK = [0]
+"""How many changes there have been in this process: where it stands still, nothing was changed."""
+
+SWEEP_AT = 16
+"""Entries of a list of views at which dead ones are dropped from it."""
+
+
+_followers: list[Callable[[Sequence[Tensor]], None]] = []
+"""What is called with the living views that watch a memory when that is changed."""
+
+
+def follow_changes(follower: Callable[[Sequence[Tensor]], None]) -> None:
+    """Let `follower` be called with the living views that watch a memory when that is changed."""
+    _followers.append(follower)
+
+
+def new_counter() -> list[int]:
+    """Return the counter of memory that was never changed."""
+    return [0, 0]
+
+
+def bump(counter: list[int]) -> None:
+    """Count a change, and tell the views whose place in the graph it ends."""
+    CLOCK[0] += 1
+    counter[0] += 1
+    counter[1] = CLOCK[0]
+    if len(counter) > 2:
+        watching: list[weakref.ref[Tensor]] = counter.pop()  # type: ignore[assignment]
+        views = [view for view in (entry() for entry in watching) if view is not None]
+        for follow in _followers:
+            follow(views)
+
+
+def watch(counter: list[Any], view: Tensor) -> None:
+    """Let the next change make a view stale (OU-12), or cut it off if its base requires no grad any more."""
+    if len(counter) == 2:
+        counter.append([])
+    watching: list[weakref.ref[Tensor]] = counter[2]
+    add_view(watching, weakref.ref(view))
+
+
+def add_view(entries: list[weakref.ref[Tensor]], entry: weakref.ref[Tensor]) -> None:
+    """Add to a list of views, and drop the dead ones from it now and then."""
+    if len(entries) >= SWEEP_AT and not len(entries) & (len(entries) - 1):  # a power of two: linear in all
+        entries[:] = [known for known in entries if known() is not None]
+    entries.append(entry)
+
+
+class Noted(int):
+    """A version at which something came about that is no change: a tensor was detached in place, its data exchanged, or
+    a leaf made to require grad. It is unlike any that was noted before, so that whoever saved something at the same
+    version looks at it again; as a number it is the same one, and the next change ends it."""
+
+    places: tuple[tuple[weakref.ref[Node], int], ...] = ()
+    """Whose outputs they were that were detached: the node, which must not be kept alive, and the number."""
+    exchanges: tuple[_Exchange, ...] = ()
+    """What tensors held that now hold something else."""
+    leaves: tuple[tuple[weakref.ref[Tensor], weakref.ref[Data]], ...] = ()
+    """Those that were made to require grad, each with what stood for it in graphs until then."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    __hash__ = int.__hash__
+
+
+def _noted(counter: list[int]) -> Noted:
+    """Return a new version of a counter, with what was noted at the one that it has."""
+    before = counter[0]
+    version = Noted(before)
+    if isinstance(before, Noted):
+        version.places, version.exchanges, version.leaves = before.places, before.exchanges, before.leaves
+    counter[0] = version
+    return version
+
+
+def note_detached(counter: list[int], node: Node, number: int) -> None:
+    """Note that output `number` of a node is detached in place, for whoever has saved it (CX-32)."""
+    version = _noted(counter)
+    version.places = (*version.places, (weakref.ref(node), number))
+
+
+def note_wanted(counter: list[int], leaf: Tensor) -> None:
+    """Note that a leaf has been made to require grad, for whoever has saved it."""
+    version = _noted(counter)
+    held = leaf._data if leaf._snapshot is None else leaf._snapshot[2]
+    living = [(one, data) for one, data in version.leaves if one() is not None and data() is not None]
+    version.leaves = (*living, (weakref.ref(leaf), weakref.ref(held)))
+
+
+def wanted_leaf(counter: list[int], data: Data) -> Tensor | None:
+    """Return the leaf that requires grad by now, where `data` stood for it when it was saved; None if there is none."""
+    version = counter[0]
+    if isinstance(version, Noted):
+        for one, held in version.leaves:
+            leaf = one() if held() is data else None
+            if leaf is not None and leaf._requires_grad and leaf.grad_fn is None:
+                return leaf
+    return None
+
+
+def note_exchanged(
+    counter: list[int], old: Data, new: Tensor, *, written: bool = False, edge: Edge | None = None
+) -> None:
+    """Note that a tensor that held `old` has the memory of `new` from now on, for whoever has saved it (CX-14).
+
+    Args:
+        written: its memory was changed by a name that counts changes for itself, so that it holds other values: those
+            who keep the memory and not the tensor, as nodes do of their outputs, see that, too.
+        edge: where the gradient of the tensor goes, where `old` alone does not tell it from what else holds that.
+    """
+    version = _noted(counter)
+    known = [one for one in version.exchanges if one.held() is not None]
+    seen = False
+    for one in known:
+        here = one.held() is old and one.is_known_by(edge)
+        seen = seen or here
+        if (one.tensor._data is old) if one.tensor is not None else here:
+            one.tensor = new
+        if written and ((one.memory._data is old) if one.memory is not None else here):
+            one.memory = new
+    if not seen:
+        producer = None if edge is None or edge[0] is None else weakref.ref(edge[0])
+        whose = None if edge is None else (producer, edge[1])
+        known.append(_Exchange(weakref.ref(old), whose, new, new if written else None))
+    version.exchanges = tuple(known)
+
+
+class _Exchange:
+    """What was held when something was saved; which tensor now has what the tensor, or its memory, has become."""
+
+    __slots__ = ("held", "memory", "tensor", "whose")
+
+    def __init__(
+        self,
+        held: weakref.ref[Data],
+        whose: tuple[weakref.ref[Node] | None, int] | None,
+        tensor: Tensor | None,
+        memory: Tensor | None,
+    ) -> None:
+        self.held = held
+        self.whose = whose
+        """Where its gradient went; None if that does not matter."""
+        self.tensor = tensor
+        self.memory = memory
+
+    def is_known_by(self, edge: Edge | None) -> bool:
+        """Tell whether it is the tensor whose gradient goes to an edge."""
+        if self.whose is None or edge is None:
+            return self.whose is edge
+        producer, number = self.whose
+        return number == edge[1] and (None if producer is None else producer()) is edge[0]
+
+
+def exchanged(counter: list[int], data: Data, edge: Edge, *, output: bool = False) -> Data:
+    """Return what a tensor that held `data` when it was saved, and whose gradient goes to `edge`, holds now; of an
+    output, what that memory holds."""
+    version = counter[0]
+    if isinstance(version, Noted):
+        for one in version.exchanges:
+            if one.held() is data and (one.whose is None or one.is_known_by(edge)):
+                new = one.memory if output else one.tensor
+                if new is None or new._data is data:
+                    return data
+                now = _Exchange(weakref.ref(new._data), one.whose, one.tensor, one.memory)
+                version.exchanges = (*version.exchanges, now)
+                return new._data
+    return data
+
+
+def was_changed(counter: list[int], version: int) -> bool:
+    """Tell whether there was a change since a version was noted."""
+    return int(counter[0]) != int(version)
+
+
+def was_detached(counter: list[int], node: Node | None, number: int) -> bool:
+    """Tell whether what was output `number` of a node was detached in place since the last change."""
+    version = counter[0]
+    return isinstance(version, Noted) and any(held() is node and at == number for held, at in version.places)
+
+
+def stale_message(what: str, current: int, expected: int) -> str:
+    """Return the message for a saved value that was changed in place."""
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{what} is at version {current}; expected version {expected} instead. Hint: enable anomaly detection to find "
+        "the operation that failed to compute its gradient."
+    )

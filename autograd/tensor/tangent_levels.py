@@ -1,0 +1,115 @@
+"""Levels of forward mode, and where a tensor keeps its tangents.
+
+Rules of this file: which levels are open, and which tangent a tensor carries at one. What an operation does to tangents
+is `tangents`'; the functions that users call are in `forward_ad` and `func`.
+
+The open levels stand in `state.forward`, outermost first. A tangent at one level is a tensor that may carry tangents of
+the levels outside it, never of those inside: so what belongs to a level is computed while only the levels outside it
+are active.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..core.modes import state
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+SWEEP_AT = 64
+"""Entries of a level's list of carriers at which dead ones are dropped from it."""
+
+
+class Tangents(dict["Level", "Tensor"]):
+    """The tangents of one tensor by level. Never changed but by a level that ends: nodes may share it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Level:
+    """One level of forward mode. When it ends, every tangent of it is gone (FW-04)."""
+
+    __slots__ = ("_carriers",)
+
+    def __init__(self) -> None:
+        self._carriers: list[weakref.ref[Tangents]] = []
+
+    def of(self, tensor: Tensor) -> Tensor | None:
+        """Return the tangent that a tensor carries at this level."""
+        held = tensor._tangents
+        return held.get(self) if held else None
+
+    def carry(self, tensor: Tensor, tangent: Tensor | None) -> None:
+        """Make a tensor carry a tangent at this level, or none."""
+        made = Tangents(tensor._tangents or ())
+        if tangent is None:
+            made.pop(self, None)
+        else:
+            made[self] = tangent
+        tensor._tangents = made or None
+        if made:
+            known = weakref.ref(made)
+            for level in made:
+                level._note(known)
+
+    def _note(self, carrier: weakref.ref[Tangents]) -> None:
+        carriers = self._carriers
+        if len(carriers) >= SWEEP_AT and not len(carriers) & (len(carriers) - 1):  # a power of two: linear in all
+            carriers[:] = [known for known in carriers if known() is not None]
+        carriers.append(carrier)
+
+    def end(self) -> None:
+        """Drop all tangents of this level."""
+        for known in self._carriers:
+            tangents = known()
+            if tangents is not None:
+                tangents.pop(self, None)
+        self._carriers = []
+
+
+def set_levels(levels: tuple[Level, ...]) -> None:
+    """Make these the open levels of this thread."""
+    state.forward = levels
+    state.changed()
+
+
+@contextmanager
+def only(levels: tuple[Level, ...]) -> Generator[None]:
+    """Have these levels active, and no others, while inside."""
+    before = state.forward
+    set_levels(levels)
+    try:
+        yield
+    finally:
+        set_levels(before)
+
+
+@contextmanager
+def opened() -> Generator[Level]:
+    """Open a level inside those that are open, and end it on leaving."""
+    level = Level()
+    before = state.forward
+    set_levels((*before, level))
+    try:
+        yield level
+    finally:
+        set_levels(before)
+        level.end()
+
+
+def carried(tensor: Tensor) -> bool:
+    """Tell whether a tensor carries a tangent of an open level."""
+    held = tensor._tangents
+    return bool(held) and any(level in held for level in state.forward)
+
+
+def hand_on(source: Tensor, target: Tensor) -> Tensor:
+    """Give `target` the tangents of `source` and return it."""
+    held = source._tangents
+    if held:
+        target._tangents = held
+    return target

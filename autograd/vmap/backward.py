@@ -1,0 +1,109 @@
+"""A user's backward inside vmap: once, on batched tensors, or on one example after the other.
+
+Rules of this file: backward only; what `apply` does inside vmap is `function_vmap`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from raygrad.errors import NoSingleValue
+
+from .. import ops
+from ..core.batched_data import Level, beneath, innermost, split
+from ..core.recorder import Pending
+from ..dispatch.device_dispatch import zeros_on
+from ..saved.saved_slots import UNSHARED, VALUE, Saved
+from ..tensor.tensor import Tensor
+from . import batched
+from .user_backward import run_backward
+
+if TYPE_CHECKING:
+    from ..functions.context import FunctionNode
+
+
+def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
+    """Run a user's backward on gradients, or with saved tensors, that may be batched: once, or, where it works on
+    arrays and vmap may generate rules for the Function, for one example after the other."""
+    try:
+        return run_backward(node, grads, create_graph)
+    except NoSingleValue:
+        if not node._function.generate_vmap_rule:
+            raise
+        saved = node.saved_tensors
+        level = innermost([*grads, *saved, *node._attributes().values()])
+        if level is None:
+            raise
+    found: list[list[Tensor | None]] = []
+    with beneath(level):
+        for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
+            one = _picked_node(node, saved, level, number)
+            found.append(run_backward(one, [_picked(g, level, number) for g in grads], create_graph))
+    out: list[Tensor | None] = []
+    for parts in zip(*found, strict=True):
+        given = [part for part in parts if part is not None]
+        if not given:
+            out.append(None)
+            continue
+        whole = [ops.zeros_as(given[0]) if part is None else part for part in parts]
+        out.append(batched(ops.stack(whole) if level.size else ops.stack(whole)[:0], 0, level))
+    return out
+
+
+def _picked(value: Any, level: Level, number: int) -> Any:
+    whole, dim = split(value, level)
+    if dim is None:
+        return whole
+    if level.size:
+        return ops.select(whole, dim, number)
+    return zeros_on(whole.device, whole.shape[:dim] + whole.shape[dim + 1 :], whole.dtype)
+
+
+def _picked_node(node: FunctionNode, saved: Sequence[Any], level: Level, number: int) -> FunctionNode:
+    """Return a context for one example."""
+    one = object.__new__(type(node))
+    one.__dict__.update(node.__dict__)
+    one._saved = [None if t is None else Saved(VALUE, -1, _picked(t, level, number), UNSHARED, 0) for t in saved]
+    for name, value in node._attributes().items():
+        if isinstance(value, Tensor):
+            setattr(one, name, _picked(value, level, number))
+    return one
+
+
+def each_example(run: Callable[[list[Any]], Sequence[Any]], grads: Sequence[Any], as_tensors: bool) -> list[Any] | None:
+    """Return what `run(gradients)` gives for each example, stacked; None if no gradient is batched.
+
+    A node of a session whose gradients are batched is run so: each example is an application that a worker may have.
+    `as_tensors` says whether gradients are tensors here, or what these hold.
+    """
+    tensors = [grad if grad is None or isinstance(grad, Tensor) else Tensor.made(grad) for grad in grads]
+    level = innermost(tensors)
+    if level is None:
+        return None
+    found: list[list[Tensor | None]] = []
+    with beneath(level):
+        for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
+            one = [_picked(tensor, level, number) for tensor in tensors]
+            given = run(one if as_tensors else [None if t is None else t._data for t in one])
+            found.append([_arrived(grad) for grad in given])
+        out: list[Any] = []
+        for parts in zip(*found, strict=True):
+            some = next((part for part in parts if part is not None), None)
+            if some is None:
+                out.append(None)
+                continue
+            stacked = ops.stack([ops.zeros_as(some) if part is None else part for part in parts])
+            out.append(batched(stacked if level.size else stacked[:0], 0, level))
+    return out if as_tensors else [None if t is None else t._data for t in out]
+
+
+def _arrived(grad: Any) -> Tensor | None:
+    """Return a gradient as a tensor, None if it is undefined; waits where only running tells (H5)."""
+    if grad is None:
+        return None
+    tensor: Tensor = grad if isinstance(grad, Tensor) else Tensor.made(grad)
+    data = tensor._data
+    if type(data) is Pending and data.defined is None and not data.record.recorder.is_defined(data):
+        return None
+    return tensor

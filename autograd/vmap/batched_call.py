@@ -1,0 +1,129 @@
+"""An op among whose operands is a batched tensor: by its rule for all examples at once, or for one after the other.
+
+Rules of this file: one level at a time, the innermost first. The op that the rule makes of it goes through `dispatch`
+again, for the levels further out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from raygrad.errors import AutogradError
+
+from .. import ops
+from ..core.batched_data import Level, batched, innermost, split
+from ..core.modes import state
+from ..dispatch.device_dispatch import zeros_on
+from ..dispatch.dispatch import _attach, call
+from ..registry.registry import Op
+from ..storage.views import owner_of, remember
+from ..tensor.tensor import Tensor
+from .batching_rules import KEEPS_DIM, Call, rules
+
+
+def in_front(value: Any, dim: int) -> Any:
+    """Return a tensor with the examples along dimension 0."""
+    return value if dim == 0 else ops.movedim(value, dim, 0)
+
+
+def along(value: Tensor, lies: int | None, dim: int, size: int) -> Tensor:
+    """Return a tensor of all examples with these along `dim`; one that is the same for every example is expanded."""
+    if lies is None:
+        shape = value.shape
+        return ops.expand(ops.unsqueeze(value, dim), (*shape[:dim], size, *shape[dim:]))
+    return value if lies == dim else ops.movedim(value, lies, dim)
+
+
+def batched_call(op: Op, operands: Sequence[Any], params: tuple[Any, ...], needed: bool) -> Any:
+    """Apply `op` to operands of which at least one is batched at an open level.
+
+    `needed` says whether one of them requires grad as it stands here, inside the level: then the results have a node
+    here, whose rule runs on batched tensors.
+    """
+    level = innermost(operands)
+    assert level is not None
+    outs, dim = _outputs(op, operands, params, level)
+    results = tuple([batched(out, dim, level) for out in outs])
+    if op.view:
+        _share(results[0], op, operands, params, level)
+    if needed and state.here.grad:
+        _attach(op, operands, params, [o._data if isinstance(o, Tensor) else o for o in operands], results)
+    return results[0] if op.outputs == 1 else results
+
+
+def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Level) -> None:
+    """Make a result a view of the first operand where that holds for all examples: changes in place then reach it."""
+    base = operands[0]
+    source, made = split(base, level)[0], split(result, level)[0]
+    if made._recipe is not None and owner_of(made) is owner_of(source):
+        result._base = base._base if base._base is not None else base
+        remember(result, op, operands, params, made._recipe[5])
+
+
+def change_of_all(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what a change in place of a tensor to what `result` is changes, for all examples at once: the tensor that
+    holds them, and what that is to become.
+
+    Raises:
+        RuntimeError: the tensor is the same for all examples, what it is to become is not (VM-17); or the change of all
+            examples cannot be done in place.
+    """
+    level = innermost((tensor, result))
+    assert level is not None
+    value, dim = split(tensor, level)
+    if dim is None:
+        raise AutogradError(
+            "vmap: inplace arithmetic is not possible because the tensor that is changed in place is the same for all "
+            f"examples (shape {list(tensor.shape)}), and the value put into it is another one for each: the tensor was "
+            "captured or made inside vmap. Use the out-of-place operation, or start from a tensor that depends on the "
+            "mapped inputs"
+        )
+    return value, along(*split(result, level), dim, level.size)
+
+
+def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Level) -> tuple[tuple[Any, ...], int]:
+    """Return the outputs for all examples, and the dimension along which these lie."""
+    if op.name in KEEPS_DIM and not any([isinstance(operand, Tensor) for operand in operands[1:]]):
+        value, dim = split(operands[0], level)
+        assert dim is not None
+        return (call(op, (value, *operands[1:]), params),), dim
+    values: list[Any] = []
+    flags: list[bool] = []
+    ranks: list[int | None] = []
+    for operand in operands:
+        value, dim = split(operand, level)
+        values.append(value if dim is None else in_front(value, dim))
+        flags.append(dim is not None)
+        ranks.append(operand.ndim if hasattr(operand, "ndim") else None)
+    given = Call(op, tuple(values), tuple(flags), tuple(ranks), params, level.size)
+    rule = rules.get(op.name)
+    made = NotImplemented if rule is None else rule(given)
+    if made is NotImplemented:
+        made = one_by_one(given)
+    return (made,) if op.outputs == 1 else tuple(made), 0
+
+
+def one_by_one(given: Call) -> Any:
+    """Apply an op to one example after the other, and stack what comes out: right for every op, if not fast."""
+    if given.op.infer is None and given.op.name == "nonzero":
+        raise AutogradError(
+            "vmap: we do not support batching operators that can output dynamic shape: nonzero, and indexing with a "
+            "bool mask, give another shape for each example. Use raygrad.where with the mask instead"
+        )
+    count = max(given.size, 1)
+    made: list[Any] = []
+    for example in range(count):
+        operands = [
+            _example(operand, example, given.size) if flag else operand
+            for operand, flag in zip(given.operands, given.batched, strict=True)
+        ]
+        made.append(call(given.op, operands, given.params))
+    outputs = [made] if given.op.outputs == 1 else [list(parts) for parts in zip(*made, strict=True)]
+    stacked = [ops.stack(parts) if given.size else ops.stack(parts)[:0] for parts in outputs]
+    return stacked[0] if given.op.outputs == 1 else tuple(stacked)
+
+
+def _example(operand: Any, number: int, size: int) -> Any:
+    """Return one example; of none, zeros in its shape, for the shape of what they give."""
+    return operand[number] if size else zeros_on(operand.device, operand.shape[1:], operand.dtype)

@@ -1,0 +1,217 @@
+"""Running the backward that a user wrote, and the checks on what it returns (SEMANTICS BW).
+
+Rules of this file: gradients in and out are tensors; in which mode, and for whom, is the caller's affair. Workers use
+it for a recorded vjp, eager nodes for their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..core.array_layout import dense, is_plain
+from ..core.modes import state
+from ..devices import Device
+from ..devices.serving import CPU, guard, is_elsewhere, settled
+from ..dispatch.device_dispatch import zeros_on
+from ..registry.vjp_rules import Meta, sum_to
+from ..storage.views import memory
+from ..tensor.tangent_levels import hand_on
+from ..tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..functions.context import FunctionNode
+
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+_new: Any = object.__new__
+
+
+def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
+    """Return the gradients of a Function's inputs as arrays, given those of its outputs, by running its backward.
+
+    Raises:
+        AutogradError: as `run_backward`.
+    """
+    plan, grad = node._plan, grads[0]
+    if len(grads) == 1 and type(grad) is _ARRAY and not plan.boxed:  # nearly always
+        tensor = _new(Tensor)
+        tensor._data = grad if grad.flags.c_contiguous else dense(grad)
+        tensor._requires_grad = False
+        tensor._frozen = True
+        result = plan.backward(node, tensor)
+    elif node._of_part and _is_nothing(grads):
+        return [None] * len(node._inputs)
+    elif type(grad) is not _ARRAY and (held := _held_elsewhere(grads)) is not None:
+        given = _materialised(node, [shown(g) for g in grads])
+        with guard(held):
+            result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
+        return [None if g is None else memory(g._data) for g in _checked(node, result, False)]
+    else:
+        given = _materialised(node, [shown(g) for g in grads])
+        result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
+    inputs = node._inputs
+    if len(inputs) == 1:  # a single gradient that fits: nearly always
+        meta = inputs[0]
+        if type(result) is Tensor and meta is not None and node.needs_input_grad[0]:
+            data: Any = result._data
+            if type(data) is _ARRAY and data.shape == meta[0] and data.dtype is meta[1]:
+                return (data,)
+    return [None if g is None else memory(g._data) for g in _checked(node, result, False)]
+
+
+def _held_elsewhere(grads: Sequence[Any]) -> Any:
+    """Return the first gradient that is on another device than the host, None if there is none."""
+    return next((grad for grad in grads if is_elsewhere(grad)), None)
+
+
+def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
+    """Run the user's backward and check what it returns; one gradient per argument, None for those not wanted.
+
+    Undefined gradients are materialised first, as zeros, unless the context says otherwise (CX-20).
+
+    Raises:
+        MissingDerivative: neither backward nor vjp is written.
+        AutogradError: wrong number, type, shape or dtype of gradients (BW-02 to BW-08).
+    """
+    if node._of_part and _is_nothing(grads):
+        return [None] * len(node._inputs)
+    given = _materialised(node, grads)
+    plan = node._function._plan
+    before, ambient = state.here.grad, state.here.recorder
+    state.here.grad = create_graph
+    if not create_graph and ambient is not None:
+        state.recorder = None
+    try:
+        result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
+    finally:
+        state.here.grad = before
+        if state.here.recorder is not ambient:
+            state.recorder = ambient
+    return _checked(node, result, create_graph)
+
+
+def _is_nothing(grads: Sequence[Any]) -> bool:
+    """Tell whether no gradient arrived at any output."""
+    return all(grad is None for grad in grads)
+
+
+def _materialised(node: FunctionNode, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return the gradients, undefined ones as zeros where the context wants that (CX-20, CX-21)."""
+    if not node.materialize_grads:
+        return list(grads)
+    everything = node._materialize_non_diff_grads
+    return [
+        _zeros(meta, node._device(number))
+        if grad is None and meta is not None and (everything or _flows(meta, number, node))
+        else grad
+        for number, (grad, meta) in enumerate(zip(grads, node._metas, strict=True))
+    ]
+
+
+def _flows(meta: Meta, number: int, node: FunctionNode) -> bool:
+    """Tell whether an output carries gradient: neither marked as non-differentiable nor of integers."""
+    return meta[1].kind in "fc" and number not in node._barren
+
+
+def shown(grad: Any) -> Tensor | None:
+    """Return a gradient as user code gets it: dense, and not to be written to (BW-15)."""
+    if grad is None:
+        return None
+    tensor = Tensor.made(dense(grad) if type(grad) is _ARRAY or is_elsewhere(grad) else grad)
+    tensor._frozen = True
+    return tensor
+
+
+def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor | None]:
+    """Return what a backward returned as one gradient per argument (BW-01 to BW-09)."""
+    given = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
+    inputs, edges = node._inputs, node._edges
+    expected = len(inputs)
+    if len(given) != expected and (len(given) < expected or any(extra is not None for extra in given[expected:])):
+        raise AutogradError(
+            f"function {node._title()} returned an incorrect number of gradients "
+            f"(expected {expected}, got {len(given)})"
+        )
+    out: list[Tensor | None] = []
+    for i in range(expected):
+        grad, meta, edge = given[i], inputs[i], edges[i]
+        if grad is None:
+            out.append(None)
+            continue
+        if meta is None:
+            raise AutogradError(
+                f"function {node._title()} returned a gradient different than None at position {i + 1}, but the "
+                "corresponding forward input was not a Variable"
+            )
+        if not isinstance(grad, Tensor):
+            grad = _from_array(node, i, grad)
+        if edge is None or edge[0] is None:
+            out.append(None)
+            continue
+        data = grad._data
+        if node._input_places is not None or is_elsewhere(data):
+            expected_device = CPU if node._input_places is None else node._input_places[i]
+            if expected_device is not None and grad.device != expected_device:
+                raise AutogradError(
+                    f"Function {node._title()} returned an invalid gradient at index {i} - expected device "
+                    f"{expected_device} but got {grad.device}"
+                )
+        if data.shape != meta[0] or data.dtype != meta[1]:
+            grad = _fitted(node, i, grad, meta, create_graph)
+        out.append(grad if create_graph or not grad._requires_grad else hand_on(grad, grad.detach()))
+    return out
+
+
+def _from_array(node: FunctionNode, index: int, grad: Any) -> Tensor:
+    """Return an array that backward returned as a tensor: raygrad takes both (BW-06)."""
+    if not isinstance(grad, np.ndarray | np.generic) and not is_elsewhere(grad):
+        raise AutogradError(
+            f"expected Variable or None (got {type(grad).__name__}) at position {index + 1} of what {node._title()} "
+            "returned; return tensors, or arrays"
+        )
+    return Tensor.made(settled(grad))
+
+
+def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_graph: bool) -> Tensor:
+    """Return a gradient of another shape or dtype than its input's as one that fits it."""
+    shape, dtype = meta
+    if grad.shape != shape:
+        try:
+            grad = sum_to(grad if create_graph else hand_on(grad, grad.detach()), shape)
+        except AutogradError:
+            raise AutogradError(
+                f"Function {node._title()} returned an invalid gradient at index {index} - got {list(grad.shape)} but "
+                f"expected shape compatible with {list(shape)}"
+            ) from None
+    if grad.dtype != dtype:
+        if grad.dtype.kind == "c" and dtype.kind != "c":
+            raise AutogradError(
+                f"Function {node._title()} returned a complex gradient at index {index} for a real input; "
+                "return its real part"
+            )
+        grad = grad.to(dtype)
+    return grad
+
+
+def densified(tensor: Tensor) -> Tensor:
+    """Return `tensor`, or, if its array is neither dense nor an expansion of such (H1), a copy that is, in its place
+    in the graph: gradients of the copy are the tensor's, and writes to the tensor make what was saved of it stale."""
+    data = tensor._data
+    if (type(data) is not _ARRAY and not is_elsewhere(data)) or data.flags.c_contiguous or is_plain(data):
+        return tensor
+    copy = Tensor.made(dense(data), tensor.grad_fn, tensor.output_nr)
+    copy.share_counter(tensor)
+    hand_on(tensor, copy)
+    if tensor._requires_grad and tensor.grad_fn is None:
+        copy._requires_grad = True
+        accumulator: Any = tensor.edge()[0]
+        copy._accumulator = lambda: accumulator
+    return copy
+
+
+def _zeros(meta: Meta, device: Device) -> Tensor:
+    return zeros_on(device, *meta)

@@ -1,0 +1,76 @@
+"""A graph: what one submission asks to be computed, as frozen data.
+
+Rules of this file:
+- nodes hold names, numbers and value ids only: no arrays, no closures, no pickles (`ir.nodes`);
+- everything here is hashed (`structural_hash`); what must not make a new plan (leaf values, Python numbers used as
+  operands, slice bounds, captured arrays) enters as an *external* and is supplied when the graph is run (H9).
+
+Its bytes are made and read by `codec.graphs`.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from .nodes import Node
+from .specs import Spec
+
+DEVICE: Final = "device "
+"""Begins the name of a demand that is a device; see `Demand`."""
+
+KEEP_ON_WORKER = 0
+"""A kept value stays where it was made and is fetched when read (H14); a small one comes with the record."""
+KEEP_IN_STORE = 1
+"""A kept value is returned to the object store: a later vjp reads it (saved tensors, contexts)."""
+KEEP_FOR_RUNS = 2
+"""A kept value stays where it was made, and is fetched when read, however small: later runs read it, the client hardly
+ever (parameters and the state of optimisers in a compiled step)."""
+
+
+class Demand(NamedTuple):
+    """What a node asks of the worker that runs it."""
+
+    node: int
+    name: str
+    """How errors name the node's code."""
+    needs: tuple[tuple[str, float], ...]
+    """(resource, amount), sorted; an amount of a worker's, which runs one node at a time. A resource that begins with
+    `DEVICE` is a device or kind of device: "device cuda:0"."""
+
+
+class Graph(NamedTuple):
+    """One submission. `keep` lists (value id, KEEP_*) for values that outlive the run.
+
+    With `open_ended` the last node is a user Function that has not been seen before: how many outputs it has is
+    learned from the run (H3); all of them are kept, under the ids that follow its context.
+    """
+
+    specs: tuple[Spec, ...]
+    externals: tuple[int, ...]
+    """Spec index of each external; kind "const" for Python objects."""
+    nodes: tuple[Node, ...]
+    keep: tuple[tuple[int, int], ...]
+    open_ended: bool = False
+    demands: tuple[Demand, ...] = ()
+    """Ascending by node; most graphs have none, and are encoded without this field."""
+
+    @property
+    def values(self) -> int:
+        """The number of value ids (an open-ended node counts with its context only)."""
+        return len(self.externals) + sum(len(node.outputs) for node in self.nodes)
+
+
+def structural_hash(encoded: bytes) -> bytes:
+    """Return the 16-byte name of an encoded graph: equal for two training steps whatever their leaf values (H9)."""
+    return blake2b(encoded, digest_size=16).digest()
+
+
+def first_outputs(graph: Graph) -> list[int]:
+    """Return, per node, the value id of its first output."""
+    ids: list[int] = []
+    next_id = len(graph.externals)
+    for node in graph.nodes:
+        ids.append(next_id)
+        next_id += len(node.outputs)
+    return ids

@@ -1,0 +1,99 @@
+"""Counters of changes in place (CX-13, CX-14)."""
+
+# pyright: reportArgumentType=false
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import raygrad as rg
+from raygrad.autograd.storage.version_counter import (
+    CLOCK,
+    SWEEP_AT,
+    bump,
+    new_counter,
+    note_detached,
+    was_changed,
+    was_detached,
+    watch,
+)
+from raygrad.autograd.storage.views import FUNCTION, Stale
+
+
+def test_a_counter_knows_when_it_last_moved():
+    first, second = new_counter(), new_counter()
+    bump(first)
+    then = CLOCK[0]
+    bump(second)
+    bump(second)
+    assert (first[0], second[0]) == (1, 2)
+    assert first[1] == then < second[1]
+
+
+def test_the_clock_moves_with_each_change_in_place_alone():
+    x = rg.ones(3)
+    before = CLOCK[0]
+    _ = x * 2
+    assert CLOCK[0] == before
+    x.add_(1)
+    x[0] = 2
+    assert CLOCK[0] == before + 2
+
+
+def test_a_change_makes_the_watching_views_stale_once():
+    x = rg.ones(3)
+    view = x[1:]
+    view._made_by = FUNCTION
+    watch(x.counter(), view)
+    bump(x.counter())
+    assert type(view._data) is Stale
+    held = view._data
+    bump(x.counter())
+    assert view._data is held
+    assert len(x.counter()) == 2
+
+
+def test_dead_views_do_not_watch():
+    counter: list[Any] = new_counter()
+    for _ in range(10 * SWEEP_AT):
+        watch(counter, rg.ones(1))
+    assert len(counter[2]) <= 2 * SWEEP_AT
+    bump(counter)
+
+
+def test_a_detached_version_is_the_same_number_and_unlike_what_was_noted():
+    counter = new_counter()
+    bump(counter)
+    before = counter[0]
+    made = rg.ones(2, requires_grad=True) * 2
+    note_detached(counter, made.grad_fn, 0)
+    assert counter[0] != before
+    assert not was_changed(counter, before)
+    assert was_detached(counter, made.grad_fn, 0)
+    assert not was_detached(counter, made.grad_fn, 1)
+    assert not was_detached(counter, None, 0)
+    noted = counter[0]
+    assert noted == counter[0]
+    other = rg.ones(2, requires_grad=True) * 2
+    note_detached(counter, other.grad_fn, 0)
+    assert counter[0] != noted
+    assert was_detached(counter, made.grad_fn, 0)
+    bump(counter)
+    assert counter[0] == 2
+    assert was_changed(counter, noted)
+    assert not was_detached(counter, made.grad_fn, 0)
+
+
+def test_a_detached_version_keeps_no_graph_alive():
+    x = rg.ones(2, requires_grad=True)
+    y = x * 2
+    product = y * y
+    node = weakref.ref(y.grad_fn)
+    y.detach_()
+    del product
+    gc.collect()
+    assert node() is None
+    assert y._version == 0
+    assert type(y._version) is int
