@@ -27,7 +27,7 @@ from .derived.custom_op import declare_op as declare_op
 from .dispatch.dispatch import apply_op as apply_op
 from .engine.engine import backward as backward
 from .engine.engine import grad as grad
-from .function import Function as Function
+from .functions.function import Function as Function
 from .functions.legacy import variable as variable
 from .functions.nested import NestedIOFunction as NestedIOFunction
 from .gradcheck import gradcheck as gradcheck  # the function hides the module of its name, as in PyTorch

@@ -19,7 +19,7 @@ from raygrad.errors import AutogradError, GradcheckError
 from ..devices.serving import to_host
 from ..dispatch.device_dispatch import zeros_on
 from ..engine.engine import grad
-from ..function import Function
+from ..functions.function import Function
 from ..tensor.tensor import Tensor
 from . import check_report as report
 from . import jacobians

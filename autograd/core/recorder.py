@@ -16,7 +16,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ..devices import Device
-    from ..function import Function
+    from ..functions.function import Function
     from ..nodes.node import Node
     from ..nodes.op_node import OpNode
     from ..registry.registry import Op

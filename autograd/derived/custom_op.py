@@ -19,9 +19,9 @@ from ..core.modes import enable_grad, state
 from ..devices.serving import settled
 from ..dispatch.dispatch import call
 from ..forward_mode.tangents import transposed
-from ..function import Function
 from ..functions.context import FunctionNode
 from ..functions.double_backward import leaf_of
+from ..functions.function import Function
 from ..registry.registry import Derivative, GivenKernel, Kernel, Op, adopt, declare, get_op
 from ..registry.vjp_rules import Meta, by_operand
 from ..tensor.tensor import Tensor

@@ -32,7 +32,7 @@ from .fused_jvp import Jointly
 from .generated_vmap_rule import Batch, vmapped
 
 if TYPE_CHECKING:
-    from ..function import Function
+    from ..functions.function import Function
 
 
 class VmapInfo(NamedTuple):

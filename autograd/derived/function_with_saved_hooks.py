@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from raygrad.errors import AutogradError
 
 from ..core.modes import state
-from ..function import Function
+from ..functions.function import Function
 from ..saved.saved_tensor_hooks import Hooks, in_force
 
 _derived: WeakValueDictionary[tuple[int, int, int], type[Function]] = WeakValueDictionary()

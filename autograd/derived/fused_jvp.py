@@ -15,7 +15,7 @@ from raygrad.errors import MissingDerivative
 
 from ..core.modes import state
 from ..forward_ad import dual
-from ..function import Function, apply_with_tangents
+from ..functions.function import Function, apply_with_tangents
 from ..functions.function_class_api import unwritten_jvp
 from ..nodes.node import Node
 from ..tensor.tangent_levels import Level, only, opened

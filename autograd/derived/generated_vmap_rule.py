@@ -19,8 +19,8 @@ from ..core.batched_data import Level, opened, split
 from ..core.modes import state
 from ..core.pytree import Structure, unflatten
 from ..dispatch.device_dispatch import places_of
-from ..function import Function
 from ..functions.context import FunctionNode
+from ..functions.function import Function
 from ..saved.saved_slots import UNSHARED, VALUE, Saved
 from ..tensor.tensor import Tensor
 from ..vmap import along, batched

@@ -24,7 +24,7 @@ from .traversal import call_hook
 
 if TYPE_CHECKING:
     from ..devices import Device
-    from ..function import Function
+    from ..functions.function import Function
     from ..nodes.node import Node
     from ..nodes.op_node import OpNode
     from ..registry.registry import Op

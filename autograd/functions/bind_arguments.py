@@ -15,7 +15,7 @@ from ..core.modes import state
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from ..function import Function
+    from .function import Function
 
 _signatures: WeakKeyDictionary[Callable[..., Any], inspect.Signature] = WeakKeyDictionary()
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

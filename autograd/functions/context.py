@@ -31,7 +31,7 @@ from .double_backward import run_packed
 from .function_class_api import MembersOfFunction
 
 if TYPE_CHECKING:
-    from ..function import Function
+    from .function import Function
     from .function_traits import Plan
 
 

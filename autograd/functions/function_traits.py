@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError, MissingDerivative
 from .writable_inputs import backward_on_copies, forward_on_copies
 
 if TYPE_CHECKING:
-    from ..function import Function
+    from .function import Function
 
 NO_FORWARD = "You must implement the forward function for custom autograd.Function."
 NO_BACKWARD = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..function import Function
+from .function import Function
 
 
 class InplaceFunction(Function):

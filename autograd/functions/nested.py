@@ -16,11 +16,11 @@ from raygrad.errors import AutogradError
 
 from ..core.pytree import Structure, broadcast, flatten, unflatten
 from ..core.recorder import Fixed
-from ..function import Function
 from ..nodes.node import FREED
 from ..saved.saved_slots import Refused
 from ..tensor.tensor import Tensor
 from .context import FunctionNode
+from .function import Function
 from .function_class_api import OfContext
 
 

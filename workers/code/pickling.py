@@ -29,7 +29,7 @@ import numpy as np
 
 from raygrad.autograd.core.array_layout import dense
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
-from raygrad.autograd.function import FunctionMeta
+from raygrad.autograd.functions.function import FunctionMeta
 from raygrad.autograd.nodes.captured_leaves import PLAIN, arrived, kind_of
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable

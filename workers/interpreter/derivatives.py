@@ -20,8 +20,8 @@ from raygrad.autograd.core.modes import state
 from raygrad.autograd.devices.serving import guard, is_away
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.engine.traversal import Pass
-from raygrad.autograd.function import FunctionNode, run_backward
 from raygrad.autograd.functions.double_backward import Intermediate, differentiated, on_tape
+from raygrad.autograd.functions.function import FunctionNode, run_backward
 from raygrad.autograd.nodes.node import in_slots, over_tensors
 from raygrad.autograd.nodes.once_differentiable import refused
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved

@@ -16,7 +16,7 @@ from raygrad.autograd.core.recorder import Fixed
 from raygrad.autograd.derived.function_with_saved_hooks import is_packing, packing
 from raygrad.autograd.devices.serving import CPU, device_of, guard
 from raygrad.autograd.dispatch.device_dispatch import guard_of, places_of
-from raygrad.autograd.function import FunctionNode, run_forward
+from raygrad.autograd.functions.function import FunctionNode, run_forward
 from raygrad.autograd.functions.function_outputs import is_among, is_captured
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED
 from raygrad.autograd.storage.view_geometry import place_of

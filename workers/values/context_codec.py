@@ -17,7 +17,7 @@ from raygrad.autograd.core.hooks import HookDict
 from raygrad.autograd.derived.function_with_saved_hooks import unpack_of
 from raygrad.autograd.devices.backends.device import Device
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
-from raygrad.autograd.function import Function, FunctionNode
+from raygrad.autograd.functions.function import Function, FunctionNode
 from raygrad.autograd.nodes.inheriting_views import owns_grad
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Saved
 from raygrad.autograd.saved.saved_tensor_hooks import Packed

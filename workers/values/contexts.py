@@ -15,9 +15,9 @@ import numpy as np
 
 from raygrad.autograd.core.recorder import Resident
 from raygrad.autograd.devices.serving import is_elsewhere, named
-from raygrad.autograd.function import Function, FunctionNode
 from raygrad.autograd.functions.context import HOLDING, OWN
 from raygrad.autograd.functions.double_backward import changes_on
+from raygrad.autograd.functions.function import Function, FunctionNode
 from raygrad.autograd.nodes.node import FREED
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.autograd.tensor.tensor import Tensor

@@ -16,7 +16,7 @@ import numpy as np
 from raygrad.autograd.core.recorder import Resident
 from raygrad.autograd.devices.backends.absent_device import AbsentArray
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
-from raygrad.autograd.function import FunctionNode
+from raygrad.autograd.functions.function import FunctionNode
 from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.nodes import ROLE_FUNCTION
 from raygrad.proto.ir.program import Step

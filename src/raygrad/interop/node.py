@@ -22,7 +22,7 @@ from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.pytree import Structure
 from raygrad.autograd.core.recorder import Resident
 from raygrad.autograd.dispatch.creation import as_tensor
-from raygrad.autograd.function import Function
+from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 

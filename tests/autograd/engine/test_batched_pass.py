@@ -6,7 +6,7 @@ import numpy as np
 
 import raygrad as rg
 
-from ..batching.agree import agree, leaf, values
+from ..vmap.agree import agree, leaf, values
 
 
 def slope(x):

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.autograd import function, variable
+from raygrad.autograd import variable
 from raygrad.autograd.function import InplaceFunction
+from raygrad.autograd.functions import function
 
 
 class Scale(InplaceFunction):

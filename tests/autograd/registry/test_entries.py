@@ -1,4 +1,4 @@
-"""How the fields of an entry are read (AC-02, AC-03, AC-12); tests/autograd/registry/test_registry.py has the tables."""
+"""How the fields of an entry are read (AC-02, AC-03, AC-12); `test_registry.py` has the tables."""
 
 from __future__ import annotations
 

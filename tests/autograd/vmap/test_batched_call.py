@@ -10,9 +10,9 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.vmap.vmap import vmap
 
-from ..batching.agree import leaf
 from ..ops.cases import FAMILIES
 from ..ops.check import Case, array_of, outputs_of
+from .agree import leaf
 
 SIZE = 3
 

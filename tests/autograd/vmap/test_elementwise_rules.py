@@ -6,7 +6,7 @@ import pytest
 
 import raygrad as rg
 
-from ..batching.agree import agree, values
+from .agree import agree, values
 
 
 @pytest.mark.parametrize("in_dims", [(0, 0), (1, 0), (0, None), (None, 0)])

@@ -6,7 +6,7 @@ import pytest
 
 import raygrad as rg
 
-from ..batching.agree import agree, ints, leaf, values
+from .agree import agree, ints, leaf, values
 
 DIMS = [(0, 0), (0, None), (None, 0)]
 

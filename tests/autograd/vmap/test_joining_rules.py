@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import raygrad as rg
 
-from ..batching.agree import agree, values
+from .agree import agree, values
 
 
 def test_what_is_the_same_for_all_is_joined_to_each():

@@ -6,7 +6,7 @@ import pytest
 
 import raygrad as rg
 
-from ..batching.agree import agree, values
+from .agree import agree, values
 
 LEFT = [(4,), (2, 4), (5, 2, 4)]
 RIGHT = [(4,), (4, 3), (5, 4, 3)]

@@ -6,7 +6,7 @@ import pytest
 
 import raygrad as rg
 
-from ..batching.agree import agree, values
+from .agree import agree, values
 
 REDUCTIONS = "sum mean prod std logsumexp norm amax amin all any argmax argmin"
 

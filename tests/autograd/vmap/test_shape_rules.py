@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import raygrad as rg
 
-from ..batching.agree import agree, values
+from .agree import agree, values
 
 
 def test_shapes_are_those_of_an_example():

@@ -9,7 +9,7 @@ import pytest
 
 import raygrad as rg
 
-from ..batching.agree import leaf
+from .agree import leaf
 
 
 class Pair(NamedTuple):

@@ -1,6 +1,6 @@
 """Messages come back equal, from any cut of their bytes; version 1 has the bytes it had; nothing malformed gets in.
 
-`python tests/proto/codec/test_messages.py` writes the golden files of a new version; those of a version that exists stay.
+`python tests/proto/codec/test_messages.py` writes the golden files of a new version; those of an existing one stay.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raygrad.autograd.function import Function
+from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.code.fingerprint import CodeFingerprint
 from raygrad.workers.code.guard import Guard

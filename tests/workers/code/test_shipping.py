@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.function import Function
+from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.workers.code.shipping import Shipment, open_shipment, opening_as_worker, pickle_value, ship, unpickle_value

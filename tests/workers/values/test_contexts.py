@@ -12,7 +12,7 @@ import raygrad as rg
 from raygrad.autograd.core.recorder import Resident
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.devices.serving import device_of
-from raygrad.autograd.function import run_backward, run_forward
+from raygrad.autograd.functions.function import run_backward, run_forward
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.specs import LIVE, STAYS

@@ -19,7 +19,7 @@ from raygrad.errors import AutogradError
 from raygrad.proto.ir.signatures import DIRTY
 
 if TYPE_CHECKING:
-    from raygrad.autograd.function import Function
+    from raygrad.autograd.functions.function import Function
 
     from ..session.recorder import SessionRecorder
     from .observed_signature import Known

@@ -17,7 +17,7 @@ from .saved_policy import RECOMPUTE, WORKER, is_pinned
 
 if TYPE_CHECKING:
     from raygrad.autograd.core.recorder import Pending
-    from raygrad.autograd.function import Function
+    from raygrad.autograd.functions.function import Function
 
     from .observed_signature import Known
     from .vjps import VjpShape

@@ -15,7 +15,7 @@ from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
 from raygrad.autograd.dispatch.autocast import moment
 from raygrad.autograd.dispatch.device_dispatch import check_kinds
-from raygrad.autograd.function import Function
+from raygrad.autograd.functions.function import Function
 from raygrad.autograd.nodes.anomaly import remember as remember_origin
 from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
 from raygrad.autograd.tensor.inference import refuse_saving

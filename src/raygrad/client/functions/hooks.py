@@ -13,7 +13,7 @@ from raygrad.autograd.core.recorder import Data
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of
 from raygrad.autograd.dispatch.autocast import moment
-from raygrad.autograd.function import FunctionNode
+from raygrad.autograd.functions.function import FunctionNode
 from raygrad.autograd.nodes.node import Node
 from raygrad.autograd.nodes.op_node import OpNode
 from raygrad.autograd.registry.vjp_rules import Meta

@@ -25,7 +25,7 @@ from ..recording.records import NodeRecord
 from .observed_signature import Known
 
 if TYPE_CHECKING:
-    from raygrad.autograd.function import Function
+    from raygrad.autograd.functions.function import Function
 
     from ..session.recorder import SessionRecorder
     from .recorded_function_node import RecordedFunction

@@ -17,8 +17,8 @@ from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.forward_mode.tangents import through
-from raygrad.autograd.function import Function, FunctionNode
 from raygrad.autograd.functions.context import OWN
+from raygrad.autograd.functions.function import Function, FunctionNode
 from raygrad.autograd.nodes.accumulator import AccumulateGrad, is_inner, stale_value
 from raygrad.autograd.nodes.anomaly import PARENT, STACK
 from raygrad.autograd.nodes.device_nodes import check_place

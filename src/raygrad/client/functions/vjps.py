@@ -16,7 +16,7 @@ from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of, is_placed
 from raygrad.autograd.dispatch.autocast import moment
 from raygrad.autograd.forward_mode.tangents import through
-from raygrad.autograd.function import FunctionNode
+from raygrad.autograd.functions.function import FunctionNode
 from raygrad.autograd.nodes.anomaly import story_of
 from raygrad.autograd.nodes.node import FREED, NO_EDGE, Node, next_sequence
 from raygrad.autograd.nodes.once_differentiable import refusing

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from raygrad.autograd.devices.serving import refuse, serve, serving
-from raygrad.autograd.function import Function
+from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DeviceError
 from raygrad.proto.codec.values import pack_values, unpack_values

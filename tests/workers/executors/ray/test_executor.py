@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raygrad.autograd.function import Function
+from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import ExecutionError, WorkerLost
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES

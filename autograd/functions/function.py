@@ -1,0 +1,397 @@
+"""User-written Functions: the class that users subclass, and how applying one runs forward (SEMANTICS FN).
+
+Rules of this file: apply and forward. Arguments are bound in `binding`, outputs wrapped in `outputs`; the context is in
+`context`, what it saved in `slots`, backward in `user_backward`. It knows nothing of sessions but `Recorder`; workers
+use `run_forward` and `run_backward`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from raygrad.errors import AutogradError
+
+from ..core.array_layout import is_plain
+from ..core.batched_data import innermost, living
+from ..core.dispatch_table import table
+from ..core.modes import Modes, state
+from ..core.pytree import flatten
+from ..core.recorder import Pending
+from ..devices.serving import guard, is_away, is_elsewhere
+from ..dispatch.device_dispatch import check_kinds, places_of
+from ..forward_mode.function_jvp import propagate
+from ..mutation.overlap import may_share
+from ..nodes.anomaly import remember as remember_origin
+from ..nodes.closed_session import brought_home
+from ..nodes.node import NO_EDGE, Edge, next_sequence
+from ..nodes.once_differentiable import once_differentiable as once_differentiable
+from ..registry.vjp_rules import Meta
+from ..saved.saved_slots import keep
+from ..saved.saved_tensor_hooks import in_force
+from ..saved.saved_tensors import pack_function
+from ..storage.version_counter import CLOCK
+from ..storage.views import Stale
+from ..tensor.inference import marked
+from ..tensor.tangent_levels import carried, only
+from ..tensor.tensor import Tensor
+from ..vmap.user_backward import densified
+from ..vmap.user_backward import run_backward as run_backward
+from .bind_arguments import bind
+from .context import FunctionNode as FunctionNode
+from .context import refer
+from .function_class_api import Members
+from .function_outputs import check_returned, check_unmarked, wrap_outputs
+from .function_traits import Plan, may_mark, unwritten, unwritten_forward, unwritten_setup
+from .writable_inputs import saved_copies
+
+_HERE = contextlib.nullcontext()
+_ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
+_numbers = itertools.count()
+_WANTED = (True,)
+
+
+class FunctionMeta(type):
+    """Gives each Function class its own node class, `<Name>Backward` (FN-20), and its plan."""
+
+    _backward_cls: type[FunctionNode]
+    _context_type: type[FunctionNode] = FunctionNode
+    """What the node class is derived from; a Function class may name another."""
+    _plan: Plan
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        members = {
+            "_function": cls,
+            "_forward_cls": cls,  # its name in PyTorch
+            "_autograd_function_id": next(_numbers),
+            "__module__": cls.__module__,
+        }
+        type.__setattr__(cls, "_backward_cls", type(name + "Backward", (cls._context_type,), members))
+        _plan_anew(cls)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        _plan_anew(cls)
+
+    def __delattr__(cls, name: str) -> None:
+        super().__delattr__(name)
+        _plan_anew(cls)
+
+
+def _plan_anew(cls: Any) -> None:
+    """Make the plan of a class that was patched anew, and those of the classes that inherit from it."""
+    cls._backward_cls._plan = plan = Plan(cls)
+    saved: Any = cls._context_type.saved_tensors
+    cls._backward_cls.saved_tensors = saved_copies(saved) if plan.writable else saved
+    type.__setattr__(cls, "_plan", plan)
+    for below in type.__subclasses__(cls):
+        _plan_anew(below)
+
+
+class Function(Members, metaclass=FunctionMeta):
+    """The base of user-written differentiable operations.
+
+    Subclasses give a static `forward`, with or without `setup_context`, and a static `backward` (or `vjp`, the same
+    under its other name), and are used through `apply`. In a session, `infer(*specs)` may state the outputs without
+    running (H3): each as (shape, dtype), or as (shape, dtype, differentiable); None leaves it to a run.
+    `writable_inputs = True` has forward given copies of its tensors, and backward of the gradients and of what was
+    saved, in C order: code of other languages may work in their memory. What forward saves of them is the argument
+    itself; what it returns of them is a new tensor.
+    """
+
+    forward = staticmethod(unwritten_forward)
+    setup_context = staticmethod(unwritten_setup)
+    backward = staticmethod(unwritten)
+    vjp = staticmethod(unwritten)
+    clear_saved_tensors_on_access = False
+    boxed_grads_call = False
+    writable_inputs = False
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Apply the Function: run forward and, when a tensor argument requires grad, record it for backward.
+
+        Raises:
+            TypeError: arguments that do not fit forward's signature.
+        """
+        here, plan = state.here, cls._plan
+        if kwargs or plan.setup is not None:
+            args, kwargs = bind(cls, args, kwargs)
+        if here.special:
+            return _apply_specially(cls, here, args, kwargs)
+        node, raw, given = _forward(cls, here, args, here.grad, None, kwargs)
+        if node is None:
+            return _apply_specially(cls, here, args, kwargs)
+        holders = sys.getrefcount(raw)
+        kept = node.to_save
+        if kept is not None:
+            for tensor in kept:
+                if tensor is raw:
+                    holders -= 1
+        if (
+            holders != 2
+            or type(raw) is not Tensor
+            or raw._recipe is not None
+            or raw._requires_grad
+            or node.dirty_tensors is not None
+            or node.non_differentiable is not None
+            or node.saved_for_forward is not None
+        ):
+            result = wrap_outputs(node, raw, given, args, plan.setup is not None)
+            node.saved_for_forward = None
+            return result
+        # fresh, and nobody else has it: nearly always. It need not be wrapped
+        node.to_save = None
+        if node._edges:
+            data, known = raw._data, node._inputs
+            dtype = data.dtype
+            meta = known[0]
+            fits = meta is not None and meta[1] is dtype and meta[0] == data.shape and len(known) == 1
+            node._metas = known if fits else ((data.shape, dtype),)
+            if dtype is _FLOAT64 or dtype.kind in "fc":
+                raw._requires_grad = True
+                raw.grad_fn = node
+                raw.output_nr = 0
+        return raw
+
+
+def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Apply a Function while a rare mode is on, or to values that are not at hand."""
+    args = tuple([living(arg) if isinstance(arg, Tensor) else arg for arg in args])
+    if here.batches and (level := innermost(flatten(args)[0])) is not None:
+        return table.batched_function(cls, args, named, level)
+    recorder = here.recorder
+    for arg in args:
+        if not isinstance(arg, Tensor):
+            continue
+        if type(arg._data) is Stale:
+            return _apply_to_stale(cls, here, args, named)
+        if type(arg._data) is Pending:
+            owner = arg._data.record.recorder
+            if owner.closed:
+                brought_home(arg)
+            elif recorder is None:
+                recorder = owner
+    if recorder is None:
+        result = apply_with_tangents(cls, args, named)[2]
+        if here.inference:
+            for output in _outputs(result):
+                if isinstance(output, Tensor) and output._base is None:
+                    marked(output)
+        return result
+    if here.forward and any(isinstance(arg, Tensor) and carried(arg) for arg in args):
+        if here.saving:
+            raise AutogradError(
+                f"{cls.__name__}.apply: in a session saved-tensor hooks do not pack what a Function saves while its "
+                "arguments carry tangents: leave their block before it is applied, or apply it outside of the session"
+            )
+        return table.forward_function(cls, args, named)
+    return recorder.function(cls, args, named)
+
+
+def _apply_to_stale(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Apply a Function, unrecorded, to what must not be differentiated any more; it stays so."""
+    held = {arg: arg._data for arg in args if isinstance(arg, Tensor) and type(arg._data) is Stale}
+    for arg, data in held.items():
+        arg._data = data.for_use(here.grad, arg)
+    try:
+        return _apply_specially(cls, here, args, named)
+    finally:
+        for arg, data in held.items():
+            if arg._data is data.array:
+                arg._data = data
+
+
+def apply_with_tangents(
+    cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[FunctionNode, Any, Any]:
+    """Run forward, then jvp where an argument carries a tangent; return the context, what forward returned, and what
+    apply returns."""
+    here = state.here
+    held = _held_elsewhere(args)
+    if held is not None:
+        check_kinds(cls, [arg.device for arg in args if isinstance(arg, Tensor)])
+    with only(()), guard(held) if is_away(held) else _HERE:
+        node, raw, given = _forward(cls, here, args, here.grad, None, named, True)
+        assert node is not None
+        if held is not None:
+            node._input_places = places_of(args)
+        result = wrap_outputs(node, raw, given, args, cls._plan.setup is not None)
+    if here.forward:
+        propagate(node, given, raw, result)
+    node.saved_for_forward = None
+    return node, raw, result
+
+
+def run_forward(
+    cls: type[Function],
+    args: tuple[Any, ...],
+    recording: bool,
+    edges: Sequence[Edge | None] | None = None,
+    named: dict[str, Any] | None = None,
+    laid: bool = False,
+) -> tuple[FunctionNode, Any]:
+    """Run forward (and setup_context) with recording off; return the node and what forward returned.
+
+    With `recording` the node has its edges (`edges`, or those of the arguments) and what was saved; without, none.
+    Arguments that are neither dense nor an expansion are made dense first (H1), unless some are of one memory and have
+    to stay so: they are `laid`. `named` are keyword-only arguments.
+    """
+    here = state.here
+    ambient = here.recorder
+    if ambient is not None:
+        state.recorder = None
+    try:
+        node, raw, args = _forward(cls, here, args, recording, edges, named or {}, True, laid)
+        assert node is not None
+    finally:
+        if ambient is not None:
+            state.recorder = ambient
+    outputs = _outputs(raw)
+    check_returned(node, args, outputs, cls._plan.setup is not None)
+    if recording:
+        node._metas = [(o._data.shape, o._data.dtype) if isinstance(o, Tensor) else None for o in outputs]
+        refer(node, args, outputs)
+        if node._references is None:
+            node._references = {}  # known: nobody need look again
+    node.to_save = None
+    return node, raw
+
+
+def _forward(
+    cls: type[Function],
+    here: Modes,
+    args: tuple[Any, ...],
+    recording: bool,
+    edges: Sequence[Edge | None] | None,
+    named: dict[str, Any],
+    elsewhere: bool = False,
+    laid: bool = False,
+) -> tuple[FunctionNode | None, Any, tuple[Any, ...]]:
+    """Run forward; return the node, what forward returned, and the arguments that it was given. Where an argument's
+    data is no array of the host, nothing is run, and there is no node, unless arrays may be `elsewhere`."""
+    plan = cls._plan
+    arg: Any = args[0] if len(args) == 1 else None
+    needs: tuple[bool, ...]
+    targets: tuple[Edge | None, ...]
+    metas: Any
+    if (
+        type(arg) is Tensor
+        and arg._requires_grad
+        and edges is None
+        and type(arg._data) is _ARRAY
+        and arg._data.flags.c_contiguous
+    ):  # one tensor on the way: nearly always
+        edge: Any = arg.edge() if arg.grad_fn is None else (arg.grad_fn, arg.output_nr)
+        needs, targets, metas = _WANTED, (edge,), edge[0]._metas
+        if len(metas) != 1:
+            metas = (metas[edge[1]],)
+    else:
+        described = _described(cls, args, edges, elsewhere, laid)
+        if described is None:
+            return None, None, args
+        args, needs, targets, metas = described
+    node = plan.node()
+    node.needs_input_grad = needs
+    recorded = recording and (edges is not None or True in needs)
+    if recorded:
+        node._edges = targets if edges is None else tuple(edges)
+        node._inputs = metas
+        node._sequence = next_sequence()
+        if here.transforms and here.transforms.count("vmap") < len(here.transforms):
+            node._suffix = "GeneratedBackward"  # as PyTorch names it there (FT-08)
+    since, before = CLOCK[0], here.grad
+    here.grad = False
+    try:
+        if plan.setup is None:
+            if len(args) == 1 and not named:  # to spread one argument takes as long as to call
+                raw: Any = plan.forward(node, args[0])
+            else:
+                raw = plan.forward(node, *args, **named) if named else plan.forward(node, *args)
+        else:
+            raw = plan.forward(*args, **named) if named else plan.forward(*args)
+            plan.setup(node, args, raw)
+    finally:
+        here.grad = before
+    if CLOCK[0] != since:
+        check_unmarked(node, args, since)
+    if recorded:
+        keep(node, args, raw)
+        if plan.read_once:
+            node.keep_slots(list(node._saved or ()))
+        if here.anomaly is not None:
+            remember_origin(node)
+        if here.saving:
+            pack_function(node, in_force())
+    return node, raw, args
+
+
+def _described(
+    cls: type[Function], args: tuple[Any, ...], edges: Sequence[Edge | None] | None, elsewhere: bool, laid: bool
+) -> tuple[tuple[Any, ...], tuple[bool, ...], tuple[Edge | None, ...], tuple[Meta | None, ...]] | None:
+    """Return the arguments, made dense where they have to be (H1), and per argument whether it requires grad, where
+    its gradient goes, and what it is; None where data is no array of the host and may not be `elsewhere`."""
+    needs: list[bool] = []
+    targets: list[Edge | None] = []
+    metas: list[Meta | None] = []
+    given = args
+    position = 0
+    for arg in given:
+        if type(arg) is not Tensor and not isinstance(arg, Tensor):
+            needs.append(False)
+            targets.append(None)
+            metas.append(None)
+        else:
+            data = arg._data
+            if type(data) is not _ARRAY and not elsewhere:
+                return None
+            if not (data.flags.c_contiguous or is_plain(data) or laid) and not (
+                len(given) > 1 and _stays(cls, arg, given)
+            ):
+                first = next((args[i] for i in range(position) if given[i] is arg), None)
+                arg = densified(arg) if first is None else first  # what is given twice stays one tensor
+                args = (*args[:position], arg, *args[position + 1 :])
+            if arg._requires_grad:
+                needs.append(True)
+                producer: Any = arg.grad_fn
+                if producer is None and edges is not None:
+                    targets.append(NO_EDGE)  # of a leaf whose edge is given
+                    metas.append((data.shape, data.dtype))
+                else:
+                    edge: Any = arg.edge() if producer is None else (producer, arg.output_nr)
+                    targets.append(edge)
+                    metas.append(edge[0]._metas[edge[1]])  # who made it knows what it is: that is shared
+            else:
+                needs.append(False)
+                targets.append(NO_EDGE)
+                metas.append((data.shape, data.dtype))
+        position += 1
+    return args, tuple(needs), tuple(targets), tuple(metas)
+
+
+def _stays(cls: type[Function], arg: Tensor, given: tuple[Any, ...]) -> bool:
+    """Tell whether an argument is given as it lies: another one is of its memory, and the Function may change one,
+    which it is to see by either name."""
+    others = [other for other in given if isinstance(other, Tensor) and other is not arg]
+    return any(other._counter is arg._counter is not None or may_share(arg, other) for other in others) and may_mark(
+        cls
+    )
+
+
+def _held_elsewhere(args: tuple[Any, ...]) -> Any:
+    """Return the first array of another device than the host among the arguments, None if there is none."""
+    for arg in args:
+        if isinstance(arg, Tensor) and is_elsewhere(arg._data):
+            return arg._data
+    return None
+
+
+def _outputs(raw: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
