@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
 import sys
@@ -44,3 +45,25 @@ def test_root_holds_no_module_that_would_put_it_on_the_path(name: str):
 
 def test_package_is_marked_as_typed():
     assert (ROOT / "src" / "raygrad" / "py.typed").exists()
+
+
+ORDER = {"proto": 0, "autograd": 0, "scheduler": 1, "workers": 2, "report": 3}
+"""The rooms from the lowest up; all others are above these."""
+
+
+@pytest.mark.parametrize("room", ["proto", "autograd", "scheduler", "workers"])
+def test_imports_of_types_alone_go_downwards_too(room: str):
+    """import-linter is told to pass over them, since inside a room they may go either way."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / room).rglob("*.py")
+        for name in imported_rooms(path)
+        if name not in ("errors", room) and ORDER.get(name, 9) >= ORDER[room]
+    ]
+    assert not wrong, wrong
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """The rooms that a file imports from by their full names, types included."""
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    return {node.module.split(".")[1] for node in nodes if (node.module or "").startswith("raygrad.") and node.module}
