@@ -155,7 +155,7 @@ def f():
         ("raygrad.client.session", ""),
         ("raygrad.errors", "g"),
     ]
-    assert [one.target for one in imports_of("raygrad.func", "from .autograd.tensor import Tensor", False)] == [
+    assert [one.target for one in imports_of("raygrad.func", "from .autograd.tensor.tensor import Tensor", False)] == [
         "raygrad.autograd.tensor.tensor"
     ]
 
