@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import raygrad as rg
+from raygrad.autograd.core.modes import state
+from raygrad.client.functions import functions, vjps
 from raygrad.client.recording.record_fast_path import exact
 from raygrad.client.recording.records import NodeRecord
 from raygrad.errors import SessionError
@@ -138,3 +142,238 @@ def test_derivative_of_an_undefined_gradient_is_undefined(session: rg.Session) -
         Halts.apply(x.sin().exp()).sum().backward()
         assert x.grad is not None
         assert x.grad.numpy() == pytest.approx(np.cos([1.0, 2.0]))
+
+
+# ---- the few steps are taken -----------------------------------------------------------------------------------------
+
+
+class Counted:
+    """A function whose calls are counted, and those that returned something; what they returned is not held."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.calls = self.done = 0
+
+    def __call__(self, *args: Any) -> Any:
+        result = self.function(*args)
+        self.calls += 1
+        self.done += result is not None
+        return result
+
+
+OPS: dict[str, Callable[[], Any]] = {
+    "one operand": lambda: vector(1, 2).sin(),
+    "two operands": lambda: vector(1, 2) * vector(3, 4),
+    "a number": lambda: vector(1, 2) + 2.0,
+    "a number first": lambda: 2 - vector(1, 2),
+    "params": lambda: vector(1, 2).sum(0, keepdim=True),
+    "what has no derivative": lambda: vector(1, 2) > vector(3, 4),
+    "nothing to differentiate": lambda: rg.ones(2).exp() * 3,
+    "a method in place of an operator": lambda: vector(1, 2).mul(vector(3, 4)).div(2.0),
+    "a value of the step itself": lambda: (y := vector(1, 2).sin()) * y + y.exp(),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_what_was_recorded_before_is_recorded_in_few_steps(session: rg.Session, name: str) -> None:
+    recorder: Any = session._recorder
+    recorder.op, recorder.again = Counted(recorder.op), Counted(recorder.again)
+    made = [records_of(session, OPS[name]) for _ in range(3)]
+    count = len(made[0])
+    assert recorder.op.calls == count, "the first time, and no other"
+    assert recorder.again.done == 2 * count
+
+
+CHAIN = {
+    "of an input": lambda x: x.sin(),
+    "of an output": lambda x: x.exp(),
+    "of both": lambda x: x.tanh().sqrt(),
+    "with params": lambda x: x.sum(0, keepdim=True),
+    "one after the other": lambda x: x.sin().exp().cos(),
+}
+
+
+@pytest.mark.parametrize("name", CHAIN)
+def test_derivatives_that_were_recorded_before_are_recorded_in_few_steps(session: rg.Session, name: str) -> None:
+    recorder: Any = session._recorder
+    recorder.op_vjp, recorder.vjp_again = Counted(recorder.op_vjp), Counted(recorder.vjp_again)
+
+    def step() -> Any:
+        x = vector(1, 2)
+        y = CHAIN[name](x)
+        y.backward(y.detach() * 2.0)  # a gradient of the client is none that was recorded
+        return x.grad
+
+    for _ in range(3):
+        assert records_of(session, step)
+    count = recorder.op_vjp.calls
+    assert recorder.vjp_again.done == 2 * count > 0
+
+
+def test_applications_that_were_recorded_before_are_looked_up(
+    session: rg.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Scaled(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, factor: float) -> Any:
+            ctx.save_for_backward(x)
+            ctx.factor = factor
+            return x * factor
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.factor, None
+
+    made = {name: Counted(getattr(room, name)) for room, name in ((functions, "Application"), (vjps, "VjpShape"))}
+    monkeypatch.setattr(functions, "Application", made["Application"])
+    monkeypatch.setattr(vjps, "VjpShape", made["VjpShape"])
+    numbers: list[tuple[int, int]] = []
+    for _ in range(6):
+        x = vector(1, 2)
+        Scaled.apply(x, 3.0).sum().backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [3.0, 3.0]
+        numbers.append((made["Application"].calls, made["VjpShape"].calls))
+    assert numbers[-3:] == [numbers[2]] * 3, "runs teach how the Function is applied, and what its backward returns"
+    assert numbers[-1] <= (2, 3)
+
+
+# ---- they record what the general path does --------------------------------------------------------------------------
+
+UNARY: list[Callable[[Any], Any]] = [
+    lambda x: x.sin(),
+    lambda x: x.exp(),
+    lambda x: x + 1,
+    lambda x: x + 1.0,
+    lambda x: 2.0 / x,
+    lambda x: x**2.0,
+    lambda x: x.sum(0, keepdim=True),
+    lambda x: x.sum(-1, keepdim=True),
+    lambda x: x.detach(),
+    lambda x: x.reshape(-1),
+    lambda x: x.double(),
+    lambda x: x.clone().mul_(3.0),
+]
+VIEWS = (8, 9)
+"""Of these, what is no op or makes views, which the general path alone records."""
+BINARY: list[Callable[[Any, Any], Any]] = [
+    lambda x, y: x * y,
+    lambda x, y: x - y,
+    lambda x, y: x / y,
+    lambda x, y: rg.where(x > y, x, y),
+    lambda x, y: rg.maximum(x, y),
+]
+LEAVES: list[Callable[[], Any]] = [
+    lambda: vector(1, 2),
+    lambda: vector(3, 4),
+    lambda: vector(5),
+    lambda: rg.tensor([7.0, 8.0]),
+    lambda: rg.tensor([[7.0, 8.0]], requires_grad=True),
+]
+
+Steps = Sequence[tuple[int, int, int]]
+
+
+def run(steps: Steps, backward: bool) -> tuple[list[Any], list[Any]]:
+    """Return the leaves and the values of a program: each step takes one of the last values, or two."""
+    leaves = [make() for make in LEAVES]
+    values = list(leaves)
+    for op, first, second in steps:
+        one, other = values[-1 - first % len(values)], values[-1 - second % len(values)]
+        values.append(UNARY[op](one) if op < len(UNARY) else BINARY[op - len(UNARY)](one, other))
+    if backward and values[-1].requires_grad:
+        values[-1].sum().backward()
+    return leaves, values
+
+
+def described(records: Sequence[NodeRecord]) -> list[Any]:
+    """Return all that records say, with numbers in place of one another."""
+    number = {id(record): index for index, record in enumerate(records)}
+
+    def source(one: Any) -> Any:
+        if type(one) is tuple:
+            return number[id(one[0])], one[1], one[2] is None
+        return one if one is None else (one.spec.spec, np.asarray(one.value).tobytes(), type(one.value))
+
+    def work(record: NodeRecord) -> str:
+        return (
+            repr(record.work).replace("SpecEntry", "")
+            if type(record.work).__name__ != "OpVjp"
+            else repr(
+                record.work._replace(
+                    operand_specs=tuple([None if one is None else one.spec for one in record.work.operand_specs]),
+                    result_specs=tuple([None if one is None else one.spec for one in record.work.result_specs]),
+                )
+            )
+        )
+
+    return [
+        (
+            work(record),
+            [source(one) for one in record.sources],
+            [entry.spec for entry in record.outputs],
+            str(record.site),
+            {name: getattr(record, name) for name in ("kind", "pin", "live", "saved", "effects", "near", "leaf")},
+            {name: getattr(record, name) for name in ("pinned", "learn", "story", "needed", "run", "base", "failed")},
+        )
+        for record in records
+    ]
+
+
+def described_tensor(y: Any) -> Any:
+    """Return what a tensor, its value and its node show."""
+    node, data = y.grad_fn, y._data
+    value = (data.shape, data.dtype, data.index, data.defined) if hasattr(data, "record") else data.shape
+    if node is None:
+        return value, y.requires_grad, y.output_nr
+    return (
+        value,
+        y.output_nr,
+        node.name(),
+        [None if edge is None or edge[0] is None else (edge[0].name(), edge[1]) for edge in node._edges],
+        node.needs_input_grad,
+        tuple(node.inputs),
+        tuple(node._metas),
+        node.params,
+        [getattr(held, "shape", held) for held in node.saved_tensors or ()],
+        [None if version is None else version[1] for version in node.versions or ()],
+    )
+
+
+def recorded(steps: Steps, backward: bool, worker: int, general: bool) -> tuple[int, list[Any], list[Any]]:
+    """Return how often the few steps were taken when a program was recorded three times, and what was recorded."""
+    session = rg.Session(workers=2)
+    recorder: Any = session._recorder
+    before, state.recorder = state.recorder, recorder
+    few = [Counted(recorder.again), Counted(recorder.vjp_again)]
+    recorder.again, recorder.vjp_again = [lambda *_: None] * 2 if general else few
+    try:
+        with session.deferred(), rg.place(worker=worker):
+            held = [run(steps, backward) for _ in range(3)]
+            shown = described(recorder.records)
+        tensors = [described_tensor(one) for _, values in held for one in values if one is not None]
+        grads = [described_tensor(one.grad) for leaves, _ in held for one in leaves if one.grad is not None]
+        return sum(one.done for one in few), shown, [*tensors, *grads]
+    finally:
+        state.recorder = before
+        session.close(discard=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, len(UNARY) + len(BINARY) - 1), st.integers(0, 4), st.integers(0, 4)),
+        min_size=1,
+        max_size=6,
+    ),
+    backward=st.booleans(),
+    worker=st.integers(0, 1),
+)
+def test_few_steps_record_what_the_general_path_records(steps: Steps, backward: bool, worker: int) -> None:
+    few, records, tensors = recorded(steps, backward, worker, general=False)
+    none, general, others = recorded(steps, backward, worker, general=True)
+    assert none == 0
+    assert few or all(op in VIEWS for op, *_ in steps)
+    assert records == general
+    assert tensors == others

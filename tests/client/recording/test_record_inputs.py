@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
+from raygrad.autograd.core.modes import state
 
 
 def test_a_leaf_is_entered_again_once_it_was_written_to() -> None:
@@ -63,3 +64,18 @@ def test_a_leaf_is_entered_in_each_session() -> None:
         first = session._recorder.leaf(x)
         second = other._recorder.leaf(x)
         assert (first.record.recorder, second.record.recorder) == (session._recorder, other._recorder)
+
+
+def test_a_leaf_that_was_changed_outside_the_session_is_entered_anew() -> None:
+    x = rg.tensor([1.0, 2.0])
+    with rg.Session(workers=1) as session:
+        recorder = session._recorder
+        before = recorder.leaf(x)
+        assert recorder.leaf(x) is before
+        state.recorder = None
+        try:
+            x.add_(1.0)
+        finally:
+            state.recorder = recorder
+        assert recorder.leaf(x) is not before
+        assert (x * 1.0).tolist() == [2.0, 3.0]

@@ -183,6 +183,24 @@ def sorted_part(part: int) -> Any:
         return rg.sort(plain(1, 2))[part] * 1
 
 
+def signed_part(part: int) -> Any:
+    """Return one of two outputs that have the same shape and dtype."""
+    with rg.no_grad():
+        return rg.linalg.slogdet(rg.ones(2, 2))[part] * 1.0
+
+
+def narrow() -> Any:
+    return plain(1, 2, dtype=rg.float32)
+
+
+def chain_with(number: int) -> Any:
+    """Return the end of a chain and one of the others."""
+    values = [plain(1, 2)]
+    for _ in range(3):
+        values.append(values[-1].sin())
+    return values[1 + number], values[-1]
+
+
 def held_with(held: bool) -> Any:
     y = plain(1, 2).sin()
     return (y, y.exp()) if held else y.exp()
@@ -235,7 +253,17 @@ ONE_THING: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: (x := vector(1, 2), with_gradient(x + x)),
         lambda: (x := vector(1, 2).float().detach().requires_grad_(), with_gradient(x + x)),
     ),
+    "output of equal specs": (lambda: signed_part(0), lambda: signed_part(1)),
+    "dtype before conversion, of equal specs after it": (
+        lambda: product_of(narrow().double().detach().requires_grad_(), vector(3, 4)),
+        lambda: product_of(narrow().requires_grad_(), vector(3, 4)),
+    ),
+    "which operand has a gradient where one is converted": (
+        lambda: product_of(narrow().requires_grad_(), plain(3, 4)),
+        lambda: product_of(narrow().requires_grad_(), vector(3, 4)),
+    ),
     "worker": (lambda: placed_at(0), lambda: placed_at(1)),
+    "which of several are held": (lambda: chain_with(0), lambda: chain_with(1)),
     "what is held": (lambda: held_with(held=True), lambda: held_with(held=False)),
     "what is held for a backward": (lambda: held_for_backward(grad=True), lambda: held_for_backward(grad=False)),
 }
@@ -270,3 +298,45 @@ def test_programs_that_differ_in_one_thing_alone_share_neither_records_nor_graph
         assert build(number, records).submission.encoded == alone[number]
         del held
     assert graphs.found == 4
+
+
+def test_graphs_are_told_apart_by_specs_of_what_earlier_runs_left(session: rg.Session) -> None:
+    """What a derivative is does not say in which layout it is given the gradient."""
+    earlier = [rg.ones(2, 3, dtype=rg.float64).sin(), turned(2, 3).sin()]
+    session.submit()
+    assert len({one._data.spec for one in earlier}) == 2
+    graphs = Graphs()
+    for run, number in enumerate((0, 1, 0, 1), start=1):
+        x = rg.ones(2, 3, dtype=rg.float64).requires_grad_()
+        held, records = recorded(session, lambda x=x, grad=earlier[number]: with_gradient(x.sin(), grad))
+        encoded = graphs.submission(run, records).encoded
+        assert encoded == build(run, records).submission.encoded
+        del held
+    assert graphs.found == 2
+
+
+def everything() -> Any:
+    """Return what makes records of many kinds: ops, derivatives, sums and checks, on several specs."""
+    held: list[Any] = []
+    for dtype in (rg.float32, rg.float64):
+        for count in (1, 2):
+            x, w = (rg.ones(count, dtype=dtype).requires_grad_() for _ in range(2))
+            y = x.sin() * w + x
+            with_gradient(y.exp() * 2.0)
+            held += [x.grad, w.grad, x.grad + w.grad, product_of(vector(1, 2), narrow().requires_grad_())]
+            recorder: Any = state.recorder
+            held.append(recorder.require(y._data))
+    return held
+
+
+def test_records_of_one_kind_do_the_same_work_with_as_many_inputs_and_outputs(session: rg.Session) -> None:
+    held, _ = recorded(session, everything)
+    known: dict[int, Any] = {}
+    for record in session._recorder.records:
+        if record.kind:
+            what = (record.work, len(record.sources), tuple(record.outputs))
+            assert known.setdefault(record.kind, what) == what
+    works = {type(work).__name__ for work, _, _ in known.values()}
+    assert works == {"OpCall", "OpVjp", "GradSum", "CheckDefined"}
+    assert len(known) > 20
+    assert held

@@ -95,3 +95,19 @@ def test_nothing_is_issued_while_they_are_kept_and_nothing_is_raised_on_the_way_
         warnings.simplefilter("error")
         reissue.close()
     assert issued(reissue) == []
+
+
+@pytest.mark.parametrize(
+    ("component", "value"),
+    [("category", "FutureWarning"), ("message", "b"), ("filename", "/elsewhere/other.py"), ("line", 8)],
+)
+def test_warnings_of_one_run_that_differ_in_one_thing_alone_are_all_issued(component: str, value: Any) -> None:
+    first = record("a")
+    other = first._replace(warned=(first.warned[0]._replace(**{component: value}),))
+    reissue = Reissue()
+    for one in (first, other, first, other):
+        reissue.take(one)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        reissue.issue()
+    assert len(seen) == 2

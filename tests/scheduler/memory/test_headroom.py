@@ -66,3 +66,13 @@ def test_what_was_there_and_is_not_read_by_a_segment_is_not_left_for_others(buil
     assert plan.peaks == (("cpu", (3 * ARRAY, 2 * ARRAY)),)
     rooms = {segment.worker: room for segment, room in zip(plan.segments, plan.beside[0][1], strict=True)}
     assert rooms == {0: 8 * ARRAY, 1: 8 * ARRAY}, "what the plan does not read is for the worker to count"
+
+
+def test_what_a_segment_reads_from_another_worker_was_not_there_before(builder: Any) -> None:
+    """Both externals are read by the only segment; one of them is on its worker from the start."""
+    build = builder(externals=2, size=ITEMS)
+    build.keep_on_worker(build.op("add", 0, 1, pin=0))
+    plan = beside(build.graph(), (0, 1), 10 * ARRAY, 2)
+    assert [segment.worker for segment in plan.segments] == [0]
+    assert plan.segments[0].externals == (0, 1)
+    assert plan.beside == (("cpu", (10 * ARRAY - plan.peaks[0][1][0],)),)

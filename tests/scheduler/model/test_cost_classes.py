@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from raygrad.proto.ir.nodes import GradSum
@@ -66,3 +68,5 @@ def test_nodes_that_differ_in_one_thing_alone_are_priced_and_measured_apart(buil
     assert len(set(together.names)) == 2
     seconds = [price(of(node), costs).seconds[0] for node in (LIKE, other)]
     assert price(of(LIKE, other, LIKE), costs).seconds == [*seconds, seconds[0]]
+    measured = replace(costs, factors=dict(zip(together.names, (3.0, 7.0), strict=True)))
+    assert price(of(LIKE, other, LIKE), measured).seconds == [3.0 * seconds[0], 7.0 * seconds[1], 3.0 * seconds[0]]

@@ -230,3 +230,18 @@ def test_limits_of_memory_are_kept(builder):
     tight = Cluster(tuple(replace(worker, memory=10) for worker in cluster.workers))
     with pytest.raises(PlanError, match="memory"):
         make_large(graph, (-1,), COSTS, tight, 0, b"")
+
+
+def test_hash_of_a_plan_for_other_workers_names_the_plan_that_it_was_made_from(builder):
+    """Blocks of two plans stay where they were, which is not the same place, when the same workers are left."""
+    graph = ensemble(builder, members=8)
+    residency = (-1,) * len(graph.externals)
+    workers = Cluster.of(12).workers
+    left = Cluster(workers[1:11])
+    before = [Cluster(workers[:11]), Cluster(workers[1:])]
+    firsts = [make_large(graph, residency, Costs(), cluster, 0, b"key") for cluster in before]
+    made = [remake(first, residency, Costs(), left, 0, b"key") for first in firsts]
+    fresh = make_large(graph, residency, Costs(), left, 0, b"key")
+    assert None not in made
+    assert len({one.plan.hash for one in (*firsts, *made, fresh)}) == 5
+    assert remake(firsts[0], residency, Costs(), left, 0, b"key").plan.hash == made[0].plan.hash
