@@ -190,6 +190,55 @@ def deleted_and_set_to_something_else(between: Any) -> list[Any]:
     return found
 
 
+def is_an_input_that_was_changed(between: Any) -> list[Any]:
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        ctx.x, ctx.w = x, w
+        x.mul_(w)
+        ctx.mark_dirty(x)
+        return x
+
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * ctx.w, g * ctx.x
+
+    x, w = leaf(), leaf(2.0)
+    y = function(forward, backward).apply(x * 1.0, w * 1.0)
+    between()
+    y.sum().backward()
+    return [x.grad, w.grad]
+
+
+def is_what_was_saved_and_in(contain: Callable[[Any], Any], found: Callable[[Any], Any]) -> Program:
+    """Return a program in which a container on ctx holds what was saved."""
+
+    def program(between: Any) -> list[Any]:
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            ctx.held = contain(x)
+            return x * 2.0
+
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            rg.emit("one", found(ctx.held) is x)
+            return g * x * found(ctx.held)
+
+        x = leaf()
+        y = function(forward, backward).apply(x * 1.0)
+        between()
+        y.sum().backward()
+        return [x.grad]
+
+    return program
+
+
+CONTAINERS: dict[str, Program] = {
+    "in a list": is_what_was_saved_and_in(lambda x: [x], lambda held: held[0]),
+    "in a tuple": is_what_was_saved_and_in(lambda x: (1, x), lambda held: held[1]),
+    "in a dict": is_what_was_saved_and_in(lambda x: {"x": x}, lambda held: held["x"]),
+    "in a set": is_what_was_saved_and_in(lambda x: {x}, lambda held: next(iter(held))),
+    "in a dict in a list": is_what_was_saved_and_in(lambda x: [{"x": x}], lambda held: held[0]["x"]),
+    "in a list in a dict": is_what_was_saved_and_in(lambda x: {"x": [0, x]}, lambda held: held["x"][1]),
+}
+
 PROGRAMS: dict[str, Program] = {
     one.__name__: one
     for one in (
@@ -201,8 +250,9 @@ PROGRAMS: dict[str, Program] = {
         set_by_the_client,
         set_by_an_earlier_backward,
         deleted_and_set_to_something_else,
+        is_an_input_that_was_changed,
     )
-}
+} | CONTAINERS
 SESSIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "strict": {"strict": True},

@@ -41,6 +41,11 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "beside the diagonal": lambda x: x.diagonal(1)[:2],
     "windows": lambda x: x.view(16).unfold(0, 4, 4),
     "strided": lambda x: x.as_strided((2, 2), (4, 1), 5),
+    "strided without gaps": lambda x: x.as_strided((2, 2), (2, 1), 5),
+    "the last rows": lambda x: x[2:],
+    "the last row alone": lambda x: x[3:],
+    "the diagonal of the transposed": lambda x: x.T.diagonal(),
+    "the lowest diagonal": lambda x: x.diagonal(-3),
     "nothing": lambda x: x[:0],
 }
 
@@ -55,6 +60,8 @@ UNDEFINED = {
     ("a part of the line", "a column"),
     ("a part of the line", "the diagonal"),
     ("the diagonal", "a part of the line"),
+    ("the diagonal of the transposed", "a part of the line"),
+    ("a part of the line", "the diagonal of the transposed"),
 }
 """Copies between places with gaps that meet in one element, which no check sees: whether that is read before it is
 written to is not said."""
@@ -123,6 +130,8 @@ def of_a_complex(change: Callable[[Any, Any], Any]) -> list[Any]:
         lambda z: z.imag[:-1],
         lambda z: z.real[1:],
         lambda z: z.imag[1:],
+        lambda z: z.real[1:2],
+        lambda z: z.imag[1],
     ]
     seen: list[Any] = []
     for target in parts:

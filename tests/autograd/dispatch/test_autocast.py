@@ -14,6 +14,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.core.modes import state
+from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.dispatch import autocast as module
 from raygrad.autograd.dispatch.autocast import as_at, autocast, is_autocast_available, moment
@@ -184,6 +185,25 @@ def test_a_cast_without_recording_is_not_used_where_gradients_are_recorded():
             rg.mm(x, x)
         (x @ x).sum().backward()
     assert x.grad is not None
+
+
+def test_a_cast_in_one_session_is_not_used_in_another_or_outside():
+    x = rg.ones(2, 2, requires_grad=True)
+    kinds: list[type[Any]] = []
+    with autocast("cpu"):
+        casting = state.here.casting
+        assert casting is not None
+        (x @ x).sum().backward()
+        with rg.Session(workers=1):
+            (x @ x).sum().backward()
+            kinds += [type(kept.made._data) for kept in casting.kept.values()]
+            with rg.Session(workers=1):
+                y = rg.mm(x, x)
+                assert y.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+            assert len(casting.kept) == 3
+    assert kinds == [np.ndarray, Pending]
+    assert x.grad is not None
+    assert x.grad.tolist() == [[8.0, 8.0], [8.0, 8.0]]
 
 
 def test_regions_keep_nothing_when_they_end():

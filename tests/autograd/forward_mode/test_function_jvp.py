@@ -224,3 +224,27 @@ def test_saved_tensor_hooks_leave_tangents_where_they_are(pack: Made) -> None:  
         found = [fw.unpack_dual(rg.autograd.grad(out.sum(), x)[0]).tangent for out in outs]
     np.testing.assert_allclose(found[0].numpy(), np.exp([0.5, 1.5]), rtol=1e-6)
     np.testing.assert_allclose(found[1].numpy(), [3.0, 9.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("pack", [lambda t: t, lambda t: t.clone(), lambda t: t.numpy().copy()])
+def test_tangents_of_saved_inputs_are_there_again_after_unpacking(pack: Any) -> None:
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    def jvp(ctx: Any, t: Any) -> Any:
+        return t
+
+    def backward(ctx: Any, g: Any) -> Any:
+        return 2 * ctx.saved_tensors[0] * g
+
+    def unpack(kept: Any) -> Any:
+        return kept if isinstance(kept, rg.Tensor) else rg.tensor(kept)
+
+    x = rg.tensor([0.5, 1.5], requires_grad=True)
+    with fw.dual_level():
+        with rg.autograd.graph.saved_tensors_hooks(pack, unpack):
+            y = made(forward, jvp, backward=backward).apply(fw.make_dual(x, rg.tensor([3.0, 4.0])))
+        tangent = fw.unpack_dual(rg.autograd.grad(y.sum(), x)[0]).tangent
+    assert tangent is not None
+    assert tangent.tolist() == [6.0, 8.0]

@@ -807,3 +807,50 @@ def test_view_of_what_only_a_hidden_attribute_has_is_changed_at_each_call(sessio
     session.submit()
     assert step().tolist() == [11.0, 21.0, 31.0]
     assert step.replayed in (0, 1)
+
+
+def test_what_was_recorded_before_something_was_learned_of_a_backward_is_not_replayed(session: Any) -> None:
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+
+    def step(factor: Any) -> Any:
+        x.grad = None
+        (x * factor).sum().backward()
+        return x.grad
+
+    compiled = session.compile(step)
+    for number in range(4):
+        assert compiled(rg.tensor(float(number))).tolist() == [number] * 2
+    assert (compiled.recorded, compiled.replayed) == (2, 2), "without a gradient to begin with, and with one"
+    Square.apply(x, 1.0).sum().backward()  # the first backward of this Function
+    session.run()
+    session.wait_for_everything()
+    for number in range(2):
+        assert compiled(rg.tensor(float(number))).tolist() == [number] * 2
+    assert (compiled.recorded, compiled.replayed) == (3, 3)
+    assert compiled.reason == "something was learned of the backward of a Function"
+
+
+def test_what_user_code_reads_is_watched_where_the_function_does_not_reach_that_code(session: Any) -> None:
+    factor = 2.0
+
+    class Scaled(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * factor
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * factor
+
+    HIDDEN["scaled"] = lambda: Scaled
+    step = session.compile(lambda x: eval("HIDDEN")["scaled"]().apply(x) * 1.0)
+    x = rg.tensor([1.0])
+    found: list[float] = []
+    for factor in (2.0, 2.0, 2.0, 5.0, 5.0):  # noqa: B007
+        found += step(x).tolist()
+    assert found == [2.0, 2.0, 2.0, 5.0, 5.0]
+    assert step.replayed >= 1
+
+
+HIDDEN: dict[str, Any] = {}
+"""What is found here by its name alone."""
