@@ -275,3 +275,29 @@ def test_a_submission_keeps_to_the_memory_of_a_worker_or_is_refused_with_what_wo
 def test_a_memory_that_is_none_is_refused(memory: Any) -> None:
     with pytest.raises(ValueError, match="memory must be"):
         rg.Session(workers=2, memory=memory)
+
+
+def test_each_value_that_nobody_holds_any_more_is_dropped_once(session: Any) -> None:
+    told: list[tuple[int, int]] = []
+    drop = session._driver.drop
+
+    def noted(gone: list[tuple[int, int]]) -> None:
+        told.extend(gone)
+        drop(gone)
+
+    session._driver.drop = noted
+    with session:
+        x: Any = rg.tensor([1.0, 2.0], requires_grad=True)
+        held = [Cube.apply(x) * float(number) for number in range(4)]
+        values = {(one._data.record, one._data.index) for one in held}
+        session.submit()
+        keys = {(record.run, record.base + index) for record, index in values}
+        values.clear()
+        for number in range(4):
+            held.pop()
+            gc.collect()
+            for _ in range(3):
+                session.settle()
+            assert len(told) == len(set(told))
+            assert len(keys & set(told)) == number + 1
+            assert not session._recorder.dropped
