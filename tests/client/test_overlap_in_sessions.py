@@ -4,6 +4,7 @@ refused or made exactly where it is eagerly (EN-30)."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,40 @@ def test_each_view_is_changed_by_each_other_or_refused_as_it_is_eagerly(change: 
     assert disagreements(in_session(program, "in process"), expected) == {}
     refused = [pair for pair, seen in expected.items() if OVERLAP in str(seen)]
     assert 10 < len(refused) < len(expected) / 2
+
+
+def places(view: Callable[[Any], Any]) -> np.ndarray:
+    """Return where the elements of a view lie: the matrix holds its own places."""
+    return np.asarray(view(matrix()).numpy()).astype(int)
+
+
+def is_dense(lie: np.ndarray) -> bool:
+    return sorted(lie.flat) == list(range(lie.min(), lie.min() + lie.size))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["eagerly", "in a session"])
+def test_a_change_is_refused_if_dense_places_meet_and_are_not_the_same(where: str) -> None:
+    lie = {name: places(view) for name, view in VIEWS.items()}
+    with nullcontext() if where == "eagerly" else rg.Session(workers=1):
+        seen: dict[tuple[str, str], tuple[bool, bool]] = {}
+        for one, target in VIEWS.items():
+            for other, operand in VIEWS.items():
+                mine, its = lie[one], lie[other]
+                shapes = mine.shape, its.shape
+                if 1 in (*mine.shape, *its.shape) or 0 in (mine.size, its.size):
+                    continue  # strides of single elements have a rule of their own
+                if its.ndim > mine.ndim or mine.shape[mine.ndim - its.ndim :] != its.shape:
+                    continue
+                same = shapes[0] == shapes[1] and bool((mine == its).all())
+                meet = bool(set(mine.flat) & set(its.flat))
+                x = matrix()
+                refused = refusal(lambda x=x, t=target, o=operand: t(x).add_(o(x)))
+                expected = meet and is_dense(mine) and is_dense(its) and not same
+                seen[one, other] = (refused is not None and OVERLAP in str(refused), expected)
+    assert {pair: found for pair, found in seen.items() if found[0] != found[1]} == {}
+    assert len(seen) > 200
+    assert sum(refused for refused, _ in seen.values()) > 50
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -197,3 +197,27 @@ def test_a_users_kernel_goes_with_raygrads_own_derivative(undone: Callable[[str]
     y = x**1.0  # the exponent is a number, whose gradient nobody wants
     y.backward()
     assert (y.tolist(), x.grad.shape) == ([3], (1,))
+
+
+def test_entries_are_chosen_by_device_and_dtype_and_by_whether_there_are_parameters() -> None:
+    name = "test_registered_chosen"
+    declare_op(name, ("a",))
+    for device, factor in (("cpu", 2), ("cuda", 3)):
+        register_kernel(name, device=device, dtype="float64")(lambda a, *params, f=factor: a * f + sum(params))
+        register_kernel(name, device=device, dtype="float32")(lambda a, *params, f=factor: a * f * 10 + sum(params))
+    expected = {("cpu", "float64"): 2, ("cuda", "float64"): 3, ("cpu", "float32"): 20, ("cuda", "float32"): 30}
+    for _ in range(2):
+        for (device, dtype), factor in expected.items():
+            x = leaf(1, dtype=getattr(rg, dtype))
+            for params in ((), (5,)):
+                found = custom_op.applied(get_op(name), [x], params, np.dtype(dtype), device)
+                assert found.tolist() == [factor + sum(params)]
+
+
+def test_ac_15_an_op_that_is_sent_again_has_the_entries_that_it_has_by_then(monkeypatch: Any) -> None:
+    op = scaled("again")
+    sent = [cloudpickle.dumps(op)]
+    register_kernel(op.name, replace=True)(lambda a: a * 100)
+    sent.append(cloudpickle.dumps(op))
+    monkeypatch.setattr(custom_op, "_PROCESS", "another")
+    assert [cloudpickle.loads(sent[number])(leaf(1)).tolist() for number in (0, 1, 1, 0)] == [[2], [100], [100], [2]]

@@ -10,6 +10,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd import AutogradConfig, list_ops, register_autograd, register_kernel
 from raygrad.autograd.dispatch.dispatch import apply_op
+from raygrad.autograd.registry.entries import GivenKernel
 from raygrad.autograd.registry.registry import Op, declare, get_op
 from raygrad.errors import GraphError
 
@@ -162,3 +163,44 @@ def test_ac_12_saves_names_operands_and_outputs():
     assert seen == [[[3], [1], [2]]]
     with pytest.raises(ValueError, match="has no operand 'c'; it has a, b"):
         register_autograd(AutogradConfig(op=op.name, device="cpu", saves="c", backward=backward))
+
+
+def test_ac_03_the_dtype_of_an_entry_counts_before_its_device():
+    op = fresh("dtype_first")
+    register_kernel(op.name, device="cpu")(lambda a: a * 2)
+    register_kernel(op.name, device="*", dtype="float64")(lambda a: a * 3)
+    assert apply_op(op.name, vector(1)).tolist() == [3]
+    assert apply_op(op.name, vector(1).float()).tolist() == [2]
+
+
+def test_what_was_chosen_before_a_registration_is_chosen_anew():
+    op = fresh("chosen_anew")
+    for factor in (2, 3):
+        register_kernel(op.name, replace=True)(lambda a, f=factor: a * f)
+        config = AutogradConfig(op=op.name, device="*", saves="none", backward=lambda ctx, g, f=factor: g * f)
+        register_autograd(config, replace=True)
+        x = vector(1)
+        y = apply_op(op.name, x)
+        y.sum().backward()
+        assert (y.tolist(), x.grad.tolist()) == ([factor], [factor])
+
+
+def test_a_users_kernel_counts_before_raygrads_own_of_the_same_device_and_dtype():
+    op = Op("test_registry_own", ("a",))
+    op.add_kernel("cpu", "*", np.negative)
+    assert op.kernel("cpu", "float64") is np.negative
+    given = GivenKernel(np.exp, False)
+    op.give_kernel("cpu", "*", given, True)
+    assert op.kernel("cpu", "float64") is given
+    assert op.builtin_kernel("cpu", "float64") is np.negative
+    op.withdraw()
+    assert op.kernel("cpu", "float64") is np.negative
+
+
+def test_a_rule_that_serves_all_is_known_at_once_and_no_other_is():
+    op = Op("test_registry_sole", ("a",))
+    op.add_derivative(AutogradConfig(op=op.name, device="*", backward=lambda ctx, g: g))
+    assert op.sole_rule is op.derivative("cpu", "float64") is not None
+    op.add_derivative(AutogradConfig(op=op.name, device="*", dtype="float64", backward=lambda ctx, g: g * 2))
+    assert op.sole_rule is None
+    assert op.derivative("cpu", "float64") is not op.derivative("cpu", "float32")
