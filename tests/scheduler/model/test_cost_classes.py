@@ -70,3 +70,13 @@ def test_nodes_that_differ_in_one_thing_alone_are_priced_and_measured_apart(buil
     assert price(of(LIKE, other, LIKE), costs).seconds == [*seconds, seconds[0]]
     measured = replace(costs, factors=dict(zip(together.names, (3.0, 7.0), strict=True)))
     assert price(of(LIKE, other, LIKE), measured).seconds == [3.0 * seconds[0], 7.0 * seconds[1], 3.0 * seconds[0]]
+
+
+def test_a_sum_of_gradients_of_which_one_is_undefined_is_no_op_of_that_name(builder):
+    build = builder()
+    build.op("sum", 0)
+    build.add(plain_node(GradSum, (0, -1), (1,)))
+    kinds = kinds_of(build.graph(), Costs())
+    assert kinds.names == ["op sum cpu 6>6", "sum sum cpu 6>6"]
+    costs = Costs(factors={kinds.names[1]: 3.0})
+    assert price(build.graph(), costs).seconds == [kinds.prior[0], 3.0 * kinds.prior[1]]

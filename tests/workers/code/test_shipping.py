@@ -509,3 +509,33 @@ def test_the_gradient_of_a_captured_leaf_goes_home_and_is_not_warned_of():
         ship(assigns, in_process=False)
     with pytest.warns(UserWarning, match="'assigns_to_another' changes 'grad', which is of the client"):
         ship(assigns_to_another, in_process=False)
+
+
+def test_what_another_process_opens_is_not_what_this_one_does():
+    values = np.arange(2.0)
+    for obj, captured in ((Double, ()), (scaled_by(values), (values,))):
+        shipped = ship(obj)
+        shipment = Shipment.of(shipped.shipment.portable())
+        found: list[Any] = []
+        for _ in range(2):
+            found.append(open_shipment(shipment, captured))
+            with opening_as_worker():
+                found.append(open_shipment(shipment, captured))
+        assert found[0] is found[2]
+        assert found[1] is found[3]
+        assert found[0] is not found[1]
+
+
+def test_bound_methods_of_two_objects_that_cannot_be_copied_are_two():
+    class Locked:
+        def __init__(self, factor: float) -> None:
+            self.lock = threading.Lock()
+            self.factor = factor
+
+        def scale(self, grad: Any) -> Any:
+            return grad * self.factor
+
+    one, other = Locked(2.0), Locked(3.0)
+    shipped = [ship(each.scale, in_process=True) for each in (one, other, one)]
+    assert shipped[0].fingerprint == shipped[2].fingerprint != shipped[1].fingerprint
+    assert [open_shipment(each.shipment)(1.0) for each in shipped] == [2.0, 3.0, 2.0]
