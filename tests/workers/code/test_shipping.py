@@ -539,3 +539,21 @@ def test_bound_methods_of_two_objects_that_cannot_be_copied_are_two():
     shipped = [ship(each.scale, in_process=True) for each in (one, other, one)]
     assert shipped[0].fingerprint == shipped[2].fingerprint != shipped[1].fingerprint
     assert [open_shipment(each.shipment)(1.0) for each in shipped] == [2.0, 3.0, 2.0]
+
+
+def test_code_that_is_like_what_was_shipped_before_gets_its_own_arrays_in_their_places():
+    def made(first: Any, second: Any, third: Any) -> Callable[[Any], Any]:
+        def inner(grad: Any, power: Any = third) -> Any:
+            return grad * second - power
+
+        def hook(grad: Any, shift: Any = second) -> Any:
+            return inner(grad) * first + shift
+
+        return hook
+
+    for base in (1.0, 10.0):
+        arrays = [np.arange(2.0) + base * number for number in (1, 2, 3)]
+        shipped = ship(made(*arrays))
+        assert {id(one) for one in shipped.captured} == {id(one) for one in arrays}
+        found = opened(made(*arrays))(np.ones(2))
+        np.testing.assert_array_equal(found, made(*arrays)(np.ones(2)))
