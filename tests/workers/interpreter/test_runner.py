@@ -159,3 +159,16 @@ def test_a_fingerprint_tells_bits_shapes_and_dtypes_apart_and_not_layouts() -> N
     assert {fingerprint([one]) for one in others} == {fingerprint([array])}
     different = [array.reshape(3, 2), array.astype(np.float32), array + 1e-15, None, np.array([0.0]), np.array([-0.0])]
     assert len({fingerprint([one]) for one in [array, *different]}) == 1 + len(different)
+
+
+@pytest.mark.parametrize("undefined", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize(
+    "node", [op_node("mul", (0, 1), (0,)), op_vjp_node("sin", (0, 1), (0,), (1,), (0,), (0,))], ids=["op", "vjp"]
+)
+def test_what_is_made_of_an_undefined_gradient_is_undefined(node: Node, undefined: tuple[int, ...]) -> None:
+    if node.depth and 1 not in undefined:
+        return  # what a vjp saved is defined
+    graph = Graph((VECTOR,), (0, 0), (node,), ((2, KEEP_ON_WORKER),))
+    given = [None if number in undefined else np.ones(2) for number in range(2)]
+    record, values = run(graph, given)
+    assert (record.status, values) == ("done", {2: None})
