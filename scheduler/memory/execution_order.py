@@ -50,6 +50,8 @@ CANDIDATES = 8
 Peaks = tuple[tuple[str, tuple[int, ...]], ...]
 """See `Plan.peaks`."""
 
+UNSEEN_SHARES = (1.0, 0.25)
+"""Shares of the estimate for an unseen Function that a plan tries to leave free, one after the other."""
 NO_LIMIT = 1 << 62
 """More bytes than there are."""
 
@@ -80,9 +82,11 @@ def arrange(
     """
     spaces = limited_spaces(priced.graph.specs, cluster)
     if priced.graph.open_ended and spaces:
-        with suppress(PlanError):
-            return _arranged(priced, blocks, node_worker, residency, costs, cluster, spaces)
-        spaces = [space._replace(guess=0.0) for space in spaces]  # nothing is refused for what is guessed
+        for share in UNSEEN_SHARES:
+            with suppress(PlanError):
+                within = [space._replace(unseen=share) for space in spaces]
+                return _arranged(priced, blocks, node_worker, residency, costs, cluster, within)
+        spaces = [space._replace(unseen=0.0) for space in spaces]  # nothing is refused for what is estimated
     return _arranged(priced, blocks, node_worker, residency, costs, cluster, spaces)
 
 

@@ -26,10 +26,7 @@ from raygrad.proto.ir.specs import UNSEEN, ContextSpec, is_sized
 
 from ..model.arrays import offsets
 from ..model.priced_graph import Priced
-
-GUESS = 8
-"""What a Function saves that was never run is taken to be this many times the bytes that it reads, at most; its vjp is
-taken to find as much there for those that it reads besides."""
+from ..model.unseen_functions import estimated_bytes
 
 
 class _Arrays(NamedTuple):
@@ -62,7 +59,7 @@ class Room:
         """Per node, the holdings that it makes or reads."""
         self.before = [0] * workers
         """Per worker, bytes that are there from the start to the end."""
-        self._guess = _guesses(priced)
+        self._unseen = _unseen_bytes(priced)
         """Per node that may make or read more than is known, about how much: calls leave room for it, orders do not."""
         away = parted(priced, node_worker, residency)
         self._local: list[bool] = []
@@ -166,7 +163,7 @@ class Room:
         for piece in pieces:
             current: list[int] = []
             fresh: set[int] = set()  # what came since the current piece began
-            over, most, tops = 0, 0, 0  # bytes that go when it ends; the most that it holds, and with what is guessed
+            over, most, tops = 0, 0, 0  # bytes that go when it ends; the most that it holds, and with what is estimated
             for index in piece:
                 mine = self.touched[index]
                 more = brought = 0
@@ -175,8 +172,8 @@ class Room:
                         more += size[holding]
                         if comes[holding]:
                             brought += size[holding]
-                guess = self._guess.get(index, 0)
-                if current and max(tops + brought, used + more + guess) > limit:
+                more_unseen = self._unseen.get(index, 0)
+                if current and max(tops + brought, used + more + more_unseen) > limit:
                     cut.append(current)
                     peak = max(peak, most)
                     used -= over
@@ -184,7 +181,7 @@ class Room:
                     fresh.clear()
                 current.append(index)
                 most = max(most + brought, used + more)
-                tops = max(tops + brought, used + more + guess)
+                tops = max(tops + brought, used + more + more_unseen)
                 for holding in mine:
                     if holding not in here:
                         here.add(holding)
@@ -216,8 +213,9 @@ def parted(priced: Priced, node_worker: Sequence[int], residency: Sequence[int])
     return found
 
 
-def _guesses(priced: Priced) -> dict[int, int]:
-    """Return, per node whose Function was never run, about how much its context holds, if that is more than nothing."""
+def _unseen_bytes(priced: Priced) -> dict[int, int]:
+    """Return, per node whose Function is unseen, the estimate of what its context holds. Its vjp is taken to find
+    as much there, for what it reads besides."""
     unknown = [isinstance(spec, ContextSpec) and spec.nbytes == UNSEEN for spec in priced.graph.specs]
     if not any(unknown):
         return {}
@@ -226,7 +224,7 @@ def _guesses(priced: Priced) -> dict[int, int]:
         if node.role == ROLE_FUNCTION:
             contexts = [priced.spec[one] for one in node.inputs[:1] if one >= 0] if node.depth else node.outputs[:1]
             if contexts and unknown[contexts[0]]:
-                found[index] = GUESS * sum([size[value] for value in {*node.inputs} if value >= 0])
+                found[index] = estimated_bytes(sum([size[value] for value in {*node.inputs} if value >= 0]))
     return found
 
 

@@ -14,10 +14,9 @@ from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec, is_sized
 
 from .plan import Cluster
 from .priced_graph import Priced
+from .unseen_functions import estimated_bytes
 
 HOST = "cpu"
-GUESS = 2.0
-"""What a Function makes and saves that was never run, and so nobody knows: this many times the bytes that it reads."""
 WHOLE: Final = (1, 0)
 NOTHING: Final = (0, 0)
 
@@ -29,24 +28,24 @@ class Space(NamedTuple):
     """What is in it: values of this device; on the host all that are of none, too."""
     limits: list[int | None]
     """Per worker, its bytes; None for no limit."""
-    guess: float = GUESS
-    """See there."""
+    unseen: float = 1.0
+    """The share of the estimate for an unseen Function (`unseen_functions`) that is counted."""
 
     def within(self, priced: Priced) -> Priced:
         """Return a graph with the bytes of values in this memory alone. What the last node of an open-ended graph will
         make counts as its context."""
         graph = priced.graph
         shares = [self._share(spec) for spec in graph.specs]
-        unknown = graph.open_ended and self.guess
+        unseen = graph.open_ended and self.unseen
         unmade = _unmade(priced)
-        if not unknown and not unmade and all([share is WHOLE for share in shares]):
+        if not unseen and not unmade and all([share is WHOLE for share in shares]):
             return priced
         sizes = [size * shares[spec][0] + shares[spec][1] for size, spec in zip(priced.size, priced.spec, strict=True)]
         for value in unmade:
             sizes[value] = 0
-        if unknown:
+        if unseen:
             read = {value for value in graph.nodes[-1].inputs if value >= 0}
-            sizes[priced.first[-1]] += int(self.guess * sum([sizes[value] for value in read]))
+            sizes[priced.first[-1]] += int(unseen * estimated_bytes(sum([sizes[value] for value in read])))
         return replace(priced, size=sizes)
 
     def _share(self, spec: Spec) -> tuple[int, int]:

@@ -465,7 +465,7 @@ SCRIPT = """
 import raygrad as rg
 from ray.cluster_utils import Cluster
 from raygrad.autograd.devices import serving, use_stand_in
-from raygrad.workers import rayactors
+from raygrad.workers.executors.ray import actor_processes
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1, "include_dashboard": False,
                                                         "object_store_memory": 80_000_000})
@@ -488,7 +488,7 @@ try:
         except rg.errors.DeviceError as error:
             print(str(error).partition(":1")[0])
         serving.serve(home[0])
-        rayactors.START_DEADLINE = 2.0
+        actor_processes.START_DEADLINE = 2.0
         try:
             rg.Session(f"ray:{cluster.address}", workers=3, gpus=3)
         except rg.errors.DeviceError as error:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.memory.eviction_policy import in_the_way
-from raygrad.workers.memory.memory_limiter import Within
-from raygrad.workers.process import host
-from raygrad.workers.process.host import WorkerHost
+from raygrad.workers.memory import evictor, store
+from raygrad.workers.memory.eviction import headroom_victims
+from raygrad.workers.memory.memory_limit import MemoryLimiter
+from raygrad.workers.memory.store import ValueStore
 from raygrad.workers.values import contexts
 from raygrad.workers.values.contexts import Context
 
@@ -68,17 +68,17 @@ REBUILT = {
 def happened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts values and contexts that are written to disk, and contexts that are rebuilt."""
     found: Counter[str] = Counter()
-    written, rebuild = WorkerHost._written, contexts._rebuild
+    write, rebuild = ValueStore._write, contexts._rebuild
 
-    def counted(self: WorkerHost, value: Any) -> Any:
+    def counted(self: ValueStore, value: Any) -> Any:
         found["context" if isinstance(value, Context) else "value"] += 1
-        return written(self, value)
+        return write(self, value)
 
     def rebuilt(cls: Any, packed: Any) -> Any:
         found["rebuilt"] += 1
         return rebuild(cls, packed)
 
-    monkeypatch.setattr(WorkerHost, "_written", counted)
+    monkeypatch.setattr(ValueStore, "_write", counted)
     monkeypatch.setattr(contexts, "_rebuild", rebuilt)
     return found
 
@@ -88,23 +88,22 @@ def memory(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return the memory of a session; where it is `starved`, of which nothing is used that need not be."""
     if request.param == "small":
         return SMALL
-    weigh = Within.weigh
+    after_step = MemoryLimiter.after_step
 
-    def leave(self: Within, position: int, need: Mapping[str, int]) -> None:
+    def evict(self: MemoryLimiter, position: int, need: Mapping[str, int]) -> None:
         for device, _ in self._limits:
-            while self._gives.leave(device, position, AMPLE, stays=self._stays, among=self._full):
-                pass
+            self._store.reserve(AMPLE, device, position, fixed=self._account.inputs, among=self._filled)
 
-    def weighed(self: Within, position: int) -> None:
-        weigh(self, position)
-        leave(self, position + 1, {})
+    def ran(self: MemoryLimiter, position: int) -> None:
+        after_step(self, position)
+        evict(self, position + 1, {})
 
-    monkeypatch.setattr(Within, "_have_room", leave)
-    monkeypatch.setattr(Within, "weigh", weighed)
+    monkeypatch.setattr(MemoryLimiter, "_reserve", evict)
+    monkeypatch.setattr(MemoryLimiter, "after_step", ran)
     monkeypatch.setattr(
-        host, "in_the_way", lambda pins, run, reads, memory, room: in_the_way(pins, run, reads, memory, 0)
+        evictor, "headroom_victims", lambda named, run, reads, memory, _: headroom_victims(named, run, reads, memory, 0)
     )
-    monkeypatch.setattr(host, "LARGE", 1)
+    monkeypatch.setattr(store, "LARGE", 1)
     return AMPLE
 
 

@@ -365,7 +365,7 @@ class InProcessExecutor(Executor):
     def _give_way(self, device: str, what: str) -> bool:
         """Have workers that run nothing make room on a device; return whether one had something there."""
         with self._changed:
-            return any([worker.host.give_way(device, what) for worker in self._workers if not worker.running])
+            return any([worker.host.values.free_device(device, what) for worker in self._workers if not worker.running])
 
     def drop(self, name: ObjectId) -> None:
         with self._changed:

@@ -19,10 +19,11 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import GraphError
 from raygrad.proto.ir.nodes import UNDEFINED
 
+from ..values.slots import Slots
+
 _new: Any = object.__new__
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
-Slots = list[Any]
 Where: TypeAlias = "tuple[Any, ...]"
 """Per argument, () if the value that is read is the argument. Else that is a view of the value, as others are: its
 place there, its shape, and which argument it is the same tensor as, or itself."""

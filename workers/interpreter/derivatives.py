@@ -30,9 +30,10 @@ from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp
 from raygrad.proto.ir.program import Learned, Step
 
 from ..values.contexts import Context, has_changed, left_behind, with_attributes
-from .arguments import Slots, given
+from ..values.slots import Execute, Slots
+from .arguments import given
 from .emit import emitting_to
-from .functions import Execute, Host, refuses_write
+from .functions import Host, refuses_write
 from .leaf_gradients import Leaves
 from .leaf_gradients import refused as refused_change
 
@@ -144,7 +145,7 @@ class _Vjp:
             results = once.run(live, tensors)
             if left_slot >= 0:
                 left = Context(once.left(live))
-                slots[left_slot] = left if node.retained else self._host.left(left)
+                slots[left_slot] = left if node.retained else self._host.values.spill_left(left)
             conduct = once.conduct
             once.forget()
         else:
@@ -152,8 +153,8 @@ class _Vjp:
         if node.depth == 1:
             if left_slot >= 0 and not conduct & CHANGES:
                 slots[left_slot].unchanged = True
-                if context.again is not None:
-                    slots[left_slot].again = context.again.left(slots[left_slot])
+                if context.recipe is not None:
+                    slots[left_slot].recipe = context.recipe.after_backward(slots[left_slot])
             if node.reports_effects or conduct & CHANGES:
                 self._host.report.learned.append(Learned(self._step.index, ((CONDUCT, conduct),), (), ()))
         missing: list[int] = []
@@ -184,7 +185,7 @@ class _Vjp:
         results = level.first(tensors, node.differentiated, node.wanted)
         if self._left >= 0:
             left = Context(level.left())
-            slots[self._left] = left if node.retained else self._host.left(left)
+            slots[self._left] = left if node.retained else self._host.values.spill_left(left)
         return results, level.conduct
 
     def _tell_flows(self, cls: Any, undefined: tuple[int, ...], kept: list[Any]) -> None:

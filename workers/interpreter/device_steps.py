@@ -21,8 +21,7 @@ from raygrad.proto.ir.nodes import UNDEFINED, Node, OpCall, OpVjp
 from raygrad.proto.ir.program import Step
 from raygrad.proto.ir.specs import ArraySpec, Spec
 
-from .arguments import Slots
-from .functions import Execute
+from ..values.slots import Execute, Slots
 from .op_vjp import OpDerivative
 
 

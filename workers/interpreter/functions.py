@@ -6,7 +6,7 @@ backward computes is in `derivatives`; which step runs when is the runner's affa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, Final, Protocol, cast
 
@@ -41,15 +41,14 @@ from raygrad.proto.ir.signatures import (
 
 from ..code.nested_tensors import Embedding, opened, tensors_of
 from ..code.shipping import pickle_value
+from ..memory.accounting import held_by_context
 from ..values.contexts import UNWANTED, WANTED, Context, attributes_of, bound_to
-from ..values.memory_accounting import holds
-from .arguments import Slots, compile_arguments, compile_originals
+from ..values.slots import Execute, Slots
+from .arguments import compile_arguments, compile_originals
 from .emit import emitting_to
 from .leaf_gradients import Leaves
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
-
-Execute = Callable[[Slots], None]
 
 
 class Report(Protocol):
@@ -58,6 +57,16 @@ class Report(Protocol):
     learned: list[Learned]
     undefined: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
     hooks: list[int]
+
+
+class Values(Protocol):
+    """What the runner needs of the host's `ValueStore`; see there."""
+
+    def spill_slot(self, slots: Slots, slot: int) -> Any: ...
+
+    def load(self, region: Any) -> Any: ...
+
+    def spill_left(self, context: Context) -> Context: ...
 
 
 class Host(Protocol):
@@ -69,14 +78,9 @@ class Host(Protocol):
     def code(self, fn: str, captured: Sequence[Any]) -> Any:
         """Return user code by its name in the graph, with its captured values bound."""
 
-    def spill(self, slots: Slots, slot: int) -> Any:
-        """Write the value in a slot to disk; return what stands for it there."""
-
-    def loaded(self, spilled: Any) -> Any:
-        """Return the value that it stands for."""
-
-    def left(self, context: Context) -> Context:
-        """Return a context as backward left it, for the client to look at."""
+    @property
+    def values(self) -> Values:
+        """Its values."""
         ...
 
 
@@ -339,7 +343,7 @@ def learned(
         ("attributes", attributes_of(context)),
         ("bound", bound_to(context)),
         ("unchecked", _unchecked(context)),
-        ("holds", holds(context)),
+        ("holds", held_by_context(context)),
         ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changed])),
     )
     return Learned(index, told_outputs(shown, layouts, facts), shown.saved_inputs, shown.saved_outputs)

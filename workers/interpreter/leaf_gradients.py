@@ -18,7 +18,7 @@ from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, HookCal
 from raygrad.proto.ir.program import Step
 
 from ..code.pickling import opened_value
-from .arguments import Slots
+from ..values.slots import Slots
 
 CAPTURED, ARGUMENT, HELD = 0, 1, 2
 """Where a step meets a leaf: a value that its code captures, an argument of its Function, or a value that came with

@@ -16,7 +16,7 @@ from raygrad.autograd.registry.vjp_rules import OpContext
 from raygrad.proto.ir.nodes import UNDEFINED, OpVjp
 from raygrad.proto.ir.specs import ArraySpec, Spec
 
-from .arguments import Slots
+from ..values.slots import Slots
 
 Meta = tuple[tuple[int, ...], "np.dtype[Any]"]
 

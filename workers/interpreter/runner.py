@@ -48,12 +48,13 @@ from raygrad.proto.ir.nodes import (
 from raygrad.proto.ir.program import Program, Step
 
 from ..code.pickling import load
-from ..memory.eviction import in_room
-from .arguments import Slots, given
+from ..values.slots import Execute, Slots
+from .arguments import given
 from .derivatives import compile_function_vjp
+from .device_retry import retried_on_full_device
 from .device_steps import compile_move, compile_op_on, compile_vjp_on, device_of_node
 from .emit import emit
-from .functions import Execute, Host, compile_function
+from .functions import Host, compile_function
 from .leaf_gradients import Leaves
 from .op_vjp import OpDerivative
 
@@ -295,7 +296,7 @@ def _compile_spill(node: Spill, step: Step, program: Program, host: Host) -> Exe
     (target,) = step.outputs
 
     def spill(slots: Slots) -> None:
-        slots[target] = host.spill(slots, source)
+        slots[target] = host.values.spill_slot(slots, source)
 
     return spill
 
@@ -305,7 +306,7 @@ def _compile_load(node: Load, step: Step, program: Program, host: Host) -> Execu
     (target,) = step.outputs
 
     def load(slots: Slots) -> None:
-        slots[target] = host.loaded(slots[source])
+        slots[target] = host.values.load(slots[source])
 
     return load
 
@@ -314,15 +315,15 @@ def _compile_load(node: Load, step: Step, program: Program, host: Host) -> Execu
 
 
 def _compile_function(node: FunctionCall, step: Step, program: Program, host: Host) -> Execute:
-    return _as_recorded(in_room(compile_function(node, step, program, host), step, host), node.casting)
+    return _as_recorded(retried_on_full_device(compile_function(node, step, program, host), step, host), node.casting)
 
 
 def _compile_function_vjp(node: FunctionVjp, step: Step, program: Program, host: Host) -> Execute:
-    return _as_recorded(in_room(compile_function_vjp(node, step, host), step, host), node.casting)
+    return _as_recorded(retried_on_full_device(compile_function_vjp(node, step, host), step, host), node.casting)
 
 
 def _compile_hook(node: HookCall, step: Step, program: Program, host: Host) -> Execute:
-    return _as_recorded(in_room(_hook(node, step, host), step, host), node.casting)
+    return _as_recorded(retried_on_full_device(_hook(node, step, host), step, host), node.casting)
 
 
 def _hook(node: HookCall, step: Step, host: Host) -> Execute:

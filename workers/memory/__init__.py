@@ -1,4 +1,4 @@
-"""A worker's memory while it runs calls: input binding, eviction, spilling and rematerialisation within limits.
+"""The value store of a worker: where each of its values is, what moves it, and how memory limits are kept.
 
-The host asks it before it unpacks or runs anything that needs bytes.
+`WorkerHost` and the steps that it runs ask `store.ValueStore`, and move no values of their own.
 """

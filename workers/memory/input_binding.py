@@ -1,7 +1,7 @@
-"""What a call reads and brings, put into the slots of its program.
+"""Input binding: fills the slots of a program from named values of the worker, objects and the call itself.
 
-Rules of this file: what is where, and how much will come; no limit is kept here (`within`), and nothing runs. What is
-pinned on the worker goes into slots first, so that it can make way for what comes from elsewhere.
+Named values are bound first, so that they can be evicted for what comes from elsewhere. No limit is kept here
+(`memory_limit`), and nothing runs.
 """
 
 from __future__ import annotations
@@ -13,75 +13,75 @@ from typing import Any
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import Call, Item, Pinned, Program
 
-from ..values.memory_accounting import Scales
 from ..values.packed_values import POISON, coming, unpack_all
-from ..values.spill_files import Away
-from .rematerialize import GONE
+from ..values.placeholders import GONE, Placeholder
+from .accounting import MemoryAccount
+from .named_values import NamedValues
 
 
-class TakingIn:
-    """What one call reads and brings.
+class InputBinding:
+    """The inputs of one call.
 
     Args:
         call: which.
         program: what it runs.
-        objects: those that it brings: lists of values, which somebody else may have, or `Packed`.
+        objects: what it brings: lists of values, which somebody else may hold, or `Packed`.
         slots: to be filled.
-        pins: what is pinned on the worker.
+        named: the named values of the worker; those that this call is the last to read are taken out.
     """
 
     def __init__(
-        self, call: Call, program: Program, objects: Sequence[Any], slots: list[Any], pins: dict[tuple[int, int], Any]
+        self, call: Call, program: Program, objects: Sequence[Any], slots: list[Any], named: NamedValues
     ) -> None:
         self._call = call
         self._program = program
         self._objects = objects
         self._slots = slots
-        self._pins = pins
+        self._named = named
         self.names: dict[int, tuple[int, int]] = {}
-        """By slot, under which name what came in it is pinned."""
-        self.away: set[int] = set()
-        """Slots of which the value waits on disk, until a step reads it."""
+        """By slot, the name of the value that it was bound to."""
+        self.absent: set[int] = set()
+        """Slots that hold a placeholder, until a step reads them."""
         self.brought: list[list[Any]] = []
-        """Per object, its values, once they are taken in."""
+        """Per object, its values, once they are unpacked."""
         self.owned: list[list[Any]] = []
-        """Those of them that nobody else has."""
+        """The lists among them that nobody else holds."""
 
     @property
-    def given(self) -> list[Any]:
-        """What came with the call itself."""
+    def inline(self) -> list[Any]:
+        """The values that the call itself carries."""
         return [value for value in self._call.externals if not isinstance(value, Item | Pinned)]
 
-    def find(self) -> bool:
-        """Put into slots what is pinned; return whether all is there, and will be, that the call reads."""
-        slots, names, pins = self._slots, self.names, self._pins
+    def bind_named(self) -> bool:
+        """Fill slots from named values; return False if some input of the call is poison."""
+        slots, names, named = self._slots, self.names, self._named
         if any(values is POISON for values in self._objects):
             return False
         for (_, slot), source in zip(self._program.externals, self._call.externals, strict=True):
             if isinstance(source, Pinned):
-                slots[slot] = pins[source]
+                slots[slot] = named[source]
                 names[slot] = source
         for value, slot, last in self._program.unpins:
             key = names[slot] = (self._call.run, value)
-            slots[slot] = pins.pop(key) if last else pins[key]
-        self.away.update([slot for slot in names if isinstance(slots[slot], Away)])
+            slots[slot] = named.take(key) if last else named[key]
+        self.absent.update([slot for slot in names if isinstance(slots[slot], Placeholder)])
         return all([slots[slot] is not POISON for slot in names])
 
-    def sizes(self, scales: Scales) -> Mapping[str, int]:
-        """Return, per memory, the bytes that will come, beside what is held."""
+    def sizes(self, account: MemoryAccount) -> Mapping[str, int]:
+        """Return, per memory, the bytes that the call will bring, beyond those in the account."""
         here = [value for values in self._objects if not isinstance(values, Packed) for value in values]
-        sizes = Counter(scales.more([*self.given, *here]))
+        sizes = Counter(account.additional([*self.inline, *here]))
         for packed in self._objects:
             if isinstance(packed, Packed):
                 sizes.update(coming(packed))
         return sizes
 
-    def take(self) -> list[int]:
-        """Unpack what came, and put it into slots; return which."""
+    def bind_brought(self) -> list[int]:
+        """Unpack what the call brings, and fill slots from it; return which."""
         for one in self._objects:
             values: list[Any] = [] if isinstance(one, Packed) else one
             if isinstance(one, Packed):
-                self.owned.append(values)  # empty as yet: what comes first may make way for the rest
+                self.owned.append(values)  # empty as yet: what comes first can be evicted for the rest
                 unpack_all(one, values)
             self.brought.append(values)
         slots, brought = self._slots, self.brought
@@ -95,15 +95,15 @@ class TakingIn:
             if not isinstance(source, Pinned):
                 slots[slot] = brought[source.argument][source.index] if isinstance(source, Item) else source
                 filled.append(slot)
-        # what came first may have made way for what came after it
-        self.away.update([slot for slot in filled if isinstance(slots[slot], Away)])
+        # what came first may have been evicted for what came after it
+        self.absent.update([slot for slot in filled if isinstance(slots[slot], Placeholder)])
         return filled
 
-    def came(self, slot: int) -> Any:
-        """Return what came in a slot, as long as it is there: GONE for what is not, or came in none."""
+    def bound(self, slot: int) -> Any:
+        """Return what a slot was bound to, as long as it is held: GONE if it was released, or if nothing was bound."""
         name = self.names.get(slot)
         if name is not None:
-            return self._pins.get(name, GONE)
+            return self._named.get(name)
         for (_, number), source in zip(self._program.externals, self._call.externals, strict=True):
             if number == slot:
                 return self.brought[source.argument][source.index] if isinstance(source, Item) else source

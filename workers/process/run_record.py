@@ -20,7 +20,7 @@ from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call, Failure, Learned
 from ..code.shipping import pack_exception
 from ..interpreter.runner import node_name
 from ..values.contexts import Context
-from ..values.spill_files import Away, Parked
+from ..values.placeholders import Placeholder, SpilledValue
 
 
 class RunReport:
@@ -133,7 +133,7 @@ def size_of(value: Any) -> int:
     """Return the bytes of a value, -1 of an undefined one."""
     if value is None:
         return -1
-    if isinstance(value, np.ndarray | Context | Parked) or is_elsewhere(value):
+    if isinstance(value, np.ndarray | Context | SpilledValue) or is_elsewhere(value):
         return value.nbytes
     return 0
 
@@ -144,7 +144,7 @@ def _saved_size(value: Any) -> int:
 
 def _rides(value: Any) -> bool:
     """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do. Arrays of
-    a device never do, nor what waits on disk: they stay there until somebody asks."""
-    if isinstance(value, Context | Away) or is_elsewhere(value):
+    a device never do, nor what is spilled: they stay there until somebody asks."""
+    if isinstance(value, Context | Placeholder) or is_elsewhere(value):
         return False
     return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES

@@ -1,4 +1,4 @@
-"""Values between processes and on disk: contexts as plain data, packed values, spill files, calls and records as bytes.
+"""Values in all their forms: in memory, packed for another process, on disk, and what stands for them elsewhere.
 
-Stands above code and below whoever runs steps.
+Nothing here decides where a value is, or runs the steps that make it.
 """

@@ -48,7 +48,7 @@ LARGE: Final = 1 << 16
 class Context:
     """A context as a slot holds it: live, or packed until a vjp asks for it, or elsewhere until somebody does."""
 
-    __slots__ = ("_away", "_live", "_packed", "_rebuilt", "again", "unchanged")
+    __slots__ = ("_away", "_live", "_packed", "_rebuilt", "recipe", "unchanged")
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class Context:
         """Brings what was packed."""
         self._rebuilt = rebuilt
         """Where those that were packed alike, and hold no data, keep the first that was rebuilt."""
-        self.again: Any = None
-        """What makes it again, if that is known (`again`)."""
+        self.recipe: Any = None
+        """The `RecipeValue` that makes it again, if that is known."""
         self.unchanged = False
         """It is what backward has left of a context, and backward changed nothing on it."""
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from raygrad.autograd.devices.serving import is_elsewhere
 from raygrad.proto.codec.values import Packed, pack_values, unpack_values
+from raygrad.scheduler.model.memory_spaces import HOST
 
 from .contexts import Alike, Context
 from .device_staging import pack_object, staged, unpack_object, unstaged
-from .memory_accounting import HOST
-from .spill_files import Away
+from .placeholders import Placeholder
 
 
 class Poison:
@@ -64,9 +64,10 @@ def restored(value: Any) -> Any:
     return unpack_object(body)
 
 
-def pack_all(values: list[Any] | Poison, back: Callable[[Away], Any], asked: bool = False) -> Packed | Poison:
+def pack_all(values: list[Any] | Poison, restore: Callable[[Placeholder], Any], asked: bool = False) -> Packed | Poison:
     """Return an object's values in a form that crosses processes; if the client `asked` for them, with what they hold
-    on devices. What is away comes `back`, one after the other: there may not be room for all.
+    on devices. Placeholders are restored one
+    after the other: there may not be memory for all.
 
     Raises:
         NotShippable: a context that cannot be pickled, or something that holds an array of a device.
@@ -76,8 +77,8 @@ def pack_all(values: list[Any] | Poison, back: Callable[[Away], Any], asked: boo
     alike = Alike()
     entries: list[Any] = []
     for number, value in enumerate(values):
-        if isinstance(value, Away):
-            entries.append(portable(back(value), asked))
+        if isinstance(value, Placeholder):
+            entries.append(portable(restore(value), asked))
             continue
         place = alike.place(value, number) if type(value) is Context else -1
         entries.append(portable(value, asked) if place < 0 else (LIKE, place))

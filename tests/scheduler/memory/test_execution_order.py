@@ -260,7 +260,7 @@ def test_any_graph_within_any_limits_is_ordered_or_refused_with_limits_that_do(g
             order = [index for nodes in mine for index in nodes]
             fitted = room.fit(order, mine, limit - room.before[worker])
             assert fitted.pieces == [list(nodes) for nodes in mine]
-            told = plan.peaks[0][1][worker]  # of an open-ended graph with what is guessed
+            told = plan.peaks[0][1][worker]  # of an open-ended graph with what is estimated
             assert room.before[worker] + fitted.peak <= told <= limit
             assert graph.open_ended or room.before[worker] + fitted.peak == told
     ran = [index for segment in plan.segments for index in segment.nodes]

@@ -5,10 +5,11 @@ from hypothesis import strategies as st
 from raygrad.proto.ir.graph import first_outputs
 from raygrad.proto.ir.nodes import Spill
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
-from raygrad.scheduler.memory.memory_ledger import GUESS, Ledger, Ledgers, Room, continued, parted
+from raygrad.scheduler.memory.memory_ledger import Ledger, Ledgers, Room, continued, parted
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.memory_spaces import Space
 from raygrad.scheduler.model.priced_graph import link, price
+from raygrad.scheduler.model.unseen_functions import estimated_bytes
 
 from ...graph_nodes import function_node, function_vjp_node, plain_node
 
@@ -147,9 +148,9 @@ def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
     room = Room(price(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
     order = [0, 1, 2]
     most = 3 * 8000 + 4096 + 8000
-    assert room.fit(order, [order], most + GUESS * 8000) == ([order], most)
+    assert room.fit(order, [order], most + estimated_bytes(8000)) == ([order], most)
     tight = room.fit(order, [order], most)
-    assert tight == ([[0], [1], [2]], 2 * 8000 + 4096), "what is guessed is not predicted"
+    assert tight == ([[0], [1], [2]], 2 * 8000 + 4096), "what is estimated is not predicted"
 
 
 def test_a_call_leaves_room_for_what_a_vjp_finds_saved_that_nobody_knows(builder):

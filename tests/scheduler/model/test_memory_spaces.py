@@ -8,6 +8,7 @@ from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.memory_spaces import Space, limited_spaces
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.unseen_functions import estimated_bytes
 
 from ...graph_nodes import function_node, function_vjp_node, op_node
 
@@ -69,13 +70,14 @@ def test_an_amount_is_named_as_it_is_given() -> None:
     assert Space("cuda:1", []).named(5) == "gpu_memory=5"
 
 
-def test_what_an_open_ended_node_will_make_is_guessed_by_what_it_reads() -> None:
+def test_what_an_open_ended_node_will_make_is_estimated_by_what_it_reads() -> None:
     node = function_node("@new", (0, 0, 1), (3,), (1, 1, 1))
     graph = Graph(SPECS, (0, 1), (node,), (), open_ended=True)
     priced = price(graph, Costs(context_bytes=1))
-    assert Space("cpu", []).within(priced).size == [80, 0, 41 + 2 * 80]
-    assert Space("cuda:0", []).within(priced).size == [0, 160, 2 * 160]
-    assert Space("cpu", [], guess=0.0).within(priced).size == [80, 0, 41]
+    assert Space("cpu", []).within(priced).size == [80, 0, 41 + estimated_bytes(80)]
+    assert Space("cuda:0", []).within(priced).size == [0, 160, estimated_bytes(160)]
+    assert Space("cpu", [], unseen=0.25).within(priced).size == [80, 0, 41 + estimated_bytes(80) // 4]
+    assert Space("cpu", [], unseen=0.0).within(priced).size == [80, 0, 41]
 
 
 def test_what_a_backward_would_leave_takes_no_room_unless_it_is_read_or_kept() -> None:

@@ -11,24 +11,29 @@ import pytest
 
 from raygrad.proto.ir.nodes import GradSum, Node
 from raygrad.proto.ir.program import Program, Step
-from raygrad.workers.interpreter.emit import emit
-from raygrad.workers.memory.rematerialize import GONE, MOST, Again, Recipes, contexts_in, repeats
-from raygrad.workers.values.spill_files import Away
+from raygrad.workers.memory.rematerialize import (
+    MAX_STEPS,
+    RecipeFinder,
+    RecipeValue,
+    can_rerun,
+    rerunnable_contexts,
+)
+from raygrad.workers.values.placeholders import GONE, Placeholder
 
 from ...graph_nodes import function_node, function_vjp_node, hook_node, op_node, op_vjp_node, plain_node
 
 
-class Keeper:
+class Store:
     """Counts what is brought back."""
 
     def __init__(self) -> None:
         self.blocks = 0
 
-    def loaded(self, spilled: Any) -> Any:
-        return spilled
+    def load(self, region: Any) -> Any:
+        return region
 
     @contextmanager
-    def unnoticed(self) -> Generator[None]:
+    def silently(self) -> Generator[None]:
         self.blocks += 1
         yield
 
@@ -50,30 +55,29 @@ class Chain:
     def _adding(self, number: int) -> Any:
         def add(slots: list[Any]) -> None:
             self.ran.append(number)
-            emit("ran", number)
             slots[number + 1] = slots[number] + 1
 
         return add
 
-    def recipes(self, position: int) -> Recipes:
-        return Recipes((1, 0), self.program, self.compiled, position, self.find)
+    def recipes(self, position: int) -> RecipeFinder:
+        return RecipeFinder((1, 0), self.program, self.compiled, position, self.find)
 
     def find(self, slot: int, freed: bool) -> Any:
         return GONE if freed else self.slots[slot]
 
 
 def test_what_a_step_reads_and_is_gone_is_made_first() -> None:
-    chain, keeper = Chain(5), Keeper()
+    chain, store = Chain(5), Store()
     recipe = chain.recipes(4).of(4)
     assert recipe is not None
-    again = Again(recipe)
-    assert again.back(keeper).tolist() == [4.0]
-    assert (chain.ran, keeper.blocks) == ([0, 1, 2, 3], 1)
-    assert again.back(keeper).tolist() == [4.0], "as often as it is asked for"
+    again = RecipeValue(recipe)
+    assert again.restore(store).tolist() == [4.0]
+    assert (chain.ran, store.blocks) == ([0, 1, 2, 3], 1)
+    assert again.restore(store).tolist() == [4.0], "as often as it is asked for"
 
 
 def test_what_was_let_go_itself_is_made_once_for_all_that_read_it() -> None:
-    chain, keeper = Chain(6), Keeper()
+    chain, store = Chain(6), Store()
     for slot in (1, 2, 3, 4):
         chain.slots[slot] = np.full(1, float(slot))
     steps = tuple([step._replace(frees=()) for step in chain.program.steps])
@@ -81,29 +85,29 @@ def test_what_was_let_go_itself_is_made_once_for_all_that_read_it() -> None:
     for slot in (1, 2, 3, 4):
         recipe = chain.recipes(5).of(slot)
         assert recipe is not None
-        chain.slots[slot] = Again(recipe)
-    assert chain.slots[4].back(keeper).tolist() == [4.0]
+        chain.slots[slot] = RecipeValue(recipe)
+    assert chain.slots[4].restore(store).tolist() == [4.0]
     assert chain.ran == [0, 1, 2, 3]
 
 
 def test_what_stands_for_an_input_is_brought_when_it_is_read() -> None:
-    class There(Away):
-        def back(self, keeper: Any) -> Any:
+    class There(Placeholder):
+        def restore(self, store: Any) -> Any:
             return np.full(1, 7.0)
 
     chain = Chain(2)
     chain.slots[0] = There()
     recipe = chain.recipes(1).of(1)
     assert recipe is not None
-    assert Again(recipe).back(Keeper()).tolist() == [8.0]
+    assert RecipeValue(recipe).restore(Store()).tolist() == [8.0]
 
 
 def test_what_was_never_made_here_or_takes_too_much_is_not_made_again() -> None:
-    chain = Chain(MOST + 2)
+    chain = Chain(MAX_STEPS + 2)
     assert chain.recipes(0).of(1) is None, "that step has not run yet"
     assert chain.recipes(1).of(0) is None, "it came with the call"
-    assert chain.recipes(MOST).of(MOST) is not None
-    assert chain.recipes(MOST + 1).of(MOST + 1) is None
+    assert chain.recipes(MAX_STEPS).of(MAX_STEPS) is not None
+    assert chain.recipes(MAX_STEPS + 1).of(MAX_STEPS + 1) is None
 
 
 @pytest.mark.parametrize(
@@ -120,6 +124,6 @@ def test_what_was_never_made_here_or_takes_too_much_is_not_made_again() -> None:
 )
 def test_what_may_run_again_is_what_gives_the_same_bits_for_certain(node: Node, may: bool) -> None:
     step = Step(0, node, (1, 2), ())
-    assert repeats(step) is may
+    assert can_rerun(step) is may
     program = Program(3, (), (), (), (), (step,), (), ((1, 8), (2, 9)), ())
-    assert contexts_in(program) == ((1,) if node.role == "function" and (may or node.depth) else ())
+    assert rerunnable_contexts(program) == ((1,) if node.role == "function" and (may or node.depth) else ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,13 @@ from raygrad.proto.ir.nodes import Load, Spill
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call, Item, Pinned, Program, Step
 from raygrad.proto.ir.specs import ArraySpec
 from raygrad.workers.code.shipping import ship, unpack_exception
+from raygrad.workers.interpreter.emit import emit, emitting_to
 from raygrad.workers.process import host as module
 from raygrad.workers.process.gil_wait import Waits
 from raygrad.workers.process.host import WorkerHost
 from raygrad.workers.process.run_record import packed_since
 from raygrad.workers.values.packed_values import POISON, unpack_all
-from raygrad.workers.values.spill_files import Parked
+from raygrad.workers.values.placeholders import ValueState
 
 from ...graph_nodes import function_node, op_node, plain_node
 from ..values.test_packed_values import Keeps, context_of
@@ -164,6 +167,7 @@ def test_a_node_that_takes_no_time_is_not_told_of(host: WorkerHost, monkeypatch:
 
 
 ANY = (("cpu", -1),)
+SPILLED = ValueState.SPILLED
 
 
 def test_a_record_says_what_values_held_if_its_call_asks(host: WorkerHost) -> None:
@@ -188,52 +192,53 @@ LOAD = Step(5, plain_node(Load, (1,), (0,)), (2,), ())
 
 
 def test_what_a_program_spills_of_an_earlier_run_is_on_disk_under_its_name(host: WorkerHost) -> None:
-    host._pins[1, 7] = array = np.arange(100.0)
+    array = np.arange(100.0)
+    host.values.put((1, 7), array)
     host.load(b"key", spilling("spill", LOAD, pins=((2, 9),)))
     for run in (2, 3):
         record, _ = host.run(Call(run, 0, 0, b"key", (Pinned(1, 7),), beside=ANY), [])
         assert record.status == "done"
-        assert isinstance(host._pins[1, 7], Parked)
-        assert host.spills.used == 800, "it is written once"
+        assert host.values.state((1, 7)) is SPILLED
+        assert host.values.file.used == 800, "it is written once"
         assert record.peaks == (("cpu", 800 * (run - 1)),), "what was loaded, and what the run before has left"
     assert np.array_equal(host.fetch(1, 7), array)
     assert np.array_equal(host.fetch(3, 9), array)
-    assert isinstance(host._pins[1, 7], Parked), "reading it does not bring it back for good"
+    assert host.values.state((1, 7)) is SPILLED, "reading it does not bring it back for good"
     host.unpin([Pinned(1, 7)])
-    assert host.spills.used == 0
+    assert host.values.file.used == 0
 
 
 def test_what_a_program_reads_and_waits_on_disk_is_brought_once_others_have_made_room(host: WorkerHost) -> None:
     for value in (7, 8):
-        host._pins[1, value] = np.full(100, float(value))
+        host.values.put((1, value), np.full(100, float(value)))
     negate = Step(5, op_node("neg", (3,), (0,)), (2,), ())
     program = spilling("spill", negate, slots=4, externals=((0, 0), (1, 3)), results=((2, 9),))
     host.load(b"key", program)
-    host._pins[1, 8] = host.parked(host._pins[1, 8])
+    host.values.put((1, 8), host.values.spill(host.fetch(1, 8)))
     record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 7), Pinned(1, 8)), beside=ANY), [])
     assert record.results[0][1].tolist() == [-8.0] * 100
-    assert isinstance(host._pins[1, 7], Parked)
-    assert host._pins[1, 8].tolist() == [8.0] * 100
+    assert host.values.state((1, 7)) is SPILLED
+    assert host.fetch(1, 8).tolist() == [8.0] * 100
     assert record.peaks == (("cpu", 1600),)
 
 
 def test_values_of_other_runs_make_way_for_a_call_as_far_as_it_says(host: WorkerHost) -> None:
     for value in range(4):
-        host._pins[1, value] = np.full(100, float(value))
+        host.values.put((1, value), np.full(100, float(value)))
     host.load(b"key", doubling(results=((1, 9),)))
     record, _ = host.run(Call(2, 0, 0, b"key", (Pinned(1, 0),), beside=(("cpu", 1000),)), [])
     assert record.results[0][1].tolist() == [0.0] * 100
-    assert [isinstance(host._pins[1, value], Parked) for value in range(4)] == [False, True, True, False]
+    assert [host.values.state((1, value)) is SPILLED for value in range(4)] == [False, True, True, False]
     assert [host.fetch(1, value)[0] for value in range(4)] == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_what_cannot_be_written_makes_no_way(host: WorkerHost) -> None:
     made = context_of((200_000,))
     made.live(Keeps).__dict__["held"] = lambda: made
-    host._pins[1, 0] = made
+    host.values.put((1, 0), made)
     host.load(b"key", doubling())
     host.run(Call(2, 0, 0, b"key", (np.ones(3),), beside=(("cpu", 0),)), [])
-    assert host._pins[1, 0] is made
+    assert host.fetch(1, 0) is made
 
 
 def test_what_a_program_keeps_and_spills_is_kept_on_disk_and_leaves_as_it_was(host: WorkerHost) -> None:
@@ -242,10 +247,116 @@ def test_what_a_program_keeps_and_spills_is_kept_on_disk_and_leaves_as_it_was(ho
     host.load(b"key", program)
     record, exports = host.run(Call(1, 0, 0, b"key", (np.ones(100),), beside=ANY), [])
     assert record.results == ()
-    assert isinstance(host._pins[1, 9], Parked)
+    assert host.values.state((1, 9)) is SPILLED
     assert host.brought(exports)[0][0].tolist() == [-1.0] * 100
     packed: Any = host.pack(exports[0])
     unpacked: Any = unpack_all(packed)
     assert unpacked[0].tolist() == [-1.0] * 100
     assert record.exports == ((800, 0),)
     assert host.fetch(1, 9).tolist() == [-1.0] * 100
+
+
+LIMITED: dict[str, Any] = {"beside": (("cpu", 0),), "limits": (("cpu", 3000),)}
+"""A call that leaves no memory to what other runs pinned."""
+
+
+def test_a_disk_that_takes_nothing_fails_the_call_and_loses_nothing(
+    host: WorkerHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = np.arange(100.0)
+    host.values.put((1, 0), array)
+    host.load(b"key", doubling(pins=((1, 9),)))
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.tempdir", "/nowhere")
+        record, _ = host.run(Call(2, 0, 0, b"key", (np.ones(3),), **LIMITED), [])
+    assert (record.status, record.failure.index) == ("failed", -1)  # type: ignore[union-attr]
+    assert type(unpack_exception(record.failure.exception)) is ExecutionError  # type: ignore[union-attr]
+    assert host.fetch(2, 9) is POISON
+    assert host.fetch(1, 0) is array
+    record, _ = host.run(Call(3, 0, 0, b"key", (np.ones(3),), **LIMITED), [])
+    assert record.status == "done"
+    assert host.values.file.used == 800
+
+
+def test_a_write_that_breaks_off_gives_its_part_of_the_file_back(
+    host: WorkerHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.values.put((1, 0), np.arange(100.0))
+    host.load(b"key", doubling())
+
+    def broken(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.pwrite", broken)
+        record, _ = host.run(Call(2, 0, 0, b"key", (np.ones(3),), **LIMITED), [])
+    assert record.status == "failed"
+    gc.collect()
+    assert host.values.file.used == 0
+    assert host.fetch(1, 0).tolist() == np.arange(100.0).tolist()
+
+
+def test_what_is_released_while_on_disk_is_gone_from_there_unless_a_call_has_it(host: WorkerHost) -> None:
+    for value in (0, 1):
+        host.values.put((1, value), np.full(100, float(value)))
+    host.load(b"key", doubling(results=((1, 9),)))
+    host.run(Call(2, 0, 0, b"key", (np.ones(3),), **LIMITED), [])
+    assert host.values.file.used == 1600
+    record, _ = host.run(Call(3, 0, 0, b"key", (Pinned(1, 0),), unpin=(Pinned(1, 1),), **LIMITED), [])
+    gc.collect()
+    assert host.values.file.used == 0, "what was read is in memory again, and what was released is nowhere"
+    assert record.results[0][1].tolist() == [0.0] * 100
+
+
+def test_what_is_read_from_outside_stays_on_disk_and_has_its_bits_each_time(host: WorkerHost) -> None:
+    array = np.array([np.nan, -0.0, 1.5, 2.0])
+    host.values.put((1, 0), array)
+    host.load(b"key", doubling())
+    host.run(Call(2, 0, 0, b"key", (np.ones(3),), **LIMITED), [])
+    found = [host.fetch(1, 0) for _ in range(3)]
+    assert [one.tobytes() for one in found] == [array.tobytes()] * 3
+    assert host.values.file.used == 32
+
+
+def test_names_of_one_value_leave_and_return_one_by_one(host: WorkerHost) -> None:
+    array = np.arange(100.0)
+    host.values.put((1, 0), array)
+    host.values.put((1, 1), array)
+    host.load(b"key", doubling(results=((1, 9),)))
+    host.run(Call(2, 0, 0, b"key", (np.ones(3),), **LIMITED), [])
+    assert host.values.file.used == 800, "written once for both"
+    record, _ = host.run(Call(3, 0, 0, b"key", (Pinned(1, 0),), beside=ANY), [])
+    assert record.results[0][1].tolist() == (2 * np.arange(100.0)).tolist()
+    host.unpin([Pinned(1, 0)])
+    assert host.values.file.used == 800, "the other is there still"
+    assert host.fetch(1, 1).tolist() == np.arange(100.0).tolist()
+
+
+def test_what_backward_left_goes_to_disk_only_where_memory_is_limited_and_it_holds_much(host: WorkerHost) -> None:
+    host.load(b"key", doubling())
+    for beside, shape, used in (((), (20_000,), 0), (ANY, (20_000,), 160_000), (ANY, (20,), 0)):
+        host.run(Call(2, 0, 0, b"key", (np.ones(3),), beside=beside), [])
+        context = context_of(shape, own=2.0)
+        packed: Any = context.packed()
+        before = pickle.dumps([packed["saved"], packed["attributes"]])
+        del packed
+        assert host.values.spill_left(context) is context
+        assert host.values.file.used == used
+        after: Any = context.packed()
+        assert pickle.dumps([after["saved"], after["attributes"]]) == before
+        del context, after
+        gc.collect()
+        assert host.values.file.used == 0
+
+
+def test_what_runs_a_second_time_is_silent(host: WorkerHost) -> None:
+    heard: list[str] = []
+    with emitting_to(lambda name, value: heard.append(name)):
+        emit("once", 1)
+        report = host.report
+        with host.values.silently():
+            emit("again", 1)
+            assert host.report is not report
+        emit("after", 1)
+    assert heard == ["once", "after"]
+    assert host.report is report

@@ -20,7 +20,8 @@ from raygrad.workers.process.run_record import (
     size_of,
     with_values,
 )
-from raygrad.workers.values.spill_files import Parked, SpillFile
+from raygrad.workers.values.placeholders import SpilledValue
+from raygrad.workers.values.spill_file import SpillFile
 
 from .test_host import doubling
 
@@ -28,7 +29,7 @@ CALL = Call(3, 1, 0, b"key", ())
 
 
 def test_small_results_ride_in_a_record_large_ones_and_what_is_on_disk_do_not() -> None:
-    parked = Parked(SpillFile().write(pack_values([np.ones(1)])), [("cpu", 8)])
+    parked = SpilledValue(SpillFile().write(pack_values([np.ones(1)])), [("cpu", 8)])
     slots = [np.ones(2), np.zeros(INLINE_RESULT_BYTES // 8 + 1), None, parked, {"an": "object"}]
     results = [(0, 10), (1, 11), (2, 12), (3, 13), (4, 14)]
     record = record_of(CALL, "worker 7", RunReport(), 0.0, "done")

@@ -15,7 +15,6 @@ from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.autograd.nodes.node import FREED
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.autograd.saved.saved_tensor_hooks import Packed
-from raygrad.proto.codec.values import pack_values, unpack_values
 from raygrad.proto.ir.specs import LIVE, STAYS
 from raygrad.workers.process.host import WorkerHost
 from raygrad.workers.values.contexts import (
@@ -30,7 +29,7 @@ from raygrad.workers.values.contexts import (
     is_bare,
     with_attributes,
 )
-from raygrad.workers.values.packed_values import restored, unpack_all
+from raygrad.workers.values.packed_values import unpack_all
 
 
 class Own(rg.autograd.Function):
@@ -162,17 +161,17 @@ def sent_on(context: Context) -> Context:
 
 def spilled(context: Context) -> Context:
     """As it comes back from the disk of its worker."""
-    host = WorkerHost("w")
-    back: Any = host.loaded(host.spill([context], 0))
+    values = WorkerHost("w").values
+    back: Any = values.load(values.spill_slot([context], 0))
     assert back is not context
     return back
 
 
 def left(context: Context) -> Context:
     """As what backward left of it comes back from disk, if somebody looks at it."""
-    host, packed = WorkerHost("w"), context.packed(asked=True)
-    file = host.spills.write(pack_values([("context", packed)]))
-    context.put_away(lambda: restored(unpack_values(file.read())[0]).packed())
+    values = WorkerHost("w").values
+    spilled = values.spill(context)
+    context.put_away(lambda: values.load(spilled.region).packed())
     return context
 
 
@@ -300,7 +299,7 @@ def test_one_object_in_two_places_of_an_attribute_stays_one(way: Any) -> None:
 def test_a_context_for_other_code_is_rebuilt_for_it() -> None:
     """Two that are packed once are rebuilt once for each class."""
     nodes: list[Any] = [bare() for _ in range(3)]
-    contexts: Any = unpack_all(WorkerHost("w").pack([Context(node) for node in nodes]))  # type: ignore[misc]
+    contexts: Any = unpack_all(WorkerHost("w").pack([Context(node) for node in nodes]))
     lives = [contexts[0].live(Own), contexts[1].live(Own), contexts[2].live(Another)]
     assert [type(live)._function for live in lives] == [Own, Own, Another]
     assert fields(lives[2]) == fields(lives[1]) == fields(lives[0])
@@ -342,7 +341,7 @@ DIFFERENCES: dict[str, Any] = {
 
 
 def unpacked(contexts: list[Context]) -> list[Context]:
-    values: Any = unpack_all(WorkerHost("w").pack(list(contexts)))  # type: ignore[arg-type]
+    values: Any = unpack_all(WorkerHost("w").pack(list(contexts)))
     return values
 
 

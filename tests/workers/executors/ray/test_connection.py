@@ -43,7 +43,7 @@ def test_a_ray_started_for_an_executor_is_gone_after_it(tmp_path: Path):
             """
             import os
             os.environ.pop("RAY_ADDRESS", None)
-            from raygrad.workers import rayconnection as module
+            from raygrad.workers.executors.ray import connection as module
             from raygrad.workers.executors.ray.executor import RayExecutor
             module._running_ray = lambda: ""  # whatever else runs on this machine
             one = RayExecutor("ray", 1, object_store_memory=100_000_000)

@@ -1,7 +1,7 @@
-"""Values on disk: what a worker with too little memory has written out until it is read again.
+"""The spill file of a worker: one file without a name, parts of which hold values while they are out of memory.
 
-Rules of this file: one file per worker, without a name, so that nothing is left of it however the process ends; parts
-of it are given out and taken back. What was spilled is gone from the file when nobody holds it any more.
+Nothing is left of it however the process ends. A part is reused once the last `FileRegion` that refers to it has died,
+which may happen on any thread, and within any method of the file when cyclic garbage is collected.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import os
 import tempfile
 import threading
 import weakref
-from abc import ABC, abstractmethod
 from bisect import insort
+from collections import deque
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +23,22 @@ from raygrad.proto.codec.values import Packed
 
 
 class SpillFile:
-    """The file of one worker, in the folder for temporary files (`TMPDIR`). Made when it is first written to."""
+    """The file, in the folder for temporary files (`TMPDIR`). It is opened by the first write."""
 
     def __init__(self) -> None:
         self._file: Any = None
         self._end = 0
         self._free: list[tuple[int, int]] = []
-        """(offset, length) of parts that hold nothing, ascending, none beside another."""
+        """(offset, length) of unused parts, ascending, none adjacent to another."""
+        self._returned: deque[tuple[int, int]] = deque()
+        """Parts that died and are not in `_free` yet: a region may die while its thread holds the lock."""
         self._lock = threading.Lock()
 
     @property
     def used(self) -> int:
-        """Bytes of the values that are in it."""
+        """Bytes of the values in it."""
         with self._lock:
+            self._reclaim()
             return self._end - sum(length for _, length in self._free)
 
     @property
@@ -44,8 +46,8 @@ class SpillFile:
         """Its length."""
         return 0 if self._file is None else os.fstat(self._file.fileno()).st_size
 
-    def write(self, packed: Packed) -> Spilled:
-        """Write a value, and return what reads it again.
+    def write(self, packed: Packed) -> FileRegion:
+        """Write a value, and return the part of the file that holds it.
 
         Raises:
             ExecutionError: the disk is full, or cannot be written to.
@@ -53,11 +55,12 @@ class SpillFile:
         lengths = [len(buffer) for buffer in packed.buffers]
         try:
             with self._lock:
+                self._reclaim()
                 if self._file is None:
                     self._file = tempfile.TemporaryFile(prefix="raygrad-", buffering=0)
                     weakref.finalize(self, self._file.close)
                 offset = self._allocated(sum(lengths))
-            spilled = Spilled(self, packed.header, offset, lengths)
+            region = FileRegion(self, packed.header, offset, lengths)
             for buffer, length in zip(packed.buffers, lengths, strict=True):
                 done = 0
                 while done < length:
@@ -68,10 +71,10 @@ class SpillFile:
                 f"a value of {sum(lengths):,} bytes could not be spilled to '{tempfile.tempdir or 'disk'}' ({error}): "
                 "set TMPDIR to a folder with more room, or give the session more memory"
             ) from error
-        return spilled
+        return region
 
     def read(self, offset: int, lengths: Sequence[int]) -> tuple[NDArray[np.uint8], ...]:
-        """Return what was written there."""
+        """Return the buffers that were written at an offset."""
         found: list[NDArray[np.uint8]] = []
         for length in lengths:
             buffer = np.empty(length, np.uint8)
@@ -83,8 +86,17 @@ class SpillFile:
             found.append(buffer)
         return tuple(found)
 
+    def release(self, offset: int, length: int) -> None:
+        """Take back a part."""
+        self._returned.append((offset, length))
+        if self._lock.acquire(blocking=False):  # else whoever takes the lock next reclaims it
+            try:
+                self._reclaim()
+            finally:
+                self._lock.release()
+
     def _allocated(self, length: int) -> int:
-        """Return where so many bytes can be written."""
+        """Return an offset at which so many bytes can be written."""
         for number, (offset, free) in enumerate(self._free):
             if free >= length:
                 self._free[number : number + 1] = [(offset + length, free - length)] if free > length else []
@@ -92,65 +104,27 @@ class SpillFile:
         self._end += length
         return self._end - length
 
-    def release(self, offset: int, length: int) -> None:
-        """Take back a part."""
-        with self._lock:
-            insort(self._free, (offset, length))
-            merged: list[tuple[int, int]] = []
-            for start, free in self._free:
-                if merged and sum(merged[-1]) == start:
-                    merged[-1] = (merged[-1][0], merged[-1][1] + free)
-                else:
-                    merged.append((start, free))
-            if merged and sum(merged[-1]) == self._end:
-                self._end = merged.pop()[0]
-                if self.size > self._end:  # a disk that was full has not taken all of it
-                    os.ftruncate(self._file.fileno(), self._end)
-            self._free = merged
+    def _reclaim(self) -> None:
+        """Merge returned parts into the unused ones, and cut the file at its new end; with the lock held."""
+        if not self._returned:
+            return
+        while self._returned:
+            insort(self._free, self._returned.popleft())
+        merged: list[tuple[int, int]] = []
+        for start, free in self._free:
+            if merged and sum(merged[-1]) == start:
+                merged[-1] = (merged[-1][0], merged[-1][1] + free)
+            else:
+                merged.append((start, free))
+        if merged and sum(merged[-1]) == self._end:
+            self._end = merged.pop()[0]
+            if self.size > self._end:  # a disk that was full has not taken all of it
+                os.ftruncate(self._file.fileno(), self._end)
+        self._free = merged
 
 
-class Keeper(Protocol):
-    """Who keeps values, and has them back."""
-
-    def loaded(self, spilled: Spilled | None) -> Any:
-        """Return the value that was spilled."""
-
-    def unnoticed(self) -> AbstractContextManager[None]:
-        """Return a block in which nothing is reported of what runs."""
-        ...
-
-
-class Away(ABC):
-    """Stands for a value, under the value's own name, until somebody asks for it."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def back(self, keeper: Keeper) -> Any:
-        """Return the value, with the same bits."""
-
-
-class Parked(Away):
-    """Stands for a value while that is on disk."""
-
-    __slots__ = ("sizes", "spilled")
-
-    def __init__(self, spilled: Spilled, sizes: Sequence[tuple[str, int]]) -> None:
-        self.spilled = spilled
-        self.sizes = sizes
-        """Per memory where it was, and will be, the bytes that it held there."""
-
-    @property
-    def nbytes(self) -> int:
-        """Its bytes on disk."""
-        return self.spilled.nbytes
-
-    def back(self, keeper: Keeper) -> Any:
-        return keeper.loaded(self.spilled)
-
-
-class Spilled:
-    """A value in the file; its part is taken back when this dies."""
+class FileRegion:
+    """The part of a spill file that holds one value; it is given back when this dies."""
 
     __slots__ = ("__weakref__", "_file", "_header", "_lengths", "_offset", "nbytes")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import pack_values, unpack_values
 from raygrad.proto.ir.array_layout import layout_of
 from raygrad.workers.process.host import WorkerHost
-from raygrad.workers.values.spill_files import SpillFile
+from raygrad.workers.values.spill_file import SpillFile
 
 
 def test_a_value_comes_back_with_its_bits_and_its_layout() -> None:
@@ -46,7 +47,7 @@ def test_the_room_of_a_value_that_nobody_holds_is_used_again() -> None:
         assert unpack_values(held[number].read())[0][0] == number
     held.clear()
     gc.collect()
-    assert (file.used, file.size) == (0, 0)
+    assert (file.size, file.used) == (0, 0), "at once, without anybody asking"
 
 
 def test_nothing_of_it_has_a_name(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,5 +65,36 @@ def test_a_disk_that_cannot_be_written_to_is_named(monkeypatch: pytest.MonkeyPat
 
 def test_a_host_spills_what_is_undefined_as_such() -> None:
     host = WorkerHost("worker 0")
-    assert host.loaded(host.spill([None], 0)) is None
-    assert host.loaded(host.spill([np.arange(3)], 0)).tolist() == [0, 1, 2]
+    assert host.values.load(host.values.spill_slot([None], 0)) is None
+    assert host.values.load(host.values.spill_slot([np.arange(3)], 0)).tolist() == [0, 1, 2]
+
+
+def test_a_part_may_die_while_its_thread_writes() -> None:
+    file = SpillFile()
+    held: list[Any] = [file.write(pack_values([np.full(10_000, float(number))])) for number in range(2)]
+    with file._lock:  # as when cyclic garbage is collected within a write
+        held.clear()
+    assert file.used == 0
+    again = file.write(pack_values([np.ones(10_000)]))
+    assert file.size == 80_000
+    assert unpack_values(again.read())[0].sum() == 10_000
+
+
+def test_parts_are_given_out_and_back_by_several_threads() -> None:
+    file, errors = SpillFile(), list[BaseException]()
+
+    def work(number: int) -> None:
+        try:
+            for size in range(1, 150):
+                one, other = (file.write(pack_values([np.full(8 * size, float(number + k))])) for k in (0, 10))
+                assert (unpack_values(one.read())[0] == number).all()
+                assert (unpack_values(other.read())[0] == number + 10).all()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (errors, file.used) == ([], 0)

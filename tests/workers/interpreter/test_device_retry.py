@@ -1,0 +1,52 @@
+"""User code whose own kernel finds a device full runs again, if it may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import raygrad as rg
+from raygrad.errors import OutOfDeviceMemory
+
+from ..memory.test_evictor import ARRAY, trained
+
+pytestmark = pytest.mark.filterwarnings("ignore:cuda.0 ran out of memory:UserWarning")
+
+
+class Raw(rg.autograd.Function):
+    """Its kernels are the library's own."""
+
+    pure = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        rg.emit("forward", 1)
+        ctx.save_for_backward(x)
+        a = x.read()
+        return rg.as_tensor(np.sin(a) * np.cos(a) * np.exp(a) * 2 + a)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * ctx.saved_tensors[0]
+
+
+class Guarded(Raw):
+    pure = None
+
+
+def test_a_kernel_of_a_users_own_runs_again_if_its_function_is_pure() -> None:
+    free, peak, heard = trained(Raw, None)
+    has = 5 * ARRAY
+    assert peak > 2 * has
+    bits, peak, again = trained(Raw, has)
+    assert (bits, again) == (free, heard)
+    assert peak <= has
+
+
+def test_else_the_error_says_what_would_help() -> None:
+    with pytest.raises(
+        OutOfDeviceMemory, match=r"cuda:0 is out of memory in user code that was given \[20000\].*pure = True"
+    ):
+        trained(Guarded, 5 * ARRAY)

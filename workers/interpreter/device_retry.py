@@ -1,0 +1,52 @@
+"""Steps of user code that run again when a kernel of their own finds a device full, once values were evicted from it.
+
+raygrad's own kernels are retried where they run (`autograd.devices.backends.device_memory`); user code is retried as a whole step, if it
+may run again at all.
+"""
+
+from __future__ import annotations
+
+from raygrad.autograd.devices.backends.device_memory import shapes_of, with_room
+from raygrad.autograd.devices.serving import at_hand, is_elsewhere
+from raygrad.errors import OutOfDeviceMemory
+from raygrad.proto.ir.nodes import UNDEFINED
+from raygrad.proto.ir.program import Step
+
+from ..memory.rematerialize import can_rerun
+from ..values.slots import Execute, Slots
+from .functions import Host
+
+
+def retried_on_full_device(execute: Execute, step: Step, host: Host) -> Execute:
+    """Return what runs a step of user code, again after an eviction if a kernel of its own finds a device full.
+
+    It raises OutOfDeviceMemory where the step may not run again.
+    """
+
+    def run(slots: Slots) -> None:
+        emitted = len(host.report.emits)
+        try:
+            execute(slots)
+            return
+        except MemoryError as error:
+            backend = None if isinstance(error, OutOfDeviceMemory) else at_hand()
+            if backend is None or not isinstance(error, backend.exhausted):
+                raise  # of the host's memory, or after evictions already
+            last = error.with_traceback(None)  # whose frames hold what was made so far
+        given = [slots[slot] for slot in step.node.inputs if slot != UNDEFINED and is_elsewhere(slots[slot])]
+        index = backend.index_of(given[0]) if given else backend.current()
+        what = f"in user code that was given {shapes_of(given)}"
+        if not can_rerun(step):
+            raise OutOfDeviceMemory(
+                f"{backend.kind}:{index} is out of memory {what}: {last}; only for raygrad's own operations other "
+                "values make way: use these, have the plan leave room (Session(gpu_memory=...)), or set pure = True on "
+                "a Function whose forward may run again once others have made way"
+            ) from last
+
+        def rerun() -> None:
+            del host.report.emits[emitted:]
+            execute(slots)
+
+        with_room(backend, index, lambda: what, rerun)
+
+    return run
