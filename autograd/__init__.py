@@ -16,6 +16,7 @@ from . import ops as ops  # first: what of it lower layers use are single module
 
 # isort: split
 from . import forward_ad as forward_ad
+from . import function as function
 from . import functional as functional
 from . import grad_mode as grad_mode
 from . import graph as graph

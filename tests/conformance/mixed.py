@@ -26,14 +26,14 @@ WORKERS, GPUS = 3, 2
 
 LISTED, OWN, CROSSING, HIDDEN = "listed", "the program's own", "from process to process", "hidden"
 
-_OF_A_NODE = ("placed.py", "move")
+_OF_A_NODE = ("device_steps.py", "move")
 """The function that a node runs which moves a value."""
 
-_OF_PROCESSES = ("pack", "unpack")
+_OF_PROCESSES = (("host.py", "pack"), ("packed_values.py", "unpack_all"))
 """Those by which an object that other processes read is made, and read."""
 
 
-_ASKED_FOR = frozenset(("saving.py",))
+_ASKED_FOR = frozenset(("saved_tensor_hooks.py",))
 """Files whose code moves what a program asked to be kept on the host (`save_on_cpu`)."""
 
 CONTAINERS = "a tensor of a device is not pickled, as one in a container that is an argument would be"
@@ -137,7 +137,7 @@ def _asker() -> str:
             return LISTED
         if ("conformance" in folder and file != _HERE) or file in _ASKED_FOR:
             return OWN
-        if file == "host.py" and code.co_name in _OF_PROCESSES:
+        if (file, code.co_name) in _OF_PROCESSES:
             return CROSSING
         if (file, code.co_name) == ("host.py", "run"):
             return HIDDEN

@@ -1,7 +1,7 @@
 """Steps of user code that run again when a kernel of their own finds a device full, once values were evicted from it.
 
-raygrad's own kernels are retried where they run (`autograd.devices.backends.device_memory`); user code is retried as a whole step, if it
-may run again at all.
+raygrad's own kernels are retried where they run (`autograd.devices.backends.device_memory`); user code is retried as a
+whole step, if it may run again at all.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ add(
 )
 add("local_response_norm", f("local_response_norm", 3, alpha=0.5), real(1, 4, 2))
 
-add = family("measures")
+add = family("distances")
 _REDUCTIONS = ("mean", "sum", "none")
 for _r in _REDUCTIONS:
     add(f"smooth_l1-{_r}", f("smooth_l1_loss", reduction=_r), real(2, 3), real(2, 3) + 0.3)

@@ -81,7 +81,7 @@ add(
     real(1, 8, 4),
 )
 
-add = family("along")
+add = family("interpolation")
 for _mode in ("nearest", "nearest-exact", "linear", "area"):
     add(
         f"interpolate-1-{_mode}",
@@ -106,7 +106,7 @@ for _mode in ("bilinear", "bicubic"):
     add(f"interpolate-corners-{_mode}", f("interpolate", (4, 5), mode=_mode, align_corners=True), real(1, 1, 3, 2))
 add("interpolate-3", f("interpolate", (3, 2, 2), mode="trilinear"), real(1, 1, 2, 2, 3))
 
-add = family("lookup")
+add = family("embedding")
 add("embedding-square", lambda T, i, w: f("embedding")(T, i, w) ** 2, ints(3, 2, 3), real(3, 2))
 for _label, _options in {"plain": {}, "causal": {"is_causal": True}, "scale": {"scale": 0.3}}.items():
     add(

@@ -172,7 +172,7 @@ add(
 add = family("solving")
 add("methods", lambda T, a: (a.det(), a.inverse(), a.pinverse(), a.matrix_power(2), *a.slogdet(), a.mH), regular(3, 3))
 
-add = family("exponential")
+add = family("matrix_exponential")
 for _n, _a in enumerate(SQUARES):
     add(f"matrix_exp-{_n}", lambda T, a: T.linalg.matrix_exp(a), _a * 0.4)
 add("matrix_exp-halved", lambda T, a: (T.matrix_exp(a * 0.05), a.matrix_exp() * 0.01), regular(3, 3) * 2, float32=False)

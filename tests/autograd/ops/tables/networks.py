@@ -92,7 +92,7 @@ add("cross_entropy-vector", lambda T, x, y: functional(T).cross_entropy(x, y), r
 add("cross_entropy-images", lambda T, x, y: functional(T).cross_entropy(x, y), real(2, 3, 2), ints(3, 2, 2))
 add("one_hot", lambda T, y: (functional(T).one_hot(y, 4), functional(T).one_hot(y)), ints(3, 2, 2), order=0)
 
-add = family("layouts")
+add = family("axis_order")
 add("to_dtype", lambda T, x: x.to(T.float32).sin().double(), real(3), order=0, float32=False)
 add("to_dtype-int", lambda T, x: (x.long(), x.bool(), x.int(), x.to(T.complex128)), real(3), order=0, float32=False)
 add("to_dtype-complex", lambda T, x: x.to(T.complex128) * 1j, real(3), order=1, float32=False)

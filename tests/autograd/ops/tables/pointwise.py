@@ -28,7 +28,7 @@ add("broadcast_arrays", lambda T, a, b: T.broadcast_arrays(a, b), real(2, 1), re
 add("ger", two("ger"), real(2), real(3))
 add("astype", lambda T, x: T.astype(x, T.float64), ints(3, 3), order=0, oracle=False)
 
-add = family("complexes")
+add = family("complex_numbers")
 add("real", lambda T, x: T.real(x), complex_(3))
 add("imag", lambda T, x: T.imag(x), complex_(3))
 add("conj", lambda T, x: T.conj(x) * 2, complex_(3))
@@ -91,7 +91,7 @@ add(
     order=0,
 )
 
-add = family("questions")
+add = family("predicates")
 add(
     "shifts",
     lambda T, a, b: (T.bitwise_left_shift(a, b), a.bitwise_right_shift(b)),

@@ -31,7 +31,7 @@ add = family("reduce")
 for _name, _options in {"sum": SEVERAL, "mean": SEVERAL, "var": SEVERAL[1:], "std": SEVERAL[1:], "prod": DIMS}.items():
     for _shape, _dims in _options:
         add(f"{_name}{list(_shape)}{_dims}", over(_name, _dims), real(*_shape))
-add = family("extremes")
+add = family("minmax")
 for _name in "amax amin".split():
     for _shape, _dims in SEVERAL:
         add(f"{_name}{list(_shape)}{_dims}", over(_name, _dims), real(*_shape))
@@ -81,7 +81,7 @@ add("std-constant", lambda T, x: x.std(), np.ones(3), order=0)
 add("prod-one-zero", lambda T, x: x.prod(), np.array([2.0, 0.0, 3.0, 4.0]))
 add("prod-two-zeros", lambda T, x: x.prod(1), np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 4.0]]))
 add("prod-long", lambda T, x: x.prod(), positive(7))
-add = family("extremes")
+add = family("minmax")
 add("amax-ties", lambda T, x: T.amax(x, 1) + T.max(x), np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), order=0)
 _NANS = np.array([[1.0, np.nan, np.nan], [2.0, np.inf, 2.0]])
 for _name in "amax amin".split():

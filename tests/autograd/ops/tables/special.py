@@ -87,7 +87,7 @@ add(
     oracle=False,
 )
 
-add = family("order")
+add = family("order_statistics")
 add("aminmax", lambda T, x: (*T.aminmax(x), *T.aminmax(x, dim=0), *x.aminmax(dim=1, keepdim=True)), real(2, 3))
 add("count_nonzero", lambda T, x: (T.count_nonzero(x), T.count_nonzero(x, 1)), ints(2, 3, 4), order=0)
 add("msort", one("msort"), real(3, 2))
