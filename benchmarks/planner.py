@@ -20,7 +20,7 @@ from bounds import communicating_bound
 from families import CHAINS, FAMILIES, RATIOS, make
 from measure import Grid
 
-from raygrad.scheduler.model.dag import Dag, Platform, Schedule, check, critical_path, lower_bound
+from raygrad.scheduler.model.dag import Dag, Platform, Schedule, check_schedule, critical_path, lower_bound
 from raygrad.scheduler.placing.baselines import cpop, heft, peft
 from raygrad.scheduler.placing.scheduling import schedule
 
@@ -92,7 +92,7 @@ def measured(family: str, size: int, workers: int, ccr: float, seed: int, kind: 
         start = time.process_time()
         made = algorithm(dag, platform)
         seconds[name] = (time.process_time() - start) / len(dag)
-        check(made, dag, platform)
+        check_schedule(made, dag, platform)
         ratios[name] = made.makespan / bound
     width = float(dag.seconds.sum()) / critical_path(dag)
     least = communicating_bound(dag, platform) / bound if kind == EQUAL else 1.0

@@ -27,9 +27,9 @@ from measure import Result
 from raygrad.proto.ir.graph import KEEP_ON_WORKER, Graph
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, Node, OpCall, OpVjp
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
-from raygrad.scheduler.model.arrays import arrays_of
+from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.dag import Platform, lower_bound, merged
+from raygrad.scheduler.model.dag import Platform, dag_of_merged_edges, lower_bound
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import Planner
 
@@ -212,10 +212,10 @@ def measured(family: str, nodes: int, workers: int) -> dict[str, Any]:
         again = planner.plan(graph, residency, b"graph").plan.predicted_seconds
         changed[name] = time.process_time() - start, again
     fresh = Planner(less).plan(graph, residency, b"graph").plan.predicted_seconds
-    arrays = arrays_of(graph, Costs())
+    arrays = graph_arrays(graph, Costs())
     inside = arrays.read >= len(graph.externals)
     value = arrays.read[inside]
-    dag = merged(arrays.seconds, arrays.maker[value], arrays.reader[inside], arrays.transfer[value])
+    dag = dag_of_merged_edges(arrays.seconds, arrays.maker[value], arrays.reader[inside], arrays.transfer[value])
     bound = lower_bound(dag, Platform.of(workers))
     return {
         "nodes": len(graph.nodes),

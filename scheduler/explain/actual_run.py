@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..memory.peak_memory import Sizes, highest, stored_lifetimes
-from ..model.measured_costs import Called
+from ..memory.peak_memory import ExportSizes, peak_bytes, stored_lifetimes
+from ..model.measured_costs import TimedRecord
 from ..model.plan import Plan
 from .clock_alignment import ClockOffset
-from .explanation import Moved
+from .explanation import WorkerTransfer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class RunFacts:
 
     segments: tuple[SegmentRun, ...]
     workers: tuple[WorkerRun, ...]
-    moved: tuple[Moved, ...]
+    moved: tuple[WorkerTransfer, ...]
     """What segments read of other workers, objects of this run only, with the bytes that they had."""
     predicted_seconds: float
     seconds: float
@@ -95,7 +95,9 @@ class RunFacts:
     """From submission until the first call was sent: planning, above all."""
 
 
-def run_facts(plan: Plan, answers: Sequence[Called], offsets: Mapping[str, ClockOffset], submitted: float) -> RunFacts:
+def run_facts(
+    plan: Plan, answers: Sequence[TimedRecord], offsets: Mapping[str, ClockOffset], submitted: float
+) -> RunFacts:
     """Return what a run did. `submitted` and the answers' times are by the session's clock."""
     by_segment = {answer.record.segment: answer for answer in answers}
     elapsed = max((answer.came for answer in answers), default=submitted) - submitted
@@ -108,18 +110,18 @@ def run_facts(plan: Plan, answers: Sequence[Called], offsets: Mapping[str, Clock
     for index in order:
         answer = by_segment.get(index)
         if answer is not None:
-            one = made[index] = _ran(plan, index, answer, offsets, submitted, made, free)
+            one = made[index] = _segment_run(plan, index, answer, offsets, submitted, made, free)
             free[one.worker] = (one.end, index)
-    segments = tuple(made[i] if i in made else _missing(plan, i, elapsed) for i in range(len(plan.segments)))
+    segments = tuple(made[i] if i in made else _missing_segment(plan, i, elapsed) for i in range(len(plan.segments)))
     sizes = {i: [size for size, _ in answer.record.exports] for i, answer in by_segment.items()}
 
     def size(segment: int, export: int) -> int:
         known = sizes.get(segment, [])
         return known[export] if export < len(known) else 0
 
-    stored = highest(stored_lifetimes(plan, segments, size), len(plan.workers))
+    stored = peak_bytes(stored_lifetimes(plan, segments, size), len(plan.workers))
     workers = tuple(
-        _worker(
+        _worker_run(
             name,
             [one for one in made.values() if one.worker == index],
             stored[index],
@@ -130,7 +132,7 @@ def run_facts(plan: Plan, answers: Sequence[Called], offsets: Mapping[str, Clock
     return RunFacts(
         segments=segments,
         workers=workers,
-        moved=_moved(plan, made, size),
+        moved=_worker_transfers(plan, made, size),
         predicted_seconds=plan.predicted_seconds,
         seconds=elapsed,
         predicted_work=sum(segment.predicted_seconds for segment in plan.segments),
@@ -142,17 +144,17 @@ def run_facts(plan: Plan, answers: Sequence[Called], offsets: Mapping[str, Clock
     )
 
 
-def _start(answer: Called | None, offsets: Mapping[str, ClockOffset]) -> float:
+def _start(answer: TimedRecord | None, offsets: Mapping[str, ClockOffset]) -> float:
     if answer is None:
         return float("inf")
     timing = answer.record.timing
     return timing.began + offsets[answer.record.worker].seconds if timing.began else answer.sent
 
 
-def _ran(
+def _segment_run(
     plan: Plan,
     index: int,
-    answer: Called,
+    answer: TimedRecord,
     offsets: Mapping[str, ClockOffset],
     submitted: float,
     made: Mapping[int, SegmentRun],
@@ -187,7 +189,7 @@ def _ran(
     )
 
 
-def _missing(plan: Plan, index: int, elapsed: float) -> SegmentRun:
+def _missing_segment(plan: Plan, index: int, elapsed: float) -> SegmentRun:
     segment = plan.segments[index]
     return SegmentRun(
         index=index, worker=segment.worker, status="missing", predicted=segment.predicted_seconds, seconds=0.0,
@@ -196,7 +198,7 @@ def _missing(plan: Plan, index: int, elapsed: float) -> SegmentRun:
     )  # fmt: skip
 
 
-def _worker(name: str, ran: Sequence[SegmentRun], stored: int, peaks: Sequence[tuple[str, int, int]]) -> WorkerRun:
+def _worker_run(name: str, ran: Sequence[SegmentRun], stored: int, peaks: Sequence[tuple[str, int, int]]) -> WorkerRun:
     return WorkerRun(
         name=name,
         segments=len(ran),
@@ -210,13 +212,13 @@ def _worker(name: str, ran: Sequence[SegmentRun], stored: int, peaks: Sequence[t
     )
 
 
-def _peak(device: str, worker: int, made: Mapping[int, SegmentRun], answers: Mapping[int, Called]) -> int:
+def _peak(device: str, worker: int, made: Mapping[int, SegmentRun], answers: Mapping[int, TimedRecord]) -> int:
     """Return the most bytes that values on a worker held in one memory."""
     mine = [dict(answers[one.index].record.peaks) for one in made.values() if one.worker == worker]
     return max([peaks.get(device, 0) for peaks in mine], default=0)
 
 
-def _moved(plan: Plan, made: Mapping[int, SegmentRun], size: Sizes) -> tuple[Moved, ...]:
+def _worker_transfers(plan: Plan, made: Mapping[int, SegmentRun], size: ExportSizes) -> tuple[WorkerTransfer, ...]:
     found: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for target in sorted(made):
         for source, export in plan.segments[target].imports:
@@ -224,6 +226,6 @@ def _moved(plan: Plan, made: Mapping[int, SegmentRun], size: Sizes) -> tuple[Mov
                 values = len(plan.segments[source].exports[export].values)
                 found.setdefault((target, source), []).append((size(source, export), values))
     return tuple(
-        Moved(source, plan.segments[source].worker, target, sum(b for b, _ in items), sum(v for _, v in items))
+        WorkerTransfer(source, plan.segments[source].worker, target, sum(b for b, _ in items), sum(v for _, v in items))
         for (target, source), items in found.items()
     )

@@ -18,7 +18,7 @@ from ..model.plan import Plan
 from ..placing.place import devices_of
 
 
-class Transfer(NamedTuple):
+class DeviceTransfer(NamedTuple):
     """One value that goes from a device to another."""
 
     node: int
@@ -30,7 +30,7 @@ class Transfer(NamedTuple):
     bytes: int
 
 
-class Brought(NamedTuple):
+class FetchedArray(NamedTuple):
     """One array that left its device because the client read what a run kept there, or held it at the end."""
 
     node: int
@@ -41,7 +41,9 @@ class Brought(NamedTuple):
     bytes: int
 
 
-def brought(graph: Graph, told: Sequence[tuple[int, int, Sequence[tuple[str, int]]]]) -> tuple[Brought, ...]:
+def fetched_arrays(
+    graph: Graph, told: Sequence[tuple[int, int, Sequence[tuple[str, int]]]]
+) -> tuple[FetchedArray, ...]:
     """Return what of a run was brought to the client. `told` has, per value that was asked for, its id, its worker, and
     the device and bytes of each array that left its device for it."""
     maker: dict[int, int] = {}
@@ -50,12 +52,12 @@ def brought(graph: Graph, told: Sequence[tuple[int, int, Sequence[tuple[str, int
     for number, node in enumerate(graph.nodes if asked else ()):
         maker.update((one, number) for one in range(value, value + len(node.outputs)) if one in asked)
         value += len(node.outputs)
-    return tuple([Brought(maker.get(one, -1), worker, *left) for one, worker, lefts in told for left in lefts])
+    return tuple([FetchedArray(maker.get(one, -1), worker, *left) for one, worker, lefts in told for left in lefts])
 
 
-def transfers(
+def device_transfers(
     graph: Graph, sizes: Sequence[int], residency: Sequence[int], plan: Plan, *, staged: bool = False
-) -> tuple[Transfer, ...]:
+) -> tuple[DeviceTransfer, ...]:
     """Return what a plan moves, in plan order. O(nodes + edges).
 
     Args:
@@ -74,7 +76,7 @@ def transfers(
         first.append(len(spec))
         spec.extend(node.outputs)
     device = [devices[one] for one in spec]
-    found: list[Transfer] = []
+    found: list[DeviceTransfer] = []
     for segment in plan.segments:
         if staged:
             brought = [
@@ -85,7 +87,7 @@ def transfers(
             ]
             brought += [value for value in segment.externals if residency[value] not in (-1, segment.worker)]
             found += [
-                Transfer(-1, segment.worker, device[value], device[value], sizes[value])
+                DeviceTransfer(-1, segment.worker, device[value], device[value], sizes[value])
                 for value in brought
                 if device[value] not in ("", "cpu")
             ]
@@ -94,13 +96,13 @@ def transfers(
             if moves(node) and node.outputs:
                 read, made = node.inputs[-1], first[index]
                 source = device[read] if read >= 0 else ""
-                found.append(Transfer(index, segment.worker, source, device[made], sizes[made]))
+                found.append(DeviceTransfer(index, segment.worker, source, device[made], sizes[made]))
             elif isinstance(node, Spill | Load):
                 spilled = isinstance(node, Spill)
                 value = node.inputs[0] if spilled else first[index]
                 for there, size in _held_on(graph.specs[spec[value]], sizes[value]):
                     ways = (there, "cpu") if spilled else ("cpu", there)
-                    found.append(Transfer(index, segment.worker, *ways, size))
+                    found.append(DeviceTransfer(index, segment.worker, *ways, size))
     return tuple(found)
 
 

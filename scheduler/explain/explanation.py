@@ -18,14 +18,14 @@ from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import Node
 from raygrad.proto.ir.specs import ArraySpec
 
-from ..memory.peak_memory import Peak, peaks
+from ..memory.peak_memory import Peak, worker_peaks
 from ..model.costs import Costs
 from ..model.numerics_class import Numerics
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import Priced, price
-from ..placing.place import devices_of, needed
-from ..segments.timetable import Slot, loads_of, timetable
-from .device_transfers import Transfer, transfers
+from ..model.priced_graph import PricedGraph, price_graph
+from ..placing.place import devices_needed, devices_of
+from ..segments.timetable import ScheduledSegment, segment_loads, timetable
+from .device_transfers import DeviceTransfer, device_transfers
 
 
 class Reason(StrEnum):
@@ -40,7 +40,7 @@ class Reason(StrEnum):
     EARLIEST = "finishes earliest there"
 
 
-class Moved(NamedTuple):
+class WorkerTransfer(NamedTuple):
     """What one segment reads of another worker."""
 
     source: int
@@ -97,8 +97,8 @@ class PlanFacts:
     node_reason: tuple[Reason, ...]
     node_seconds: tuple[float, ...]
     """Per node, what it is predicted to take."""
-    moved: tuple[Moved, ...]
-    transfers: tuple[Transfer, ...]
+    moved: tuple[WorkerTransfer, ...]
+    transfers: tuple[DeviceTransfer, ...]
     """What goes from a device to another."""
     crossing_bytes: int
     seconds: float
@@ -117,12 +117,12 @@ def explain_plan(
 ) -> PlanFacts:
     """Return what a plan would do and why. The arguments are those that the plan was made from; `staged`, whether
     workers are processes of their own."""
-    priced = price(graph, costs)
-    times = timetable(plan.segments, loads_of(plan.segments, priced), residency, costs, cluster)
+    priced = price_graph(graph, costs)
+    times = timetable(plan.segments, segment_loads(plan.segments, priced), residency, costs, cluster)
     reasons = _reasons(priced, residency, cluster, plan)
-    boundaries = _boundaries(priced, costs, plan, times)
-    memory = peaks(priced, plan, boundaries, times)
-    critical, length = _critical(priced, plan, costs, cluster)
+    boundaries = _node_times(priced, costs, plan, times)
+    memory = worker_peaks(priced, plan, boundaries, times)
+    critical, length = _critical_path(priced, plan, costs, cluster)
     busy = [0.0] * len(cluster.workers)
     for node, worker in enumerate(plan.node_worker):
         busy[worker] += priced.seconds[node]
@@ -135,7 +135,7 @@ def explain_plan(
             forward=segment.forward_nodes,
             backward=segment.vjp_nodes + segment.sum_nodes,
             hooks=segment.hook_nodes,
-            reasons=_counted(reasons[node] for node in segment.nodes),
+            reasons=_count_reasons(reasons[node] for node in segment.nodes),
             bytes_in=segment.bytes_in,
             bytes_out=segment.bytes_out,
             start=times[index].start,
@@ -160,8 +160,8 @@ def explain_plan(
         ),
         node_reason=tuple(reasons),
         node_seconds=tuple(priced.seconds),
-        moved=moved(priced, residency, plan),
-        transfers=transfers(graph, priced.size, residency, plan, staged=staged),
+        moved=worker_transfers(priced, residency, plan),
+        transfers=device_transfers(graph, priced.size, residency, plan, staged=staged),
         crossing_bytes=plan.crossing_bytes,
         seconds=max([slot.end for slot in times], default=-costs.return_seconds) + costs.return_seconds,
         work=sum(priced.seconds),
@@ -174,7 +174,9 @@ def explain_plan(
 # ---- when --------------------------------------------------------------------------------------------------------
 
 
-def _boundaries(priced: Priced, costs: Costs, plan: Plan, times: Sequence[Slot]) -> list[tuple[float, float]]:
+def _node_times(
+    priced: PricedGraph, costs: Costs, plan: Plan, times: Sequence[ScheduledSegment]
+) -> list[tuple[float, float]]:
     """Return, per node, when it runs."""
     when = [(0.0, 0.0)] * len(priced.seconds)
     for segment, slot in zip(plan.segments, times, strict=True):
@@ -185,7 +187,7 @@ def _boundaries(priced: Priced, costs: Costs, plan: Plan, times: Sequence[Slot])
     return when
 
 
-def _chain(times: Sequence[Slot]) -> tuple[int, ...]:
+def _chain(times: Sequence[ScheduledSegment]) -> tuple[int, ...]:
     """Return the segments that each hold up the next, up to the one that ends last."""
     chain: list[int] = []
     at = max(range(len(times)), key=lambda index: times[index].end, default=-1)
@@ -195,7 +197,7 @@ def _chain(times: Sequence[Slot]) -> tuple[int, ...]:
     return tuple(reversed(chain))
 
 
-def _critical(priced: Priced, plan: Plan, costs: Costs, cluster: Cluster) -> tuple[tuple[int, ...], float]:
+def _critical_path(priced: PricedGraph, plan: Plan, costs: Costs, cluster: Cluster) -> tuple[tuple[int, ...], float]:
     """Return the longest way through the placed graph, and how long it takes."""
     worker, maker, size = plan.node_worker, priced.maker, priced.size
     hosts = [one.host for one in cluster.workers]
@@ -224,14 +226,14 @@ def _critical(priced: Priced, plan: Plan, costs: Costs, cluster: Cluster) -> tup
 # ---- where and why -----------------------------------------------------------------------------------------------
 
 
-def _reasons(priced: Priced, residency: Sequence[int], cluster: Cluster, plan: Plan) -> list[Reason]:
+def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, plan: Plan) -> list[Reason]:
     """Return why each node is where it is: what had to be comes before what was chosen."""
     alone = len(cluster.workers) == 1
     together = len({segment.worker for segment in plan.segments}) == 1
     only: dict[frozenset[str], bool] = {}
     reasons: list[Reason] = []
     for index, node in enumerate(priced.graph.nodes):
-        need = _need(priced, node)
+        need = _needed_devices(priced, node)
         if need not in only:
             able = sum(all(map(worker.serves, need)) for worker in cluster.workers)
             only[need] = not alone and able == 1
@@ -246,23 +248,23 @@ def _reasons(priced: Priced, residency: Sequence[int], cluster: Cluster, plan: P
         elif together:
             reasons.append(Reason.TOGETHER)
         else:
-            reasons.append(_chosen(priced, residency, plan, node, plan.node_worker[index]))
+            reasons.append(_choice_reason(priced, residency, plan, node, plan.node_worker[index]))
     return reasons
 
 
-def _counted(reasons: Iterable[Reason]) -> tuple[tuple[Reason, int], ...]:
+def _count_reasons(reasons: Iterable[Reason]) -> tuple[tuple[Reason, int], ...]:
     counts = Counter(reasons)
     return tuple((reason, counts[reason]) for reason in Reason if counts[reason])
 
 
-def _need(priced: Priced, node: Node) -> frozenset[str]:
+def _needed_devices(priced: PricedGraph, node: Node) -> frozenset[str]:
     """Return the devices that a node needs beside host memory."""
     specs = priced.graph.specs
     read = devices_of([specs[priced.spec[value]] for value in node.inputs if value >= 0])
-    return needed(node, {*read}, {*devices_of([specs[one] for one in node.outputs])}) - {"cpu"}
+    return devices_needed(node, {*read}, {*devices_of([specs[one] for one in node.outputs])}) - {"cpu"}
 
 
-def _chosen(priced: Priced, residency: Sequence[int], plan: Plan, node: Node, worker: int) -> Reason:
+def _choice_reason(priced: PricedGraph, residency: Sequence[int], plan: Plan, node: Node, worker: int) -> Reason:
     """Return why a node that might run elsewhere runs here."""
     held: Counter[int] = Counter()
     for value in set(node.inputs):
@@ -281,7 +283,7 @@ def _devices(graph: Graph, nodes: Sequence[int]) -> str:
     return ", ".join(sorted(kinds)) or "cpu"
 
 
-def moved(priced: Priced, residency: Sequence[int], plan: Plan) -> tuple[Moved, ...]:
+def worker_transfers(priced: PricedGraph, residency: Sequence[int], plan: Plan) -> tuple[WorkerTransfer, ...]:
     """Return what segments read of other workers, in plan order: objects of this run, and values of earlier ones."""
     found: dict[tuple[int, int, int], list[int]] = {}
     for target, segment in enumerate(plan.segments):
@@ -294,5 +296,6 @@ def moved(priced: Priced, residency: Sequence[int], plan: Plan) -> tuple[Moved, 
             if residency[value] not in (-1, segment.worker):
                 found.setdefault((target, -1, residency[value]), []).append(priced.size[value])
     return tuple(
-        Moved(source, worker, target, sum(sizes), len(sizes)) for (target, source, worker), sizes in found.items()
+        WorkerTransfer(source, worker, target, sum(sizes), len(sizes))
+        for (target, source, worker), sizes in found.items()
     )

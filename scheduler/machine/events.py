@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..model.plan import Place, Plan
+from ..model.plan import Plan, ValueLocation
 
 Status = Literal["done", "failed", "skipped"]
 """How an attempt ended; as `Record.status`."""
@@ -46,7 +46,7 @@ class RunSubmitted:
     at: float
     run: int
     segments: tuple[SubmittedSegment, ...]
-    kept: tuple[tuple[int, Place], ...] = ()
+    kept: tuple[tuple[int, ValueLocation], ...] = ()
     """(value id, where it will be)."""
     open_ended: bool = False
     """The last segment ends with a Function not seen before (H3): see `SegmentFinished.opened`."""
@@ -107,7 +107,7 @@ class ValueDropped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerLost:
+class WorkerDied:
     """A worker died, with all that was pinned on it. What it returned before survives. It does not come back."""
 
     at: float
@@ -124,7 +124,7 @@ class RunAbandoned:
     run: int
 
 
-Event = RunSubmitted | SegmentFinished | ValueRequested | ValueExported | ValueDropped | WorkerLost | RunAbandoned
+Event = RunSubmitted | SegmentFinished | ValueRequested | ValueExported | ValueDropped | WorkerDied | RunAbandoned
 
 
 def run_submitted(plan: Plan, *, at: float, run: int, sources: Sequence[tuple[int, int] | None]) -> RunSubmitted:

@@ -16,7 +16,7 @@ from .machine import Machine
 from .state import LiveRun, LiveSegment, ObjectState, SegmentState, State
 
 
-def check(machine: Machine) -> None:
+def check_invariants(machine: Machine) -> None:
     """Check every invariant.
 
     Raises InvariantViolation naming the first that does not hold.

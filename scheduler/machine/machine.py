@@ -31,7 +31,7 @@ from .events import (
     ValueDropped,
     ValueExported,
     ValueRequested,
-    WorkerLost,
+    WorkerDied,
 )
 from .liveness import Liveness
 from .state import LiveExport, LiveRun, LiveSegment, LiveValue, Move, ObjectState, SegmentState, State
@@ -74,7 +74,7 @@ class Machine:
                     self._exported(event)
                 case ValueDropped():
                     self._dropped(event)
-                case WorkerLost():
+                case WorkerDied():
                     self._lost(event.worker)
                 case RunAbandoned():
                     self._abandoned(event)

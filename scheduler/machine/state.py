@@ -13,7 +13,7 @@ from enum import Enum
 
 from raygrad.errors import InvalidTransition
 
-from ..model.plan import OnWorker, Place
+from ..model.plan import OnWorker, ValueLocation
 from .events import SubmittedSegment
 
 
@@ -113,7 +113,7 @@ class LiveValue:
 
     run: int
     value: int
-    place: Place
+    place: ValueLocation
     held: bool = True
     readers: int = 0
     """Segments that read it and are not final, imports within its run apart; its becoming an object counts as one."""

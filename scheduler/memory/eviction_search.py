@@ -19,30 +19,30 @@ from math import floor, log2
 
 from raygrad.proto.ir.nodes import FunctionCall, Node, Spill, placed
 
-from ..model.graph_rewriter import Longer
-from .memory_ledger import left_of
+from ..model.graph_rewriter import GraphRewriter
+from .memory_ledger import previous_contexts
 
-SMALL = 1000
+SMALL_PART = 1000
 """Values below this part of the limit are given up only if all others were: there is nothing to win."""
-DEEPEST = 32
+MAX_REMATERIALISED_CHAIN = 32
 """So many nodes, one reading the other, are made again at most for one value."""
 NEVER = float("inf")
-RATES = 8
+RATES_PER_DOUBLING = 8
 """Costs for the bytes that they give back count as equal within this part of a doubling."""
-STALE = 4
+STALE_FACTOR = 4
 """Entries of what may be given up are made anew when there are this many times more than values."""
 
 
-class TooSmall(Exception):
+class DoesNotFit(Exception):
     """A walk found no way to keep to its limit."""
 
 
-class Walk:
+class EvictionSearch:
     """One walk through the nodes of one worker. See the head of this file."""
 
     def __init__(
         self,
-        longer: Longer,
+        longer: GraphRewriter,
         worker: int,
         sequence: Sequence[int],
         residency: Sequence[int],
@@ -74,10 +74,10 @@ class Walk:
         given up first, whenever that is. As (-place at which it is read next, value); what no longer holds is found out
         when it comes first."""
         self.small: dict[int, list[tuple[float, int]]] = {}
-        """The same of those below `SMALL`."""
+        """The same of those below `SMALL_PART`."""
         self.offered = 0
         """Entries that were made in both."""
-        self.left_of = left_of(priced)
+        self.left_of = previous_contexts(priced)
         """By context that a vjp leaves, the one that it read, of which it holds the memory."""
         self.resident = {value for value, home in enumerate(residency) if home == worker}.difference(leaving)
         kept = {value for value, _ in priced.graph.keep}
@@ -178,7 +178,7 @@ class Walk:
             if self._repeats(value):
                 return False
             if priced.maker[value] in self.mine:
-                raise TooSmall  # it was given up, and cannot be had back
+                raise DoesNotFit  # it was given up, and cannot be had back
             self._take(priced.size[value])
             self.here[value] = value  # it comes from the client, or from another worker
             return True
@@ -254,7 +254,7 @@ class Walk:
                     _, value, redo = min(found)
                     self._let_go(value, redo=redo)
                     return
-        raise TooSmall
+        raise DoesNotFit
 
     def _offer(self, value: int) -> None:
         """Enter that a value may be given up, now that it is here, or was read."""
@@ -263,10 +263,10 @@ class Walk:
             return
         cost = min(self._costs(value))
         if cost < NEVER:
-            heaps = self.large if size * SMALL >= self.limit else self.small
-            heappush(heaps.setdefault(_rate(cost, size), []), (-self._next_use(value), value))
+            heaps = self.large if size * SMALL_PART >= self.limit else self.small
+            heappush(heaps.setdefault(_rate_class(cost, size), []), (-self._next_use(value), value))
             self.offered += 1
-            if self.offered > STALE * (len(self.here) + 1000):
+            if self.offered > STALE_FACTOR * (len(self.here) + 1000):
                 self._offer_anew()
 
     def _offer_anew(self) -> None:
@@ -291,7 +291,7 @@ class Walk:
             if cost == NEVER:
                 heappop(heap)
                 continue
-            now, next_use = _rate(cost, size[value]), self._next_use(value)
+            now, next_use = _rate_class(cost, size[value]), self._next_use(value)
             if now == rate and -until == next_use:
                 return cost / (size[value] * (next_use - self.place)), value, redo < load
             heappop(heap)  # what it reads has come or gone, or it is read by what is to be made again
@@ -357,7 +357,7 @@ class Walk:
             if one in self.handles:
                 seconds += self.longer.load_seconds(self.priced.spec[one])
             elif self._repeats(one):
-                seconds += NEVER if depth >= DEEPEST else self._seconds_again(one, known, depth + 1)
+                seconds += NEVER if depth >= MAX_REMATERIALISED_CHAIN else self._seconds_again(one, known, depth + 1)
             else:
                 return NEVER
             if seconds == NEVER:
@@ -365,6 +365,6 @@ class Walk:
         return seconds
 
 
-def _rate(cost: float, size: int) -> int:
+def _rate_class(cost: float, size: int) -> int:
     """Return which costs for a size count as equal."""
-    return floor(log2(cost / size) * RATES)
+    return floor(log2(cost / size) * RATES_PER_DOUBLING)

@@ -5,11 +5,11 @@ out one forward, one backward in turn because
 
 - among nodes whose inputs have come, those that give room back go first, as backward does; then the oldest, by their
   place in an order that ends what it has begun (`thrift`);
-- under a limit, a node that takes more room is admitted only if all can still be ended within the limit (`Ledger`).
+- under a limit, a node that takes more room is admitted only if all can still be ended within the limit (`AdmissionLedger`).
 
 Without a limit the order of placement stands, unless it would hold much: then orders under limits of our own choice
 are tried, and the one that needs least is taken among those that are as fast as any. A worker with a limit is held to
-its order whatever happens (`hold`): else it would run ahead while it waits, into memory that it does not have.
+its order whatever happens (`chain_segments`): else it would run ahead while it waits, into memory that it does not have.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from raygrad.errors import PlanError
 from raygrad.proto.ir.nodes import Node
 
 from ..model.costs import Costs
-from ..model.graph_rewriter import Relieved
-from ..model.memory_spaces import HOST, Space, limited_spaces
+from ..model.graph_rewriter import RewrittenGraph
+from ..model.memory_spaces import HOST, MemorySpace, limited_spaces
 from ..model.plan import Cluster, Segment
-from ..model.plan_errors import refused
-from ..model.priced_graph import Links, Priced, link
-from ..segments.segmenter import Block, Cut, divide
-from .memory_ledger import Ledger, Ledgers, Room
-from .min_memory_order import thrifty
-from .spill_planner import make_room
+from ..model.plan_errors import plan_error
+from ..model.priced_graph import NodeEdges, PricedGraph, node_edges
+from ..segments.segmenter import Block, Segmentation, split_blocks
+from .memory_ledger import AdmissionLedger, AdmissionLedgers, MemoryUse
+from .min_memory_order import min_memory_order
+from .spill_planner import plan_spills
 
 WORTH_BYTES = 32 * 2**20
 """A worker that needs less than this at its peak is not worth another order."""
-MOST_NODES = 50_000
+MAX_REORDERED_NODES = 50_000
 """Graphs with more nodes than this are reordered only under a limit: it takes about 50 µs per node and try."""
-AS_FAST = 1.01
+EQUALLY_FAST = 1.01
 """An order that takes at most this factor longer than the fastest counts as fast as any."""
-SHARES = (0.0, 0.125, 0.25, 0.5)
+LIMIT_SHARES = (0.0, 0.125, 0.25, 0.5)
 """Limits of our own: these shares of the way from what the thriftiest order needs to what the fastest does."""
-ROUNDS = 3
+SPILL_PASSES = 3
 """So often memories are gone through, where what was made again for one takes room in another."""
-CANDIDATES = 8
+MAX_CANDIDATES = 8
 """How many nodes that are ready are asked whether they fit, before a worker waits for something to be given back."""
 
 
@@ -56,25 +56,25 @@ NO_LIMIT = 1 << 62
 """More bytes than there are."""
 
 
-class Arranged(NamedTuple):
+class NodeOrder(NamedTuple):
     """Blocks, the graph whose nodes are in them, and on which worker each of those is."""
 
     blocks: list[Block]
-    priced: Priced
+    priced: PricedGraph
     node_worker: tuple[int, ...]
     peaks: Peaks = ()
-    spaces: tuple[Space, ...] = ()
+    spaces: tuple[MemorySpace, ...] = ()
     """The memories that are limited, as they were counted."""
 
 
-def arrange(
-    priced: Priced,
+def order_nodes(
+    priced: PricedGraph,
     blocks: Sequence[Block],
     node_worker: Sequence[int],
     residency: Sequence[int],
     costs: Costs,
     cluster: Cluster,
-) -> Arranged:
+) -> NodeOrder:
     """Return the nodes of all blocks in blocks again: on the same workers, in an order that keeps to their memory; with
     more nodes, if there is no other way (`relief`).
 
@@ -85,70 +85,70 @@ def arrange(
         for share in UNSEEN_SHARES:
             with suppress(PlanError):
                 within = [space._replace(unseen=share) for space in spaces]
-                return _arranged(priced, blocks, node_worker, residency, costs, cluster, within)
+                return _order_nodes(priced, blocks, node_worker, residency, costs, cluster, within)
         spaces = [space._replace(unseen=0.0) for space in spaces]  # nothing is refused for what is estimated
-    return _arranged(priced, blocks, node_worker, residency, costs, cluster, spaces)
+    return _order_nodes(priced, blocks, node_worker, residency, costs, cluster, spaces)
 
 
-def _arranged(
-    priced: Priced,
+def _order_nodes(
+    priced: PricedGraph,
     blocks: Sequence[Block],
     node_worker: Sequence[int],
     residency: Sequence[int],
     costs: Costs,
     cluster: Cluster,
-    spaces: Sequence[Space],
-) -> Arranged:
-    as_it_is = Arranged(list(blocks), priced, tuple(node_worker), spaces=tuple(spaces))
+    spaces: Sequence[MemorySpace],
+) -> NodeOrder:
+    as_it_is = NodeOrder(list(blocks), priced, tuple(node_worker), spaces=tuple(spaces))
     workers = len(cluster.workers)
     count = len(node_worker)
-    if not count or not (spaces or _worth_trying(priced, node_worker)):
+    if not count or not (spaces or _reordering_may_pay(priced, node_worker)):
         return as_it_is
-    given = _sequences(blocks, workers)
+    given = _sequences_of_blocks(blocks, workers)
     rooms = [
-        Confined(space, Room(space.within(priced), node_worker, residency, workers))
-        for space in spaces or [Space(HOST, [None] * workers)]
+        SpaceUse(space, MemoryUse(space.within(priced), node_worker, residency, workers))
+        for space in spaces or [MemorySpace(HOST, [None] * workers)]
     ]
     peaks = [one.peaks(given) for one in rooms]
     if not spaces and max(peaks[0]) < WORTH_BYTES:
         return as_it_is
-    links = link(priced)
-    known = [thrifty(priced, links), list(range(count)), [index for block in blocks for index in block.nodes]]
-    over, base = _base(rooms, known, node_worker, workers)
+    links = node_edges(priced)
+    known = [min_memory_order(priced, links), list(range(count)), [index for block in blocks for index in block.nodes]]
+    over, base = _least_memory_order(rooms, known, node_worker, workers)
     if over:
-        return _relieved(priced, rooms, base, node_worker, residency, costs, cluster)
-    maker = _Lister(priced, links, node_worker, residency, costs, [one.room for one in rooms], base)
-    tried: list[tuple[Cut, int]] = []
+        return _spill_and_order(priced, rooms, base, node_worker, residency, costs, cluster)
+    maker = _LimitedListScheduler(priced, links, node_worker, residency, costs, [one.room for one in rooms], base)
+    tried: list[tuple[Segmentation, int]] = []
     if not any(one.passed_by(mine) for one, mine in zip(rooms, peaks, strict=True)):
-        made = divide(priced, links, blocks, node_worker, residency, costs)
+        made = split_blocks(priced, links, blocks, node_worker, residency, costs)
         tried.append((made, sum(map(sum, peaks))))
     if spaces:
         shares: list[list[list[int | None]]] = [[space.limits for space in spaces]]
     else:
-        lowest = rooms[0].peaks(_by_worker(base, node_worker, workers))
+        lowest = rooms[0].peaks(_sequences_of_order(base, node_worker, workers))
         shares = [
             [[low + int(share * max(high - low, 0)) for low, high in zip(lowest, peaks[0], strict=False)]]
-            for share in SHARES
+            for share in LIMIT_SHARES
         ]
     for some in shares:
         sequences = maker.run(some)
-        ordered = follow(links, sequences, node_worker)
-        made = divide(priced, links, ordered, node_worker, residency, costs)
-        ran = _sequences(ordered, workers)
+        ordered = blocks_of_sequences(links, sequences, node_worker)
+        made = split_blocks(priced, links, ordered, node_worker, residency, costs)
+        ran = _sequences_of_blocks(ordered, workers)
         tried.append((made, sum(sum(one.peaks(ran)) for one in rooms)))
     fastest = min(made.seconds for made, _ in tried)
-    chosen, _ = min(tried, key=lambda one: (one[0].seconds > AS_FAST * fastest, one[1], one[0].seconds))
+    chosen, _ = min(tried, key=lambda one: (one[0].seconds > EQUALLY_FAST * fastest, one[1], one[0].seconds))
     if not spaces:
         return as_it_is._replace(blocks=chosen.blocks)
-    fitted, most = _fit(rooms, chosen.blocks, cluster)
+    fitted, most = _split_to_fit(rooms, chosen.blocks, cluster)
     return as_it_is._replace(blocks=fitted, peaks=most)
 
 
-class Confined(NamedTuple):
+class SpaceUse(NamedTuple):
     """A memory, and what the nodes of a graph touch of it."""
 
-    space: Space
-    room: Room
+    space: MemorySpace
+    room: MemoryUse
 
     def peaks(self, sequences: Sequence[Sequence[int]]) -> list[int]:
         """Return the most bytes that each worker needs; 0 where nothing runs, whatever was there before."""
@@ -160,58 +160,58 @@ class Confined(NamedTuple):
         return sum(peak - limit for peak, limit in pairs if limit is not None and peak > limit)
 
 
-def _relieved(
-    priced: Priced,
-    rooms: Sequence[Confined],
+def _spill_and_order(
+    priced: PricedGraph,
+    rooms: Sequence[SpaceUse],
     base: Sequence[int],
     node_worker: Sequence[int],
     residency: Sequence[int],
     costs: Costs,
     cluster: Cluster,
-) -> Arranged:
+) -> NodeOrder:
     """Return the nodes, with more that spill and make again what does not fit.
 
     Raises PlanError if that does not do either.
     """
     workers = len(cluster.workers)
-    sequences = _by_worker(base, node_worker, workers)
-    relieved, within = Relieved(priced, tuple(node_worker), sequences), list(rooms)
-    for _ in range(ROUNDS):
+    sequences = _sequences_of_order(base, node_worker, workers)
+    relieved, within = RewrittenGraph(priced, tuple(node_worker), sequences), list(rooms)
+    for _ in range(SPILL_PASSES):
         for number in range(len(within)):
             one = within[number]
             if not one.passed_by(one.peaks(relieved.sequences)):
                 continue
-            found = make_room(relieved, one.space, residency, costs)
-            if not isinstance(found, Relieved):
-                enough = [_least(relieved, other, residency, costs) for other in within]
-                raise _refused(priced, rooms, base, node_worker, cluster, enough)
+            found = plan_spills(relieved, one.space, residency, costs)
+            if not isinstance(found, RewrittenGraph):
+                enough = [_sufficient_limits(relieved, other, residency, costs) for other in within]
+                raise _memory_error(priced, rooms, base, node_worker, cluster, enough)
             relieved = found
             within = [
-                Confined(space, Room(space.within(relieved.priced), relieved.node_worker, residency, workers))
+                SpaceUse(space, MemoryUse(space.within(relieved.priced), relieved.node_worker, residency, workers))
                 for space, _ in within
             ]
     needed = [one.peaks(relieved.sequences) for one in within]
     if any(one.passed_by(mine) for one, mine in zip(within, needed, strict=True)):
-        raise _refused(priced, rooms, base, node_worker, cluster, needed)
+        raise _memory_error(priced, rooms, base, node_worker, cluster, needed)
     longer, made_on, made = relieved
-    links = link(longer)
+    links = node_edges(longer)
     if longer.graph.open_ended:  # whoever has it, it ends the last block
         last = len(made_on) - 1
         made = [[index for index in one if index != last] for one in made]
-    cut = divide(longer, links, follow(links, made, made_on), made_on, residency, costs)
+    cut = split_blocks(longer, links, blocks_of_sequences(links, made, made_on), made_on, residency, costs)
     spaces = tuple([space for space, _ in within])
-    fitted, most = _fit(within, cut.blocks, cluster)
-    return Arranged(fitted, longer, made_on, most, spaces)
+    fitted, most = _split_to_fit(within, cut.blocks, cluster)
+    return NodeOrder(fitted, longer, made_on, most, spaces)
 
 
-def _least(given: Relieved, one: Confined, residency: Sequence[int], costs: Costs) -> list[int]:
+def _sufficient_limits(given: RewrittenGraph, one: SpaceUse, residency: Sequence[int], costs: Costs) -> list[int]:
     """Return per worker how much of a memory would do, where its limit does not; 0 where that does."""
     peaks = one.peaks(given.sequences)
-    found = make_room(given, one.space, residency, costs) if one.passed_by(peaks) else given
-    return [0] * len(peaks) if isinstance(found, Relieved) else [smallest or 0 for smallest in found]
+    found = plan_spills(given, one.space, residency, costs) if one.passed_by(peaks) else given
+    return [0] * len(peaks) if isinstance(found, RewrittenGraph) else [smallest or 0 for smallest in found]
 
 
-def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
+def chain_segments(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
     """Have every segment of a worker with a limit wait for the one before it, so that their order is kept."""
     previous: dict[int, int] = {}
     held: list[Segment] = []
@@ -225,7 +225,9 @@ def hold(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
     return tuple(held)
 
 
-def follow(links: Links, sequences: Sequence[Sequence[int]], node_worker: Sequence[int]) -> list[Block]:
+def blocks_of_sequences(
+    links: NodeEdges, sequences: Sequence[Sequence[int]], node_worker: Sequence[int]
+) -> list[Block]:
     """Return the coarsest blocks in which each worker runs its nodes in its sequence; any sequences that belong to
     one topological order of all nodes will do. A node that is in none of them, the last, comes last."""
     missing = [len(one) for one in links.before]
@@ -255,17 +257,17 @@ def follow(links: Links, sequences: Sequence[Sequence[int]], node_worker: Sequen
     return blocks
 
 
-class _Lister:
+class _LimitedListScheduler:
     """Lists the nodes of every worker in virtual time: each takes the best of what has come to it and fits."""
 
     def __init__(
         self,
-        priced: Priced,
-        links: Links,
+        priced: PricedGraph,
+        links: NodeEdges,
         node_worker: Sequence[int],
         residency: Sequence[int],
         costs: Costs,
-        rooms: Sequence[Room],
+        rooms: Sequence[MemoryUse],
         base: Sequence[int],
     ) -> None:
         """`base` is an order of all nodes that keeps every limit which is tried."""
@@ -273,7 +275,7 @@ class _Lister:
         self._links = links
         self._node_worker = node_worker
         self._rooms = rooms
-        self._base = _by_worker(base, node_worker, len(rooms[0].before))
+        self._base = _sequences_of_order(base, node_worker, len(rooms[0].before))
         self._key = [(True, 0)] * len(node_worker)
         """Per node, whether it leaves more behind than it found, and its place in the base order: the least first."""
         for place, index in enumerate(base):
@@ -325,19 +327,21 @@ class _Lister:
                         heappush(events, (self._arrival(reader, finish), reader, node_worker[reader]))
         return made
 
-    def _ledger(self, worker: int, limits: Sequence[int | None]) -> Ledger | Ledgers | None:
+    def _ledger(self, worker: int, limits: Sequence[int | None]) -> AdmissionLedger | AdmissionLedgers | None:
         """Return the accounts of a worker, None if it has no limits."""
         base = self._base[worker]
         pairs = zip(self._rooms, limits, strict=True)
-        found = [Ledger(room, worker, base, limit) for room, limit in pairs if limit is not None]
-        return Ledgers(found) if len(found) > 1 else found[0] if found else None
+        found = [AdmissionLedger(room, worker, base, limit) for room, limit in pairs if limit is not None]
+        return AdmissionLedgers(found) if len(found) > 1 else found[0] if found else None
 
     @staticmethod
-    def _choose(ready: list[tuple[tuple[bool, int], int]], came: set[int], ledger: Ledger | Ledgers | None) -> int:
+    def _choose(
+        ready: list[tuple[tuple[bool, int], int]], came: set[int], ledger: AdmissionLedger | AdmissionLedgers | None
+    ) -> int:
         """Take the best node that has come and is admitted; -1 if there is none."""
         refused: list[tuple[tuple[bool, int], int]] = []
         chosen = -1
-        while ready and chosen < 0 and len(refused) < CANDIDATES:
+        while ready and chosen < 0 and len(refused) < MAX_CANDIDATES:
             one = heappop(ready)
             if one[1] not in came:
                 continue  # it was taken as the front, out of turn
@@ -371,22 +375,22 @@ class _Lister:
         return arrival
 
 
-def _worth_trying(priced: Priced, node_worker: Sequence[int]) -> bool:
+def _reordering_may_pay(priced: PricedGraph, node_worker: Sequence[int]) -> bool:
     """Tell whether another order could be worth its planning: there is backward, on several workers, and much of it."""
-    if len(node_worker) > MOST_NODES or all(worker == node_worker[0] for worker in node_worker):
+    if len(node_worker) > MAX_REORDERED_NODES or all(worker == node_worker[0] for worker in node_worker):
         return False
     if sum(priced.size) < WORTH_BYTES:
         return False
     return any(node.depth for node in priced.graph.nodes)
 
 
-def _base(
-    rooms: Sequence[Confined], known: Sequence[list[int]], node_worker: Sequence[int], workers: int
+def _least_memory_order(
+    rooms: Sequence[SpaceUse], known: Sequence[list[int]], node_worker: Sequence[int], workers: int
 ) -> tuple[int, list[int]]:
     """Return the one of some orders of all nodes that needs least, and by how many bytes it passes limits."""
     best: tuple[int, int, list[int]] | None = None
     for order in known:
-        sequences = _by_worker(order, node_worker, workers)
+        sequences = _sequences_of_order(order, node_worker, workers)
         peaks = [one.peaks(sequences) for one in rooms]
         over = sum(one.passed_by(mine) for one, mine in zip(rooms, peaks, strict=True))
         if best is None or (over, sum(map(sum, peaks))) < best[:2]:
@@ -395,9 +399,9 @@ def _base(
     return best[0], best[2]
 
 
-def _refused(
-    priced: Priced,
-    rooms: Sequence[Confined],
+def _memory_error(
+    priced: PricedGraph,
+    rooms: Sequence[SpaceUse],
     order: Sequence[int],
     node_worker: Sequence[int],
     cluster: Cluster,
@@ -416,7 +420,7 @@ def _refused(
                 most = room.fullest(mine)
                 if most >= 0:
                     parts += [", most of all for ", (most, priced.graph.nodes[most])]
-    return refused(
+    return plan_error(
         "what is to run there does not fit: ",
         *parts,
         " in the thriftiest way found (bytes alive at once). Give it that much, or place some of its nodes on "
@@ -425,34 +429,34 @@ def _refused(
     )
 
 
-def _sequences(blocks: Sequence[Block], workers: int) -> list[list[int]]:
+def _sequences_of_blocks(blocks: Sequence[Block], workers: int) -> list[list[int]]:
     sequences: list[list[int]] = [[] for _ in range(workers)]
     for worker, nodes in blocks:
         sequences[worker].extend(nodes)
     return sequences
 
 
-def _by_worker(order: Sequence[int], node_worker: Sequence[int], workers: int) -> list[list[int]]:
+def _sequences_of_order(order: Sequence[int], node_worker: Sequence[int], workers: int) -> list[list[int]]:
     sequences: list[list[int]] = [[] for _ in range(workers)]
     for index in order:
         sequences[node_worker[index]].append(index)
     return sequences
 
 
-def _fit(rooms: Sequence[Confined], blocks: Sequence[Block], cluster: Cluster) -> tuple[list[Block], Peaks]:
+def _split_to_fit(rooms: Sequence[SpaceUse], blocks: Sequence[Block], cluster: Cluster) -> tuple[list[Block], Peaks]:
     """Cut blocks of workers with a limit where they would hold more at once; return what they hold, too: `Plan.peaks`.
     What is cut for one memory holds no more of the others than before."""
     pinned = [worker.memory is not None for worker in cluster.workers]
     fitted = list(blocks)
     peaks: list[tuple[str, tuple[int, ...]]] = []
     for space, room in rooms:
-        fitted, most = _fit_one(room, fitted, space.limits, pinned)
+        fitted, most = _split_to_fit_space(room, fitted, space.limits, pinned)
         peaks.append((space.device, most))
     return fitted, tuple(peaks)
 
 
-def _fit_one(
-    room: Room, blocks: Sequence[Block], limits: Sequence[int | None], pinned: Sequence[bool]
+def _split_to_fit_space(
+    room: MemoryUse, blocks: Sequence[Block], limits: Sequence[int | None], pinned: Sequence[bool]
 ) -> tuple[list[Block], tuple[int, ...]]:
     """Cut blocks of workers with a limit where they would hold more at once, and return what each worker holds."""
     pieces: list[list[list[int]]] = [[] for _ in limits]

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model.memory_spaces import Space
+from ..model.memory_spaces import MemorySpace
 from ..model.plan import Segment
-from ..model.priced_graph import Priced
-from .memory_ledger import parted
+from ..model.priced_graph import PricedGraph
+from .memory_ledger import left_on_disk
 
 
-def rooms_beside(
+def segment_headroom(
     segments: Sequence[Segment],
-    priced: Priced,
+    priced: PricedGraph,
     node_worker: Sequence[int],
     residency: Sequence[int],
-    spaces: Sequence[Space],
+    spaces: Sequence[MemorySpace],
     peaks: Sequence[tuple[str, tuple[int, ...]]],
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Return `Plan.beside`: `peaks` are those of the plan, one per space."""
-    away = parted(priced, node_worker, residency)
+    away = left_on_disk(priced, node_worker, residency)
     found: list[tuple[str, tuple[int, ...]]] = []
     for space, (_, most) in zip(spaces, peaks, strict=True):
         size = space.within(priced).size

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from ..model.memory_spaces import limited_spaces
 from ..model.plan import Cluster, WorkerSpec
-from ..model.priced_graph import Priced
-from .memory_ledger import continued
+from ..model.priced_graph import PricedGraph
+from .memory_ledger import first_contexts
 
 
-def fitting(priced: Priced, cluster: Cluster) -> dict[int, frozenset[int]]:
+def feasible_workers(priced: PricedGraph, cluster: Cluster) -> dict[int, frozenset[int]]:
     """Return, per node that by itself needs more memory than some worker has, the workers that have enough. Nodes for
     which none has are left out: what would do is told when they are ordered."""
     found: dict[int, frozenset[int]] = {}
@@ -23,7 +23,7 @@ def fitting(priced: Priced, cluster: Cluster) -> dict[int, frozenset[int]]:
         if least == max(limits):
             continue
         inner = space.within(priced)
-        same, size = continued(inner, ()), inner.size
+        same, size = first_contexts(inner, ()), inner.size
         able: dict[int, frozenset[int]] = {}
         for index, node in enumerate(priced.graph.nodes):
             first = priced.first[index]
@@ -37,7 +37,7 @@ def fitting(priced: Priced, cluster: Cluster) -> dict[int, frozenset[int]]:
     return {index: workers for index, workers in found.items() if workers}
 
 
-def roomier(cluster: Cluster, small: frozenset[int]) -> frozenset[int]:
+def workers_with_more_memory(cluster: Cluster, small: frozenset[int]) -> frozenset[int]:
     """Return the workers to try when those in `small` have too little memory for what is to run there: all others, if
     one of them has more than each of those; else none."""
     others = frozenset(range(len(cluster.workers))) - small

@@ -6,7 +6,7 @@ where it is kept or was there before, unless a node of the run spills it (`relie
 the order of its own nodes alone, whatever the others do and however long anything takes. Saved values (contexts,
 residuals) are the ones that last.
 
-`Ledger` is how a limit is kept without a deadlock: it knows one complete order that fits (the `base`), and admits a
+`AdmissionLedger` is how a limit is kept without a deadlock: it knows one complete order that fits (the `base`), and admits a
 node out of that order only if the rest of the base order, from there on, still fits. So whatever has been admitted,
 the run can always be ended.
 """
@@ -25,12 +25,12 @@ from raygrad.proto.ir.nodes import ROLE_FUNCTION, FunctionVjp, Spill
 from raygrad.proto.ir.specs import UNSEEN, ContextSpec, is_sized
 
 from ..model.arrays import offsets
-from ..model.priced_graph import Priced
+from ..model.priced_graph import PricedGraph
 from ..model.unseen_functions import estimated_bytes
 
 
-class _Arrays(NamedTuple):
-    """What a `Room` knows, in arrays."""
+class _HoldingArrays(NamedTuple):
+    """What a `MemoryUse` knows, in arrays."""
 
     begins: NDArray[np.int64]
     """Per node, where what it touches begins in `touched`."""
@@ -39,7 +39,7 @@ class _Arrays(NamedTuple):
     stays: NDArray[np.bool_]
 
 
-class Fitted(NamedTuple):
+class SplitOrder(NamedTuple):
     """The order of one worker, cut into pieces that are run by one call each."""
 
     pieces: list[list[int]]
@@ -47,10 +47,10 @@ class Fitted(NamedTuple):
     """The most bytes that any of them holds, beside what is there from the start of the run to its end."""
 
 
-class Room:
+class MemoryUse:
     """What each node touches on its worker: values as holdings, numbered, one per value and worker."""
 
-    def __init__(self, priced: Priced, node_worker: Sequence[int], residency: Sequence[int], workers: int) -> None:
+    def __init__(self, priced: PricedGraph, node_worker: Sequence[int], residency: Sequence[int], workers: int) -> None:
         self.size: list[int] = []
         """Per holding, its bytes."""
         self.stays: list[bool] = []
@@ -61,15 +61,15 @@ class Room:
         """Per worker, bytes that are there from the start to the end."""
         self._unseen = _unseen_bytes(priced)
         """Per node that may make or read more than is known, about how much: calls leave room for it, orders do not."""
-        away = parted(priced, node_worker, residency)
+        away = left_on_disk(priced, node_worker, residency)
         self._local: list[bool] = []
         """Per holding, whether no other worker touches it, nor did anybody before the run."""
         self._home: list[bool] = []
         """Per holding, whether it was made there, and calls there find it there (`crossing`)."""
         self._comes: list[bool] = []
         """Per holding, whether it is brought there."""
-        self._arrays: _Arrays | None = None
-        same = continued(priced, away)
+        self._arrays: _HoldingArrays | None = None
+        same = first_contexts(priced, away)
         made = [value for value, _ in priced.graph.keep if priced.maker[value] >= 0]
         named = {(same.get(value, value), node_worker[priced.maker[value]]) for value in made}
         kept = {(same.get(value, value), node_worker[priced.maker[value]]) for value in made if value not in away}
@@ -110,7 +110,9 @@ class Room:
         if self._arrays is None:
             counts = np.fromiter(map(len, self.touched), np.int64, len(self.touched))
             flat = np.fromiter(chain.from_iterable(self.touched), np.int64, int(counts.sum()))
-            self._arrays = _Arrays(offsets(counts), flat, np.array(self.size, np.int64), np.array(self.stays, np.bool_))
+            self._arrays = _HoldingArrays(
+                offsets(counts), flat, np.array(self.size, np.int64), np.array(self.stays, np.bool_)
+            )
         known = self._arrays
         nodes = np.array(order, np.int64)
         begin = known.begins[nodes]
@@ -143,7 +145,9 @@ class Room:
         """Return the same of every worker."""
         return [self.peak(worker, order) for worker, order in enumerate(sequences)]
 
-    def fit(self, order: Sequence[int], pieces: Sequence[Sequence[int]], limit: int, *, pinned: bool = True) -> Fitted:
+    def fit(
+        self, order: Sequence[int], pieces: Sequence[Sequence[int]], limit: int, *, pinned: bool = True
+    ) -> SplitOrder:
         """Cut pieces of the order of one worker further, where what they hold at once would pass a limit.
 
         A piece holds what its call brings from its start, and that and what it hands on to other workers until it ends.
@@ -196,10 +200,10 @@ class Room:
             cut.append(current)
             peak = max(peak, most)
             used -= over
-        return Fitted(cut, peak)
+        return SplitOrder(cut, peak)
 
 
-def parted(priced: Priced, node_worker: Sequence[int], residency: Sequence[int]) -> set[int]:
+def left_on_disk(priced: PricedGraph, node_worker: Sequence[int], residency: Sequence[int]) -> set[int]:
     """Return the values that outlive the run, and which it leaves on disk where they are: those that were there before
     do not take room in it, those that it makes do so until they are spilled."""
     kept = {value for value, _ in priced.graph.keep}
@@ -213,7 +217,7 @@ def parted(priced: Priced, node_worker: Sequence[int], residency: Sequence[int])
     return found
 
 
-def _unseen_bytes(priced: Priced) -> dict[int, int]:
+def _unseen_bytes(priced: PricedGraph) -> dict[int, int]:
     """Return, per node whose Function is unseen, the estimate of what its context holds. Its vjp is taken to find
     as much there, for what it reads besides."""
     unknown = [isinstance(spec, ContextSpec) and spec.nbytes == UNSEEN for spec in priced.graph.specs]
@@ -228,9 +232,9 @@ def _unseen_bytes(priced: Priced) -> dict[int, int]:
     return found
 
 
-def continued(priced: Priced, away: Container[int]) -> dict[int, int]:
+def first_contexts(priced: PricedGraph, away: Container[int]) -> dict[int, int]:
     """Return, by context that a vjp leaves with all that was saved, the first one that holds the same memory."""
-    found = {value: before for value, before in left_of(priced).items() if before not in away}
+    found = {value: before for value, before in previous_contexts(priced).items() if before not in away}
     for value, before in list(found.items()):  # nodes that were added may read what has a higher number
         while before in found:
             before = found[before]
@@ -238,7 +242,7 @@ def continued(priced: Priced, away: Container[int]) -> dict[int, int]:
     return found
 
 
-def left_of(priced: Priced) -> dict[int, int]:
+def previous_contexts(priced: PricedGraph) -> dict[int, int]:
     """Return, by context that a vjp leaves with all that was saved, the one that it read: they hold the same memory."""
     specs = [is_sized(spec) for spec in priced.graph.specs]
     found: dict[int, int] = {}
@@ -249,10 +253,10 @@ def left_of(priced: Priced) -> dict[int, int]:
     return found
 
 
-class Ledger:
+class AdmissionLedger:
     """The accounts of one worker with a limit, while its nodes are admitted one by one. See the head of this file."""
 
-    def __init__(self, room: Room, worker: int, base: Sequence[int], limit: int) -> None:
+    def __init__(self, room: MemoryUse, worker: int, base: Sequence[int], limit: int) -> None:
         """`base` is an order of all nodes of the worker that needs no more than the limit."""
         self._room = room
         self._limit = limit - room.before[worker]
@@ -332,20 +336,20 @@ class Ledger:
             self._front += 1
 
 
-class Ledgers:
+class AdmissionLedgers:
     """The accounts of a worker several of whose memories are limited: a node is admitted if it fits in each."""
 
-    def __init__(self, ledgers: Sequence[Ledger]) -> None:
+    def __init__(self, ledgers: Sequence[AdmissionLedger]) -> None:
         """They have one base."""
         self._ledgers = ledgers
 
     @property
     def front(self) -> int:
-        """See `Ledger.front`."""
+        """See `AdmissionLedger.front`."""
         return self._ledgers[0].front
 
     def admit(self, index: int) -> bool:
-        """See `Ledger.admit`."""
+        """See `AdmissionLedger.admit`."""
         if not all([one.fits(index) for one in self._ledgers]):
             return False
         return all([one.admit(index) for one in self._ledgers])

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from ..model.priced_graph import Links, Priced
+from ..model.priced_graph import NodeEdges, PricedGraph
 
 
-def thrifty(priced: Priced, links: Links) -> list[int]:
+def min_memory_order(priced: PricedGraph, links: NodeEdges) -> list[int]:
     """Return the nodes in that order. The last node of an open-ended graph stays last."""
     nodes, size, maker = priced.graph.nodes, priced.size, priced.maker
-    demanded = _demanded(priced, links)
+    demanded = _demand_order(priced, links)
     held_back = len(nodes) - 1 if priced.graph.open_ended else -1
     readers: list[list[int]] = [[] for _ in size]
     for index, node in enumerate(nodes):
@@ -65,7 +65,7 @@ def thrifty(priced: Priced, links: Links) -> list[int]:
     return order
 
 
-def _demanded(priced: Priced, links: Links) -> list[int]:
+def _demand_order(priced: PricedGraph, links: NodeEdges) -> list[int]:
     """Return, per node, when a walk back from the ends of the graph is through with it, of each node what it reads in
     order. Ends of backward come first (a sum of losses demands all of forward), then those farthest from the start."""
     count = len(links.before)

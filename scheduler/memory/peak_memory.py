@@ -15,13 +15,13 @@ from raygrad.proto.ir.nodes import Vjp
 from raygrad.proto.ir.specs import ContextSpec
 
 from ..model.plan import Plan
-from ..model.priced_graph import Priced
-from ..segments.transfers import cotangents
+from ..model.priced_graph import PricedGraph
+from ..segments.transfers import cotangent_bounds
 
 FOREVER = float("inf")
 
 
-class Span(Protocol):
+class TimeSpan(Protocol):
     """When a segment runs."""
 
     @property
@@ -50,7 +50,7 @@ class Lifetime(NamedTuple):
     bytes: int
 
 
-def highest(lifetimes: Iterable[Lifetime], workers: int) -> list[int]:
+def peak_bytes(lifetimes: Iterable[Lifetime], workers: int) -> list[int]:
     """Return the most bytes that live at once, per worker. What dies at a moment is gone before what is born then."""
     changes: list[list[tuple[float, int]]] = [[] for _ in range(workers)]
     for worker, born, dead, size in lifetimes:
@@ -67,24 +67,26 @@ def highest(lifetimes: Iterable[Lifetime], workers: int) -> list[int]:
     return most
 
 
-def peaks(priced: Priced, plan: Plan, nodes: Sequence[tuple[float, float]], segments: Sequence[Span]) -> list[Peak]:
+def worker_peaks(
+    priced: PricedGraph, plan: Plan, nodes: Sequence[tuple[float, float]], segments: Sequence[TimeSpan]
+) -> list[Peak]:
     """Return the peak of each worker. `nodes` and `segments` say when each runs."""
     values, saved = _value_lifetimes(priced, plan, nodes, segments)
     workers = len(plan.workers)
     stored = stored_lifetimes(
         plan, segments, lambda s, e: sum(priced.size[v] for v in plan.segments[s].exports[e].values)
     )
-    rows = zip(highest(values, workers), highest(saved, workers), highest(stored, workers), strict=True)
+    rows = zip(peak_bytes(values, workers), peak_bytes(saved, workers), peak_bytes(stored, workers), strict=True)
     return [Peak(*row) for row in rows]
 
 
-class Sizes(Protocol):
+class ExportSizes(Protocol):
     """Bytes of export `export` of segment `segment`."""
 
     def __call__(self, segment: int, export: int, /) -> int: ...
 
 
-def stored_lifetimes(plan: Plan, segments: Sequence[Span], size: Sizes) -> list[Lifetime]:
+def stored_lifetimes(plan: Plan, segments: Sequence[TimeSpan], size: ExportSizes) -> list[Lifetime]:
     """Return how long each object of a plan is in the store: from the end of the segment that makes it to the end of
     the last that reads it, or for ever if the client keeps it."""
     found: list[Lifetime] = []
@@ -97,7 +99,7 @@ def stored_lifetimes(plan: Plan, segments: Sequence[Span], size: Sizes) -> list[
 
 
 def _value_lifetimes(
-    priced: Priced, plan: Plan, nodes: Sequence[tuple[float, float]], segments: Sequence[Span]
+    priced: PricedGraph, plan: Plan, nodes: Sequence[tuple[float, float]], segments: Sequence[TimeSpan]
 ) -> tuple[list[Lifetime], list[Lifetime]]:
     """Return the lifetimes of all values, and of those that are saved for backward."""
     graph, maker, size, worker_of = priced.graph, priced.maker, priced.size, plan.node_worker
@@ -115,7 +117,7 @@ def _value_lifetimes(
                     if maker[value] < 0 or worker_of[maker[value]] != worker:
                         first[key] = min(first.get(key, FOREVER), span.start)
             if node.depth and isinstance(node, Vjp):
-                low, high = cotangents(node)
+                low, high = cotangent_bounds(node)
                 for value in (*node.inputs[:low], *node.inputs[high:]):
                     if value >= 0 and maker[value] >= 0:
                         last_vjp[value] = max(last_vjp.get(value, 0.0), end)

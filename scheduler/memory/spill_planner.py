@@ -12,59 +12,61 @@ from collections.abc import Sequence
 from raygrad.proto.ir.nodes import Spill
 
 from ..model.costs import Costs
-from ..model.graph_rewriter import Longer, Relieved
-from ..model.memory_spaces import Space
-from ..model.priced_graph import Priced
-from .eviction_search import TooSmall, Walk
-from .memory_ledger import Room
+from ..model.graph_rewriter import GraphRewriter, RewrittenGraph
+from ..model.memory_spaces import MemorySpace
+from ..model.priced_graph import PricedGraph
+from .eviction_search import DoesNotFit, EvictionSearch
+from .memory_ledger import MemoryUse
 
-STAYING = (1.0, 0.5, 0.25, 0.0)
+STAYING_SHARES = (1.0, 0.5, 0.25, 0.0)
 """Shares of the limit that values of earlier runs may take from start to end, tried one after the other."""
-TRIES = 24
+MAX_SEARCHES = 24
 """Walks to find the smallest limit that would do, at most, and as many again around it."""
-FEWEST_TRIES = 4
-WALKED = 500_000
+MIN_SEARCHES = 4
+MAX_SEARCHED_NODES = 500_000
 """Nodes that these walks go through, if there are more than the fewest: of a large graph a refusal names a limit that
 is less close to the smallest."""
 
 
-def make_room(given: Relieved, space: Space, residency: Sequence[int], costs: Costs) -> Relieved | list[int | None]:
+def plan_spills(
+    given: RewrittenGraph, space: MemorySpace, residency: Sequence[int], costs: Costs
+) -> RewrittenGraph | list[int | None]:
     """Return a graph with what keeps each worker within its limit of one memory; if there is no way, per worker the
     smallest limit that would do, or None where its limit does. Each worker's nodes are given in an order that needs
     little.
     """
     whole, node_worker, sequences = given
     priced, limits = space.within(whole), space.limits
-    room = Room(priced, node_worker, residency, len(limits))
-    longer = Longer(priced, node_worker, costs)
+    room = MemoryUse(priced, node_worker, residency, len(limits))
+    longer = GraphRewriter(priced, node_worker, costs)
     made: list[list[int]] = []
     for worker, sequence in enumerate(sequences):
         limit = limits[worker]
         if limit is None:
             made.append(list(sequence))
             continue
-        found = _within(longer, room, worker, sequence, residency, limit)
+        found = _sequence_within(longer, room, worker, sequence, residency, limit)
         if found is None:
             return [
-                _smallest(priced, room, one, sequences[one], node_worker, residency, limit, costs)
+                _smallest_limit(priced, room, one, sequences[one], node_worker, residency, limit, costs)
                 for one, limit in enumerate(limits)
             ]
         made.append(found)
     return longer.relieved(made)
 
 
-def _within(
-    longer: Longer, room: Room, worker: int, sequence: Sequence[int], residency: Sequence[int], limit: int
+def _sequence_within(
+    longer: GraphRewriter, room: MemoryUse, worker: int, sequence: Sequence[int], residency: Sequence[int], limit: int
 ) -> list[int] | None:
     """Return the nodes of one worker in order, with those that keep it within its limit; None if there is no way."""
     if room.peak(worker, sequence) <= limit:
         return list(sequence)
-    leaving = _leaving(longer, worker, sequence, residency)
+    leaving = _spillable_earlier_values(longer, worker, sequence, residency)
     size = longer.priced.size
     there = sum([size[value] for value in leaving])
     mark = longer.mark()
     tried = -1
-    for share in STAYING:
+    for share in STAYING_SHARES:
         stay = there if share == 1.0 else int(share * limit)
         count, left = 0, there
         while count < len(leaving) and left > stay:
@@ -74,13 +76,17 @@ def _within(
             continue
         tried = count
         try:
-            return Walk(longer, worker, sequence, residency, leaving[:count], limit - room.before[worker]).run()
-        except TooSmall:
+            return EvictionSearch(
+                longer, worker, sequence, residency, leaving[:count], limit - room.before[worker]
+            ).run()
+        except DoesNotFit:
             longer.back_to(mark)
     return None
 
 
-def _leaving(longer: Longer, worker: int, sequence: Sequence[int], residency: Sequence[int]) -> list[int]:
+def _spillable_earlier_values(
+    longer: GraphRewriter, worker: int, sequence: Sequence[int], residency: Sequence[int]
+) -> list[int]:
     """Return the values of earlier runs on a worker that can be spilled: what is read last, or never, comes first."""
     nodes, size = longer.priced.graph.nodes, longer.priced.size
     first: dict[int, int] = {}
@@ -99,9 +105,9 @@ def _leaving(longer: Longer, worker: int, sequence: Sequence[int], residency: Se
     return sorted(some, key=lambda value: (-first.get(value, len(sequence)), value))
 
 
-def _smallest(
-    priced: Priced,
-    room: Room,
+def _smallest_limit(
+    priced: PricedGraph,
+    room: MemoryUse,
     worker: int,
     sequence: Sequence[int],
     node_worker: Sequence[int],
@@ -113,23 +119,26 @@ def _smallest(
     if limit is None:
         return None
     before = room.before[worker]
-    leaving = _leaving(Longer(priced, node_worker, costs), worker, sequence, residency)
+    leaving = _spillable_earlier_values(GraphRewriter(priced, node_worker, costs), worker, sequence, residency)
     left = before - sum([priced.size[value] for value in leaving])
 
     def peak(tried: int) -> int | None:
-        longer = Longer(priced, node_worker, costs)
-        walk = Walk(longer, worker, sequence, residency, leaving, tried - before)
+        longer = GraphRewriter(priced, node_worker, costs)
+        walk = EvictionSearch(longer, worker, sequence, residency, leaving, tried - before)
         try:
             walk.run()
-        except TooSmall:
+        except DoesNotFit:
             return None
         return walk.peak + left
 
-    if _within(Longer(priced, node_worker, costs), room, worker, sequence, residency, limit) is not None:
+    if (
+        _sequence_within(GraphRewriter(priced, node_worker, costs), room, worker, sequence, residency, limit)
+        is not None
+    ):
         return None
     low = limit
     high = room.peak(worker, sequence)
-    tries = min(TRIES, max(FEWEST_TRIES, WALKED // max(len(sequence), 1)))
+    tries = min(MAX_SEARCHES, max(MIN_SEARCHES, MAX_SEARCHED_NODES // max(len(sequence), 1)))
     for _ in range(tries):
         if high - low <= 1:
             break

@@ -1,7 +1,7 @@
 """A priced graph as flat arrays: what the planning of large graphs is computed on.
 
 Rules of this file: one pass over the nodes, everything else in NumPy; nothing is decided here. Says the same of
-a graph as `priced`, whose lists it can give (`Arrays.priced`).
+a graph as `priced`, whose lists it can give (`GraphArrays.priced`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from raygrad.proto.ir.graph import Graph
 
 from .costs import Costs
 from .dag import Floats, Indices
-from .priced_graph import Priced
+from .priced_graph import PricedGraph
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-TABLE_ENTRIES = 8
+TABLE_ENTRIES_PER_PAIR = 8
 """Pairs are numbered by a table up to this many possible ones for each that there is, by sorting beyond."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Arrays:
-    """A graph's values and nodes, priced. See `arrays_of`."""
+class GraphArrays:
+    """A graph's values and nodes, priced. See `graph_arrays`."""
 
     graph: Graph
     read: Indices
@@ -57,9 +57,9 @@ class Arrays:
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def priced(self) -> Priced:
+    def priced(self) -> PricedGraph:
         """Return the same as lists."""
-        return Priced(
+        return PricedGraph(
             graph=self.graph,
             first=self.first[:-1].tolist(),
             maker=self.maker.tolist(),
@@ -70,7 +70,7 @@ class Arrays:
         )
 
 
-def arrays_of(graph: Graph, costs: Costs) -> Arrays:
+def graph_arrays(graph: Graph, costs: Costs) -> GraphArrays:
     """Return the graph as arrays, with a price on every node and value; equal nodes are priced once."""
     nodes = graph.nodes
     count = len(nodes)
@@ -85,10 +85,10 @@ def arrays_of(graph: Graph, costs: Costs) -> Arrays:
     spec[len(graph.externals) :] = np.fromiter(chain.from_iterable(outputs), np.int64)
     maker = np.full(len(spec), -1)
     maker[len(graph.externals) :] = np.repeat(np.arange(count), made)
-    kind, _ = numbered(map(attrgetter("role", "fn", "depth", "outputs"), nodes), count)
-    role, roles = numbered(map(attrgetter("role", "depth"), nodes), count)
+    kind, _ = number_keys(map(attrgetter("role", "fn", "depth", "outputs"), nodes), count)
+    role, roles = number_keys(map(attrgetter("role", "depth"), nodes), count)
     sizes = [costs.value_bytes(one) for one in graph.specs]
-    return Arrays(
+    return GraphArrays(
         graph=graph,
         read=read,
         reader=np.repeat(np.arange(count), arity),
@@ -109,7 +109,7 @@ def _node_seconds(graph: Graph, costs: Costs, kind: Indices, read: Indices, read
     what an undefined input counts as."""
     specs = len(graph.specs) + 1
     arity = np.diff(reads)
-    alike = rows(kind, arity, lambda some, place: spec[read[reads[some] + place]] + 1, specs)
+    alike = number_rows(kind, arity, lambda some, place: spec[read[reads[some] + place]] + 1, specs)
     example = np.empty(int(alike.max(initial=-1)) + 1, np.int64)
     example[alike] = np.arange(len(alike))
     seconds = np.zeros(len(example))
@@ -135,39 +135,39 @@ class _Numbers(dict[Any, int]):
         return number
 
 
-def numbered(keys: Iterable[Any], count: int) -> tuple[Indices, list[Any]]:
+def number_keys(keys: Iterable[Any], count: int) -> tuple[Indices, list[Any]]:
     """Return the number of each of `count` keys, equal ones having the same, and the keys by number."""
     numbers = _Numbers()
     found = np.fromiter(map(numbers.__getitem__, keys), np.int64, count)
     return found, list(numbers)
 
 
-def pairs(one: Indices, other: Indices, others: int) -> Indices:
+def number_pairs(one: Indices, other: Indices, others: int) -> Indices:
     """Return a number for each pair, equal ones having the same, from 0 without gaps; `other` is below `others`."""
     if not len(one):
         return one
     key = one * others + other
     most = int(key.max()) + 1
-    if most > TABLE_ENTRIES * len(key) + 1024:
+    if most > TABLE_ENTRIES_PER_PAIR * len(key) + 1024:
         return np.unique(key, return_inverse=True)[1]
     seen = np.zeros(most, np.bool_)
     seen[key] = True
     return (np.cumsum(seen) - 1)[key]
 
 
-def rows(start: Indices, length: Indices, entry: Callable[[Indices, int], Indices], entries: int) -> Indices:
+def number_rows(start: Indices, length: Indices, entry: Callable[[Indices, int], Indices], entries: int) -> Indices:
     """Return a number for each row, equal rows having the same: a row is (start[i], its `length[i]` entries), where
     `entry(some, place)` gives those of the rows `some` at one place, all below `entries`."""
     number, base = start.copy(), int(start.max(initial=-1)) + 1
     some = np.flatnonzero(length > 0)
     place = 0
     while len(some):
-        found = pairs(number[some], entry(some, place), entries)
+        found = number_pairs(number[some], entry(some, place), entries)
         number[some] = base + found
         base += int(found.max()) + 1
         place += 1
         some = some[length[some] > place]
-    return pairs(number, np.zeros_like(number), 1)
+    return number_pairs(number, np.zeros_like(number), 1)
 
 
 def offsets(lengths: Indices) -> Indices:
@@ -177,6 +177,6 @@ def offsets(lengths: Indices) -> Indices:
     return ends
 
 
-def tuples(flat: Sequence[Any], ends: Sequence[int]) -> list[tuple[Any, ...]]:
+def as_tuples(flat: Sequence[Any], ends: Sequence[int]) -> list[tuple[Any, ...]]:
     """Return the runs of a flat sequence, each as a tuple."""
     return [tuple(flat[begin:end]) if begin < end else () for begin, end in pairwise(ends)]

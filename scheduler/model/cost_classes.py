@@ -13,7 +13,7 @@ from raygrad.proto.ir.graph import Graph
 from .costs import Costs
 
 
-class Kinds(NamedTuple):
+class CostClasses(NamedTuple):
     """The kinds of a graph's nodes. Nodes with equal specs are of one class, classes of like sizes of one kind."""
 
     node: array[int]
@@ -24,7 +24,7 @@ class Kinds(NamedTuple):
     """Per class, the seconds of one node, before anything is measured."""
 
 
-def kinds_of(graph: Graph, costs: Costs) -> Kinds:
+def cost_classes_of(graph: Graph, costs: Costs) -> CostClasses:
     """Return the kinds of a graph's nodes. O(nodes + edges)."""
     spec = list(graph.externals)
     for node in graph.nodes:
@@ -43,4 +43,4 @@ def kinds_of(graph: Graph, costs: Costs) -> Kinds:
             names.append(costs.kind_of(node, inputs, outputs))
             prior.append(costs.prior_seconds(node, inputs, outputs))
         nodes.append(number)
-    return Kinds(nodes, names, prior)
+    return CostClasses(nodes, names, prior)

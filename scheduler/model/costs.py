@@ -30,7 +30,7 @@ CONTRACTIONS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "inner", "linear",
 """Built-in ops whose work is the size of the result times the length of the axis that is summed over."""
 
 
-class Link(NamedTuple):
+class LinkCost(NamedTuple):
     """From one host to another."""
 
     hop_seconds: float
@@ -39,7 +39,7 @@ class Link(NamedTuple):
     """As `Costs.bandwidth`."""
 
 
-def _no_links() -> Mapping[tuple[str, str], Link]:
+def _no_links() -> Mapping[tuple[str, str], LinkCost]:
     return MappingProxyType({})
 
 
@@ -89,7 +89,7 @@ class Costs:
     """Bytes of large values that the client sends with calls."""
     follow_seconds: float = 0.0
     """From the end of a segment to the start of one on the same worker that reads what it made, or waits for it."""
-    links: Mapping[tuple[str, str], Link] = field(default_factory=_no_links, compare=False, repr=False)
+    links: Mapping[tuple[str, str], LinkCost] = field(default_factory=_no_links, compare=False, repr=False)
     """Per pair of hosts whose link was measured, what it showed; other pairs are as `hop_seconds`, `bandwidth`."""
     factors: Mapping[str, float] = field(default_factory=_no_factors, compare=False, repr=False)
     """Per kind of node that was measured (`kind_of`), by how much the prior is off."""

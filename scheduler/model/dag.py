@@ -70,7 +70,7 @@ def dag_of(seconds: ArrayLike, source: ArrayLike, target: ArrayLike, transfer: A
     )
 
 
-def merged(seconds: Floats, source: Indices, target: Indices, transfer: Floats) -> Dag:
+def dag_of_merged_edges(seconds: Floats, source: Indices, target: Indices, transfer: Floats) -> Dag:
     """Return a graph from its nodes' times and its edges, in any order; edges between the same nodes become one, with
     the longest of their times. Nothing is checked: for what was computed from a graph that was."""
     count = len(seconds)
@@ -131,7 +131,7 @@ class Schedule:
         object.__setattr__(self, "makespan", float(self.finish.max(initial=0.0)))
 
 
-def check(schedule: Schedule, dag: Dag, platform: Platform) -> None:
+def check_schedule(schedule: Schedule, dag: Dag, platform: Platform) -> None:
     """Raise PlanError, saying where, unless every node runs once, for its time, after what it reads has come, and
     alone on its worker. Times may be off by rounding."""
     if not len(schedule.worker) == len(schedule.start) == len(schedule.finish) == len(dag):
@@ -160,7 +160,7 @@ def check(schedule: Schedule, dag: Dag, platform: Platform) -> None:
         raise PlanError(f"nodes {one} and {other} run at once on worker {schedule.worker[one]}")
 
 
-def levels(dag: Dag) -> Indices:
+def node_levels(dag: Dag) -> Indices:
     """Return, per node, the number of edges on the longest way to it."""
     level = np.zeros(len(dag), np.int64)
     source: list[int] = dag.source.tolist()

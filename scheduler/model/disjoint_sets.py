@@ -6,7 +6,7 @@ Rules of this file: a group is a tree over numbers, in which each names another 
 from __future__ import annotations
 
 
-def first_of(group: dict[int, int] | list[int], one: int) -> int:
+def find_root(group: dict[int, int] | list[int], one: int) -> int:
     """Return the number that stands for the group of `one`, and shorten the way to it.
 
     Path halving: R. E. Tarjan and J. van Leeuwen, Worst-case analysis of set union algorithms, J. ACM 31 (1984).

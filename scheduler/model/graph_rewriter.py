@@ -16,24 +16,24 @@ from raygrad.proto.ir.nodes import UNPLACED, FunctionCall, Load, Node, Spill, pl
 from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 
 from .costs import Costs
-from .priced_graph import Priced, price
+from .priced_graph import PricedGraph, price_graph
 
 _SPILL, _LOAD = Spill(*UNPLACED), Load(*UNPLACED)
 
 
-class Relieved(NamedTuple):
+class RewrittenGraph(NamedTuple):
     """A longer graph that fits."""
 
-    priced: Priced
+    priced: PricedGraph
     node_worker: tuple[int, ...]
     sequences: list[list[int]]
     """Per worker, its nodes in order."""
 
 
-class Longer:
+class GraphRewriter:
     """The longer graph while it is made."""
 
-    def __init__(self, priced: Priced, node_worker: Sequence[int], costs: Costs) -> None:
+    def __init__(self, priced: PricedGraph, node_worker: Sequence[int], costs: Costs) -> None:
         self.priced = priced
         self.costs = costs
         graph = priced.graph
@@ -97,7 +97,7 @@ class Longer:
         spec = self.priced.graph.specs[self.priced.spec[value]]
         return isinstance(spec, ArraySpec) or (isinstance(spec, ContextSpec) and spec.stays != LIVE)
 
-    def relieved(self, sequences: list[list[int]]) -> Relieved:
+    def relieved(self, sequences: list[list[int]]) -> RewrittenGraph:
         """Return what was made."""
         before = self.priced.graph
         nodes, node_worker, keep, demands = self.nodes, self.node_worker, before.keep, before.demands
@@ -105,16 +105,16 @@ class Longer:
             old, number, value = len(before.nodes) - 1, len(nodes) - 1, self.priced.first[-1]
             nodes = [*nodes[:old], *nodes[old + 1 :], nodes[old]]
             node_worker = [*node_worker[:old], *node_worker[old + 1 :], node_worker[old]]
-            values = _moved_last(value, self.values - 1)
+            values = _renumber_as_last(value, self.values - 1)
             nodes = [node._replace(inputs=tuple(map(values, node.inputs))) for node in nodes]
             keep = tuple([(values(one), where) for one, where in keep])
             demands = tuple([one._replace(node=number if one.node == old else one.node) for one in demands])
-            places = _moved_last(old, number)
+            places = _renumber_as_last(old, number)
             sequences = [[places(index) for index in one] for one in sequences]
         graph = Graph(tuple(self.specs), before.externals, tuple(nodes), keep, before.open_ended, demands)
-        return Relieved(price(graph, self.costs), tuple(node_worker), sequences)
+        return RewrittenGraph(price_graph(graph, self.costs), tuple(node_worker), sequences)
 
 
-def _moved_last(number: int, last: int) -> Callable[[int], int]:
+def _renumber_as_last(number: int, last: int) -> Callable[[int], int]:
     """Return what numbers are, when one of them has become the last."""
     return lambda one: one if one < number else last if one == number else one - 1

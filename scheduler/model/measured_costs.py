@@ -18,36 +18,36 @@ from raygrad.errors import CostsError
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.program import Record
 
-from .cost_classes import Kinds, kinds_of
+from .cost_classes import CostClasses, cost_classes_of
 from .costs import Costs
 from .plan import Cluster, Plan, Segment
 
 VERSION: Final = 1
 """Of what `as_data` returns."""
 
-NEWEST: Final = 0.25
+NEWEST_WEIGHT: Final = 0.25
 """The weight of the newest of many measurements: those of ten runs ago count a twentieth."""
 
-RISING: Final = 0.1
+SLOWER_WEIGHT: Final = 0.1
 """The same for what seems to have become slower: whatever else the machine does only adds."""
 
-PAUSED: Final = 2.0
+MAX_NODE_FACTOR: Final = 2.0
 """One measurement of a kind of node counts at most as this many times what was known: a node of 50 µs during which the
 machine did something else for 5 ms has not become a hundred times as heavy."""
 
-LEAST: Final = 1e-6
+MIN_FACTOR: Final = 1e-6
 """The smallest factor: every node takes time."""
 
-FARTHEST: Final = 4.0
+MAX_LINK_FACTOR: Final = 4.0
 """One measurement of a link counts at most as this many times what was known: a pause of the machine is no link."""
 
-NEWS_AT_MOST: Final = 2.0
+MAX_FIRST_RUN_FACTOR: Final = 2.0
 """Of a plan's predicted time, what its first run is believed to take besides."""
 
-EACH_OF: Final = 8
+RUNS_PER_MEASUREMENT: Final = 8
 """So many runs of a plan are measured, and then one of so many."""
 
-PLANS_KNOWN: Final = 64
+MAX_HISTORIES: Final = 64
 """Plans whose nodes' kinds are remembered, as many as the planner keeps."""
 
 
@@ -71,9 +71,9 @@ class Estimate:
             self.spread = 1.0 if self.count == 1 else abs(factor - self.factor) / max(factor, self.factor)
             self.factor, self.seconds = factor, seconds
             return
-        weight = max(NEWEST if factor < self.factor else RISING, 1.0 / (self.count - 1))
-        if factor > PAUSED * self.factor:
-            factor, seconds = PAUSED * self.factor, PAUSED * self.seconds
+        weight = max(NEWEST_WEIGHT if factor < self.factor else SLOWER_WEIGHT, 1.0 / (self.count - 1))
+        if factor > MAX_NODE_FACTOR * self.factor:
+            factor, seconds = MAX_NODE_FACTOR * self.factor, MAX_NODE_FACTOR * self.seconds
         off = min(abs(factor - self.factor) / self.factor, 1.0)
         self.spread += weight * (off - self.spread)
         self.factor += weight * (factor - self.factor)
@@ -81,7 +81,7 @@ class Estimate:
 
 
 @dataclass(slots=True)
-class Span:
+class PlanTimes:
     """How long runs of one plan took, from the first call to the last record."""
 
     seconds: float = 0.0
@@ -95,11 +95,11 @@ class Span:
     def take(self, seconds: float) -> None:
         """Enter a run. The first is replaced by the second, as in `Estimate`."""
         self.count += 1
-        weight = 1.0 if self.count <= 2 else max(NEWEST, 1.0 / (self.count - 1))
+        weight = 1.0 if self.count <= 2 else max(NEWEST_WEIGHT, 1.0 / (self.count - 1))
         self.seconds += weight * (seconds - self.seconds)
 
 
-class Called(NamedTuple):
+class TimedRecord(NamedTuple):
     """A segment's record, and when its call was sent and the record came, by the client's clock."""
 
     record: Record
@@ -111,8 +111,8 @@ class Called(NamedTuple):
     """Seconds that the client's thread worked on the call, to send it and to take in its record."""
 
 
-class Counted(NamedTuple):
-    """The nodes of a plan, counted by class (`Kinds`)."""
+class PlanCostClasses(NamedTuple):
+    """The nodes of a plan, counted by class (`CostClasses`)."""
 
     names: Sequence[str]
     prior: Sequence[float]
@@ -141,13 +141,13 @@ class Counted(NamedTuple):
         return taken
 
 
-class _Known(NamedTuple):
+class _PlanHistory(NamedTuple):
     """The nodes of a plan by kind."""
 
-    kinds: Kinds
+    kinds: CostClasses
     segments: list[Counter[int]]
     """Per segment, how many nodes it has of each class."""
-    span: Span
+    span: PlanTimes
     """What runs of it took that nothing else was in the way of."""
 
 
@@ -176,7 +176,7 @@ class MeasuredCosts:
         """How often that was entered."""
         self._costs = self.prior
         self._changed = False
-        self._plans: OrderedDict[bytes, _Known] = OrderedDict()
+        self._plans: OrderedDict[bytes, _PlanHistory] = OrderedDict()
 
     def costs(self) -> Costs:
         """Return what is known now; of the next epoch if something was learned since the last time."""
@@ -202,29 +202,29 @@ class MeasuredCosts:
         if known is None:
             return True
         known.span.ended += 1
-        return known.span.ended < EACH_OF or known.span.ended % EACH_OF == 0
+        return known.span.ended < RUNS_PER_MEASUREMENT or known.span.ended % RUNS_PER_MEASUREMENT == 0
 
-    def span_of(self, plan: Plan) -> Span:
+    def span_of(self, plan: Plan) -> PlanTimes:
         """Return what runs of a plan took so far, as far as it is remembered."""
         known = self._plans.get(plan.hash)
-        return Span() if known is None else known.span
+        return PlanTimes() if known is None else known.span
 
-    def counted(self, plan: Plan) -> Counted | None:
+    def counted(self, plan: Plan) -> PlanCostClasses | None:
         """Return how many nodes of which kinds a plan has; None if no run of it was measured yet."""
         known = self._plans.get(plan.hash)
-        return None if known is None else Counted(known.kinds.names, known.kinds.prior, known.segments)
+        return None if known is None else PlanCostClasses(known.kinds.names, known.kinds.prior, known.segments)
 
     def ran(self, seconds: float, predicted: float) -> None:
         """Enter what runs of a plan take, and what is predicted from its parts."""
         self._paced += 1
-        self.pace += max(NEWEST, 1.0 / self._paced) * (
-            min(max(seconds / max(predicted, 1e-9), 1.0 / FARTHEST), FARTHEST) - self.pace
+        self.pace += max(NEWEST_WEIGHT, 1.0 / self._paced) * (
+            min(max(seconds / max(predicted, 1e-9), 1.0 / MAX_LINK_FACTOR), MAX_LINK_FACTOR) - self.pace
         )
 
     def first_run(self, plan: Plan) -> float:
         """Return what the first run of a plan takes, beside what is predicted from its parts."""
         return plan.predicted_seconds + min(
-            self.news_seconds * len(plan.segments), NEWS_AT_MOST * plan.predicted_seconds
+            self.news_seconds * len(plan.segments), MAX_FIRST_RUN_FACTOR * plan.predicted_seconds
         )
 
     # ---- learning ---------------------------------------------------------------------------------------------------
@@ -235,24 +235,24 @@ class MeasuredCosts:
         self._changed = True
 
     def take(
-        self, graph: Graph, plan: Plan, calls: Sequence[Called], cluster: Cluster, here: str, *, alone: bool = True
+        self, graph: Graph, plan: Plan, calls: Sequence[TimedRecord], cluster: Cluster, here: str, *, alone: bool = True
     ) -> None:
         """Enter a run that has ended well: its calls, in any order. `here` is the client's host; `alone` that no other
         run was under way before it had ended."""
         known = self._plans.get(plan.hash)
         new = known is None
         if known is None:
-            kinds = kinds_of(graph, self.prior)
+            kinds = cost_classes_of(graph, self.prior)
             counts = [Counter([kinds.node[index] for index in segment.nodes]) for segment in plan.segments]
-            known = self._plans[plan.hash] = _Known(kinds, counts, Span())
-            if len(self._plans) > PLANS_KNOWN:
+            known = self._plans[plan.hash] = _PlanHistory(kinds, counts, PlanTimes())
+            if len(self._plans) > MAX_HISTORIES:
                 self._plans.popitem(last=False)
         calls = sorted(calls, key=lambda call: call.record.segment)
         measured: dict[str, tuple[float, float, int]] = {}
         for call in calls:
             self._segment(known, call.record, measured)
         for name, (took, prior, many) in measured.items():
-            self.kinds.setdefault(name, Estimate()).take(max(took / prior, LEAST), took / many)
+            self.kinds.setdefault(name, Estimate()).take(max(took / prior, MIN_FACTOR), took / many)
         known.span.measured += 1
         quiet = bool(calls) and alone
         hosts = [worker.host for worker in cluster.workers]
@@ -263,7 +263,7 @@ class MeasuredCosts:
             if new:
                 self._news += 1
                 more = (seconds - plan.predicted_seconds) / len(plan.segments)
-                self.news_seconds = max(self.news_seconds + max(NEWEST, 1.0 / self._news) * more, 0.0)
+                self.news_seconds = max(self.news_seconds + max(NEWEST_WEIGHT, 1.0 / self._news) * more, 0.0)
         if here_all:
             self._links(plan, calls, here, quiet=quiet, new=new)
         if not new:
@@ -271,13 +271,13 @@ class MeasuredCosts:
         self.runs += 1
         self._changed = True
 
-    def _over(self, call: Called) -> float:
+    def _over(self, call: TimedRecord) -> float:
         """Return when the client had a record, or would have had it if it had waited."""
         if call.awaited:
             return call.came
         return min(call.came, call.record.timing.ended + self._costs.return_seconds)
 
-    def _segment(self, known: _Known, record: Record, measured: dict[str, tuple[float, float, int]]) -> None:
+    def _segment(self, known: _PlanHistory, record: Record, measured: dict[str, tuple[float, float, int]]) -> None:
         """Add the times of one segment's nodes: per kind, measured seconds, those of the prior, and nodes."""
         kinds, counts = known.kinds, known.segments[record.segment]
         long: dict[int, float] = {}
@@ -295,11 +295,11 @@ class MeasuredCosts:
             took, prior, many = measured.get(kinds.names[one], (0.0, 0.0, 0))
             measured[kinds.names[one]] = took + seconds, prior + number * kinds.prior[one], many + number
 
-    def _seconds(self, kinds: Kinds, one: int) -> float:
+    def _seconds(self, kinds: CostClasses, one: int) -> float:
         estimate = self.kinds.get(kinds.names[one])
         return kinds.prior[one] * (1.0 if estimate is None else estimate.factor)
 
-    def _links(self, plan: Plan, calls: Sequence[Called], here: str, *, quiet: bool, new: bool) -> None:
+    def _links(self, plan: Plan, calls: Sequence[TimedRecord], here: str, *, quiet: bool, new: bool) -> None:
         """Enter what passed between segments. Of what a segment may have waited for, what came last is what it did
         wait for; of a run that others were in the way of, only the calls' own times tell something. In the first run
         of a plan calls bring programs, too: how long a worker waits for another is seen, but for its first call."""
@@ -325,17 +325,19 @@ class MeasuredCosts:
             free[segment.worker] = ended[number]
             if number and quiet and not new:
                 between = calls[number].sent - calls[number - 1].sent
-                if 0.0 <= between < ONE_BURST:
+                if 0.0 <= between < BURST_SECONDS:
                     self._move("submit_seconds", between, self._costs.submit_seconds)
         last = max(range(len(calls)), key=lambda number: calls[number].came, default=-1)
         if quiet and last >= 0 and calls[last].awaited:
             self._move("return_seconds", max(calls[last].came - ended[last], 0.0), self._costs.return_seconds)
 
-    def _client(self, calls: Sequence[Called]) -> None:
+    def _client(self, calls: Sequence[TimedRecord]) -> None:
         """Enter what the calls of a run cost the client."""
         if calls:
             spent, known = sum(call.spent for call in calls) / len(calls), self._costs.client_seconds
-            self._costs = replace(self._costs, client_seconds=known + (NEWEST if known else 1.0) * (spent - known))
+            self._costs = replace(
+                self._costs, client_seconds=known + (NEWEST_WEIGHT if known else 1.0) * (spent - known)
+            )
 
     def _cause(
         self, plan: Plan, segment: Segment, sent: float, ended: Sequence[float], free: Mapping[int, float]
@@ -357,8 +359,8 @@ class MeasuredCosts:
 
     def _move(self, name: str, measured: float, known: float) -> None:
         """Move one figure of the links towards what was measured."""
-        weight = NEWEST if measured < known else RISING
-        measured = min(measured, FARTHEST * max(known, LEAST_KNOWN))
+        weight = NEWEST_WEIGHT if measured < known else SLOWER_WEIGHT
+        measured = min(measured, MAX_LINK_FACTOR * max(known, MIN_LINK_SECONDS))
         self._costs = replace(self._costs, **{name: known + weight * (measured - known)})
 
     # ---- keeping ----------------------------------------------------------------------------------------------------
@@ -391,7 +393,7 @@ class MeasuredCosts:
             if 0.0 in (figures.get("bandwidth"), figures.get("give_bandwidth")):
                 raise ValueError("a bandwidth is 0")
             kinds = {
-                str(kind): Estimate(_figure(factor) or LEAST, _figure(spread), _figure(seconds), int(count))
+                str(kind): Estimate(_figure(factor) or MIN_FACTOR, _figure(spread), _figure(seconds), int(count))
                 for kind, (factor, spread, seconds, count) in body["nodes"].items()
             }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -413,10 +415,10 @@ LINK_FIGURES: Final = (
 )
 """The fields of `Costs` that measuring changes, beside the factors of nodes."""
 
-ONE_BURST: Final = 0.005
+BURST_SECONDS: Final = 0.005
 """Calls sent within this time of each other were sent one after the other, with nothing between."""
 
-LEAST_KNOWN: Final = 20e-6
+MIN_LINK_SECONDS: Final = 20e-6
 """What is known of a link is taken to be at least this where a measurement is held against it."""
 
 

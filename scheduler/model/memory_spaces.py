@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec, is_sized
 
 from .plan import Cluster
-from .priced_graph import Priced
+from .priced_graph import PricedGraph
 from .unseen_functions import estimated_bytes
 
 HOST = "cpu"
@@ -21,7 +21,7 @@ WHOLE: Final = (1, 0)
 NOTHING: Final = (0, 0)
 
 
-class Space(NamedTuple):
+class MemorySpace(NamedTuple):
     """One kind of memory."""
 
     device: str
@@ -31,7 +31,7 @@ class Space(NamedTuple):
     unseen: float = 1.0
     """The share of the estimate for an unseen Function (`unseen_functions`) that is counted."""
 
-    def within(self, priced: Priced) -> Priced:
+    def within(self, priced: PricedGraph) -> PricedGraph:
         """Return a graph with the bytes of values in this memory alone. What the last node of an open-ended graph will
         make counts as its context."""
         graph = priced.graph
@@ -60,23 +60,23 @@ class Space(NamedTuple):
         return f"{'memory' if self.device == HOST else 'gpu_memory'}={size}"
 
 
-def limited_spaces(specs: Sequence[Spec], cluster: Cluster) -> list[Space]:
+def limited_spaces(specs: Sequence[Spec], cluster: Cluster) -> list[MemorySpace]:
     """Return the memories in which these values are and which are limited on some worker: those of devices first, since
     what is not there may have gone to the host."""
-    return list(_limited(specs, cluster))
+    return list(_iterate_limited(specs, cluster))
 
 
-def _limited(specs: Sequence[Spec], cluster: Cluster) -> Iterator[Space]:
+def _iterate_limited(specs: Sequence[Spec], cluster: Cluster) -> Iterator[MemorySpace]:
     if any(worker.gpu_memory is not None for worker in cluster.workers):
         for device in sorted(_devices(specs) - {HOST}):
             limits = [worker.gpu_memory if worker.serves(device) else None for worker in cluster.workers]
             if any(limit is not None for limit in limits):
-                yield Space(device, limits)
+                yield MemorySpace(device, limits)
     if any(worker.memory is not None for worker in cluster.workers):
-        yield Space(HOST, [worker.memory for worker in cluster.workers])
+        yield MemorySpace(HOST, [worker.memory for worker in cluster.workers])
 
 
-def _unmade(priced: Priced) -> set[int]:
+def _unrequested_contexts(priced: PricedGraph) -> set[int]:
     """Return the contexts that vjps would leave with all that was saved, if somebody asked for them."""
     graph = priced.graph
     sized = [is_sized(spec) for spec in graph.specs]

@@ -13,7 +13,7 @@ Numerics: TypeAlias = tuple[tuple[str, str], ...]
 """(kind of device, what decides over bits there)."""
 
 
-def differing(workers: Sequence[tuple[str, Numerics]]) -> str:
+def describe_differences(workers: Sequence[tuple[str, Numerics]]) -> str:
     """Return, in words, in which numerics classes workers are, if there are several for one kind of device; else "".
     Of those that said nothing, nothing is known."""
     told: list[str] = []

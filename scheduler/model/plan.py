@@ -121,7 +121,7 @@ class InStore(NamedTuple):
     position: int
 
 
-Place = OnWorker | InStore
+ValueLocation = OnWorker | InStore
 """Where a value that outlives its run is found."""
 
 
@@ -193,7 +193,7 @@ class Plan:
     """In plan order, which is the order of submission."""
     node_worker: tuple[int, ...]
     """Per node of the graph, the index of its worker."""
-    kept: Mapping[int, Place]
+    kept: Mapping[int, ValueLocation]
     """Where each value of `Graph.keep` that a node makes will be. Kept externals are not here: they stay where they
     are. The outputs of an open-ended node are not here either; they are pinned on the worker of the last segment."""
     open_ended: bool

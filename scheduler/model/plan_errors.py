@@ -10,13 +10,13 @@ from raygrad.errors import PlanError
 from raygrad.proto.ir.nodes import Node, transforms_of
 
 
-def describe(index: int, node: Node) -> str:
+def describe_node(index: int, node: Node) -> str:
     """Return how errors name a node, as long as nobody knows better."""
     return f"node {index} ({'.'.join((*transforms_of(node), node.fn))})"
 
 
-def refused(*parts: str | tuple[int, Node], workers: tuple[int, ...] = ()) -> PlanError:
+def plan_error(*parts: str | tuple[int, Node], workers: tuple[int, ...] = ()) -> PlanError:
     """Return the error whose message has these parts, names of nodes among them; `workers` have too little memory."""
-    named = [part if isinstance(part, str) else (part[0], describe(*part)) for part in parts]
+    named = [part if isinstance(part, str) else (part[0], describe_node(*part)) for part in parts]
     message = "".join([part if isinstance(part, str) else part[1] for part in named])
     return PlanError(message, tuple([part for part in named if not isinstance(part, str)]), workers)

@@ -15,8 +15,8 @@ from .costs import Costs
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
-    """A graph's values and nodes, priced. See `price`."""
+class PricedGraph:
+    """A graph's values and nodes, priced. See `price_graph`."""
 
     graph: Graph
     first: list[int]
@@ -34,7 +34,7 @@ class Priced:
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class NodeEdges:
     """The edges between nodes, each once."""
 
     before: list[tuple[int, ...]]
@@ -43,7 +43,7 @@ class Links:
     """Per node, the nodes that read what it makes, ascending."""
 
 
-def price(graph: Graph, costs: Costs) -> Priced:
+def price_graph(graph: Graph, costs: Costs) -> PricedGraph:
     """Return the graph with a price on every node and value. O(nodes + edges); equal nodes are priced once."""
     maker = [-1] * len(graph.externals)
     spec = list(graph.externals)
@@ -62,7 +62,7 @@ def price(graph: Graph, costs: Costs) -> Priced:
         maker.extend([index] * len(node.outputs))
     sizes = [costs.value_bytes(one) for one in graph.specs]
     transfers = [costs.transfer_seconds(size) for size in sizes]
-    return Priced(
+    return PricedGraph(
         graph=graph,
         first=first_outputs(graph),
         maker=maker,
@@ -73,15 +73,15 @@ def price(graph: Graph, costs: Costs) -> Priced:
     )
 
 
-def sizes_of(graph: Graph, costs: Costs) -> list[int]:
-    """Return the predicted bytes of each value alone, as in `Priced.size`."""
+def value_sizes(graph: Graph, costs: Costs) -> list[int]:
+    """Return the predicted bytes of each value alone, as in `PricedGraph.size`."""
     sizes = [costs.value_bytes(one) for one in graph.specs]
     found = [sizes[one] for one in graph.externals]
     found.extend([sizes[one] for node in graph.nodes for one in node.outputs])
     return found
 
 
-def link(priced: Priced) -> Links:
+def node_edges(priced: PricedGraph) -> NodeEdges:
     """Return the edges between the nodes of a graph, each once however many values it carries."""
     maker = priced.maker
     before: list[tuple[int, ...]] = []
@@ -92,4 +92,4 @@ def link(priced: Priced) -> Links:
         before.append(tuple(makers))
         for one in makers:
             after[one].append(index)
-    return Links(before=before, after=after)
+    return NodeEdges(before=before, after=after)

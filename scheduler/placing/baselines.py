@@ -30,7 +30,7 @@ def heft(dag: Dag, platform: Platform, *, share: float = 1.0, times: Floats | No
 
     `share` of each edge's time counts in the ranks; the paper has 1, the time between two different workers.
     """
-    board = Board(dag, platform, times)
+    board = WorkerTimeline(dag, platform, times)
     rank = upward_rank(board.averaged, platform.slowness * share)
     for node in np.argsort(-rank, kind="stable").tolist():
         board.place(node)
@@ -40,15 +40,15 @@ def heft(dag: Dag, platform: Platform, *, share: float = 1.0, times: Floats | No
 def cpop(dag: Dag, platform: Platform, *, share: float = 1.0, times: Floats | None = None) -> Schedule:
     """Return the schedule with the critical path on one processor: the whole path on the worker that is fastest at it,
     every other node where it ends first; of the nodes that are ready, the one on the longest path comes first."""
-    board = Board(dag, platform, times)
+    board = WorkerTimeline(dag, platform, times)
     if not len(dag):
         return board.schedule()
     up = upward_rank(board.averaged, platform.slowness * share)
     down = downward_rank(board.averaged, platform.slowness * share)
-    path = critical_nodes(board.averaged, up, platform.slowness * share)
+    path = critical_path_nodes(board.averaged, up, platform.slowness * share)
     favoured = int(board.times[path].sum(axis=0).argmin())
     critical = set(path)
-    for node in by_priority(dag, up + down):
+    for node in order_by_priority(dag, up + down):
         board.place(node, on=favoured if node in critical else None)
     return board.schedule()
 
@@ -56,9 +56,9 @@ def cpop(dag: Dag, platform: Platform, *, share: float = 1.0, times: Floats | No
 def peft(dag: Dag, platform: Platform, *, times: Floats | None = None) -> Schedule:
     """Return the schedule by predicted earliest finish time: each node goes where it and the best that can follow it
     end first."""
-    board = Board(dag, platform, times)
-    table = optimistic_costs(dag, board.times, platform.slowness)
-    for node in by_priority(dag, table.mean(axis=1)):
+    board = WorkerTimeline(dag, platform, times)
+    table = optimistic_cost_table(dag, board.times, platform.slowness)
+    for node in order_by_priority(dag, table.mean(axis=1)):
         board.place(node, later=table[node])
     return board.schedule()
 
@@ -79,7 +79,7 @@ def downward_rank(dag: Dag, share: float) -> Floats:
     return np.array(rank)
 
 
-def critical_nodes(dag: Dag, up: Floats, share: float) -> list[int]:
+def critical_path_nodes(dag: Dag, up: Floats, share: float) -> list[int]:
     """Return the nodes of the longest path, given the upward ranks: from the highest, each time the successor that
     gave it its rank."""
     path = [int(up.argmax())]
@@ -90,7 +90,7 @@ def critical_nodes(dag: Dag, up: Floats, share: float) -> list[int]:
         path.append(int(dag.target[edges[(up[dag.target[edges]] + dag.transfer[edges] * share).argmax()]]))
 
 
-def optimistic_costs(dag: Dag, times: Floats, slowness: float) -> Floats:
+def optimistic_cost_table(dag: Dag, times: Floats, slowness: float) -> Floats:
     """Return, per node and worker, the least time from the node's end on that worker to the end of what depends on it,
     were every worker free."""
     table = np.zeros_like(times)
@@ -105,7 +105,7 @@ def optimistic_costs(dag: Dag, times: Floats, slowness: float) -> Floats:
     return table
 
 
-def by_priority(dag: Dag, priority: Floats) -> Iterable[int]:
+def order_by_priority(dag: Dag, priority: Floats) -> Iterable[int]:
     """Yield the nodes: of those whose sources have all been yielded, the one of the highest priority."""
     waits = np.diff(dag.before).tolist()
     target, after = dag.target[dag.outgoing].tolist(), dag.after.tolist()
@@ -124,7 +124,7 @@ def by_priority(dag: Dag, priority: Floats) -> Iterable[int]:
 # ---- time on workers -----------------------------------------------------------------------------------------------
 
 
-class Board:
+class WorkerTimeline:
     """Workers' time as it fills up: nodes are placed one by one, each after all that it reads."""
 
     def __init__(self, dag: Dag, platform: Platform, times: Floats | None = None) -> None:

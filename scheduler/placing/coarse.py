@@ -19,22 +19,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.arrays import offsets
-from ..model.dag import Dag, Floats, Indices, levels, merged, upward_rank
+from ..model.dag import Dag, Floats, Indices, dag_of_merged_edges, node_levels, upward_rank
 
-NODES = 40_000
+TARGET_CLUSTERS = 40_000
 """Size of the graph that is aimed at: placing it takes a second or two."""
-MOST = 150_000
+MAX_CLUSTERS = 150_000
 """Size from which on nodes of wide levels are merged whatever is lost."""
-NARROW = 64
+NARROW_LEVEL = 64
 """Levels up to this width are left as they are: their nodes are what can run at once."""
-ROUNDS = 6
+MERGE_PASSES = 6
 """Passes over the graph, forwards and backwards in turn."""
-FEW = 0.4
+MIN_MERGEABLE = 0.4
 """Share of nodes with one neighbour on a side up to which no pass is made: too little would join."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Coarse:
+class ClusteredDag:
     """A graph of clusters."""
 
     dag: Dag
@@ -46,36 +46,38 @@ class Coarse:
     """Per node of `dag`, the one whose worker it shares: itself if no other."""
 
 
-def coarsen(dag: Dag, demand: Indices, bound: Indices, workers: int, nodes: int = NODES, most: int = MOST) -> Coarse:
+def coarsen(
+    dag: Dag, demand: Indices, bound: Indices, workers: int, nodes: int = TARGET_CLUSTERS, most: int = MAX_CLUSTERS
+) -> ClusteredDag:
     """Return a smaller graph.
 
     `demand` has a number per node, and only equal ones are merged; `bound` the node whose worker it shares, itself if
     none, which comes before it and is bound to itself.
     """
-    coarse = Coarse(dag=dag, cluster=np.arange(len(dag)), demand=demand, bound=bound)
+    coarse = ClusteredDag(dag=dag, cluster=np.arange(len(dag)), demand=demand, bound=bound)
     grain = float(np.median(dag.transfer)) if len(dag.transfer) else 0.0
     cap = max(2.0 * grain, 2.0 * float(dag.seconds.sum()) / nodes)
-    coarse = _merge(coarse, _chained(dag, demand, bound), np.arange(len(dag)))
-    for turn in range(ROUNDS):
+    coarse = _merge(coarse, _chain_heads(dag, demand, bound), np.arange(len(dag)))
+    for turn in range(MERGE_PASSES):
         dag, size = coarse.dag, len(coarse.dag)
         backwards = turn % 2 == 1
         if size <= max(workers, nodes // 8):
             break
-        if (np.diff(dag.after if backwards else dag.before) == 1).sum() <= FEW * size:
+        if (np.diff(dag.after if backwards else dag.before) == 1).sum() <= MIN_MERGEABLE * size:
             continue
         if backwards:
             last = size - 1
-            joined = _grown(_turned(dag), coarse.demand[::-1], last - coarse.bound[::-1], grain, cap)
+            joined = _grow_clusters(_time_reversed(dag), coarse.demand[::-1], last - coarse.bound[::-1], grain, cap)
             joined = last - joined[::-1]
         else:
-            joined = _grown(dag, coarse.demand, coarse.bound, grain, cap)
+            joined = _grow_clusters(dag, coarse.demand, coarse.bound, grain, cap)
         coarse = _merge(coarse, joined, np.arange(size))
     if len(coarse.dag) > nodes:
-        coarse = _merge(coarse, *_same_level(coarse, workers, nodes, most))
+        coarse = _merge(coarse, *_merge_levels(coarse, workers, nodes, most))
     return coarse
 
 
-def _merge(coarse: Coarse, joined: Indices, order: Indices) -> Coarse:
+def _merge(coarse: ClusteredDag, joined: Indices, order: Indices) -> ClusteredDag:
     """Return the graph in which nodes with equal `joined`, the index of one of them, are one. `order` has a number per
     node; those of clusters' nodes `joined` must be a topological order of the clusters."""
     dag = coarse.dag
@@ -87,15 +89,17 @@ def _merge(coarse: Coarse, joined: Indices, order: Indices) -> Coarse:
     source, target = label[dag.source], label[dag.target]
     between = source != target
     source, target, transfer = source[between], target[between], dag.transfer[between]
-    return Coarse(
-        dag=merged(np.bincount(label, dag.seconds, len(leaders)).astype(np.float64), source, target, transfer),
+    return ClusteredDag(
+        dag=dag_of_merged_edges(
+            np.bincount(label, dag.seconds, len(leaders)).astype(np.float64), source, target, transfer
+        ),
         cluster=label[coarse.cluster],
         demand=coarse.demand[leaders],
-        bound=_bound(coarse.bound, label, len(leaders)),
+        bound=_cluster_bounds(coarse.bound, label, len(leaders)),
     )
 
 
-def _bound(bound: Indices, label: Indices, clusters: int) -> Indices:
+def _cluster_bounds(bound: Indices, label: Indices, clusters: int) -> Indices:
     """Return, per cluster, the one that it is bound to: that of any of its nodes which is bound to another cluster."""
     found = np.arange(clusters)
     away = np.flatnonzero(label[bound] != label)
@@ -103,7 +107,7 @@ def _bound(bound: Indices, label: Indices, clusters: int) -> Indices:
     return found
 
 
-def _turned(dag: Dag) -> Dag:
+def _time_reversed(dag: Dag) -> Dag:
     """Return the graph with time running backwards."""
     last, edges = len(dag) - 1, len(dag.source)
     place = np.empty(edges, np.int64)
@@ -120,7 +124,7 @@ def _turned(dag: Dag) -> Dag:
     )
 
 
-def _chained(dag: Dag, demand: Indices, bound: Indices) -> Indices:
+def _chain_heads(dag: Dag, demand: Indices, bound: Indices) -> Indices:
     """Return, per node, the first node of its chain: of nodes each of which is all that reads the one before it, and
     reads nothing else. Merging them loses nothing. Bound nodes stay by themselves."""
     count = len(dag)
@@ -136,7 +140,7 @@ def _chained(dag: Dag, demand: Indices, bound: Indices) -> Indices:
     return np.array(head, np.int64)
 
 
-def _grown(dag: Dag, demands: Indices, bounds: Indices, grain: float, cap: float) -> Indices:
+def _grow_clusters(dag: Dag, demands: Indices, bounds: Indices, grain: float, cap: float) -> Indices:
     """Return, per node, the first node of its cluster; a node joins the cluster that all it reads is in."""
     ranks = upward_rank(dag, 0.0)
     seconds: list[float] = dag.seconds.tolist()
@@ -147,7 +151,7 @@ def _grown(dag: Dag, demands: Indices, bounds: Indices, grain: float, cap: float
     before: list[int] = dag.before.tolist()
     next_to_run = _next_to_run(dag, ranks)
     head = list(range(len(seconds)))
-    ties = _Ties(bound, head)
+    ties = _ClusterTies(bound, head)
     load: list[float] = seconds[:]
     first = 0
     for node, last in enumerate(before[1:]):
@@ -184,7 +188,7 @@ def _next_to_run(dag: Dag, rank: Floats) -> list[int]:
     return found.tolist()
 
 
-class _Ties:
+class _ClusterTies:
     """What clusters are bound to, while they grow: to one other cluster at most, and then nothing is bound to them."""
 
     def __init__(self, bound: list[int], head: list[int]) -> None:
@@ -225,17 +229,17 @@ class _Ties:
         return self._head[to] if to < node else to
 
 
-def _same_level(coarse: Coarse, workers: int, nodes: int, most: int) -> tuple[Indices, Indices]:
+def _merge_levels(coarse: ClusteredDag, workers: int, nodes: int, most: int) -> tuple[Indices, Indices]:
     """Return, per node, the first node of its cluster on its level, and the levels."""
     dag = coarse.dag
-    level = levels(dag)
+    level = node_levels(dag)
     by_level = np.argsort(level, kind="stable")
     width = np.bincount(level)
     ends = offsets(width)
     parts = np.minimum(width, np.maximum(workers, width * nodes // len(dag)))
-    parts = np.where(width <= NARROW, width, parts)
+    parts = np.where(width <= NARROW_LEVEL, width, parts)
     if parts.sum() > most:
-        parts = np.where(width <= NARROW, width, np.maximum(NARROW, parts * most // parts.sum()))
+        parts = np.where(width <= NARROW_LEVEL, width, np.maximum(NARROW_LEVEL, parts * most // parts.sum()))
     reads = np.full(len(dag), -1)
     heavy = np.lexsort((-dag.source, dag.transfer, dag.target))
     reads[dag.target[heavy]] = dag.source[heavy]  # the last one written is the heaviest

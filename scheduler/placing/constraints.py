@@ -14,17 +14,17 @@ import numpy as np
 from raygrad.errors import PlanError
 from raygrad.proto.ir.nodes import moves
 
-from ..model.arrays import Arrays, pairs
+from ..model.arrays import GraphArrays, number_pairs
 from ..model.dag import Indices
 from ..model.plan import Cluster
-from .place import constrain, devices_of
+from .place import devices_of, find_constraints
 
-MOST_DEVICES = 62
+MAX_DEVICES = 62
 """Of one graph: they are bits of a number."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Demanded:
+class ConstraintArrays:
     """Where nodes may go."""
 
     bound: Indices
@@ -41,7 +41,7 @@ class Demanded:
     """Per demand, the workers that meet it; None if all do."""
 
 
-def demands_of(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> Demanded:
+def constraint_arrays(arrays: GraphArrays, residency: Sequence[int], cluster: Cluster) -> ConstraintArrays:
     """Collect what the graph demands of its placement.
 
     Raises PlanError, naming the node, if a demand cannot be met or two of them contradict each other.
@@ -52,7 +52,7 @@ def demands_of(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> De
     maker = np.append(arrays.maker, -1)[near]
     bound = np.where(maker >= 0, maker, np.arange(count))
     if (bound > np.arange(count)).any() or pin.max(initial=-1) >= len(cluster.workers):
-        _refuse(arrays, residency, cluster)
+        _raise_unsatisfiable(arrays, residency, cluster)
     while (further := bound[bound]).tobytes() != bound.tobytes():
         bound = further
     home = np.where(maker >= 0, -1, np.append(residency, -1).astype(np.int64)[np.minimum(near, len(residency))])
@@ -63,11 +63,11 @@ def demands_of(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> De
         free = forced[bound[some]] < 0
         forced[bound[some[free]]] = wanted[some[free]]
         if (forced[bound[some]] != wanted[some]).any():
-            _refuse(arrays, residency, cluster)
-    names, needs = _kinds(arrays, cluster)
+            _raise_unsatisfiable(arrays, residency, cluster)
+    names, needs = _device_bits(arrays, cluster)
     kinds = np.zeros(count, np.int64)
     np.bitwise_or.at(kinds, bound, needs)
-    demand = pairs(forced[bound] + 1, kinds[bound], int(kinds.max(initial=0)) + 1)
+    demand = number_pairs(forced[bound] + 1, kinds[bound], int(kinds.max(initial=0)) + 1)
     if arrays.graph.open_ended:
         demand = demand.copy()
         demand[-1] = demand.max() + 1
@@ -80,9 +80,9 @@ def demands_of(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> De
         if worker >= 0:
             able = [worker] if able is None or worker in able else []
         if able is not None and not able:
-            _refuse(arrays, residency, cluster)
+            _raise_unsatisfiable(arrays, residency, cluster)
         allowed.append(able)
-    return Demanded(
+    return ConstraintArrays(
         bound=bound,
         demand=demand,
         kinds=kinds[example],
@@ -92,7 +92,7 @@ def demands_of(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> De
     )
 
 
-def demanded_of(before: Demanded, arrays: Arrays, cluster: Cluster) -> Demanded | None:
+def constraints_for_workers(before: ConstraintArrays, arrays: GraphArrays, cluster: Cluster) -> ConstraintArrays | None:
     """Return the same for other workers, where no node is bound to one by its index; None if all has to be looked at
     anew: kinds of device that matter now did not, or some demand is met by none."""
     devices = {*devices_of(arrays.graph.specs)} - {""}
@@ -111,14 +111,14 @@ def able_workers(cluster: Cluster, names: Sequence[str], kinds: int) -> list[int
     return None if len(able) == len(cluster.workers) else able
 
 
-def _kinds(arrays: Arrays, cluster: Cluster) -> tuple[tuple[str, ...], Indices]:
+def _device_bits(arrays: GraphArrays, cluster: Cluster) -> tuple[tuple[str, ...], Indices]:
     """Return the devices that not every worker serves, and, per node, those that it needs as bits."""
     devices = devices_of(arrays.graph.specs)
     names = tuple(sorted({*devices} - {""}))
     if all(worker.serves(name) for name in names for worker in cluster.workers):
         return (), np.zeros(len(arrays), np.int64)
-    if len(names) > MOST_DEVICES:
-        raise PlanError(f"a graph of {len(names)} devices: at most {MOST_DEVICES} may be used in one submission")
+    if len(names) > MAX_DEVICES:
+        raise PlanError(f"a graph of {len(names)} devices: at most {MAX_DEVICES} may be used in one submission")
     bit = np.array([1 << names.index(device) if device else 0 for device in devices], np.int64)[arrays.spec]
     needs = np.zeros(len(arrays), np.int64)
     present = arrays.read >= 0
@@ -132,6 +132,6 @@ def _kinds(arrays: Arrays, cluster: Cluster) -> tuple[tuple[str, ...], Indices]:
     return names, np.where(needs & ~host, needs & ~host, needs)  # a worker with a GPU has host memory too
 
 
-def _refuse(arrays: Arrays, residency: Sequence[int], cluster: Cluster) -> None:
-    constrain(arrays.priced(), residency, cluster)
+def _raise_unsatisfiable(arrays: GraphArrays, residency: Sequence[int], cluster: Cluster) -> None:
+    find_constraints(arrays.priced(), residency, cluster)
     raise PlanError("the graph cannot be placed: its demands contradict each other")

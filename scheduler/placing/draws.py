@@ -13,7 +13,7 @@ T = TypeVar("T")
 _MASK = (1 << 64) - 1
 
 
-class Draws:
+class SeededRandom:
     """A sequence of draws that its seed decides."""
 
     __slots__ = ("_state",)

@@ -1,7 +1,7 @@
 """One pass of list scheduling: nodes in a given order, each on the worker that suits it best, idle gaps included.
 
 Rules of this file: a pass is a pure function of its arguments, O(nodes + edges) for workers of equal pace; ties go to
-the lowest index. It works alike forwards and backwards in time (`Problem.turned`).
+the lowest index. It works alike forwards and backwards in time (`PlacementProblem.turned`).
 
 Why a pass need not look at every worker: what a node reads comes last from one worker, and on every other worker the
 node is ready at one and the same time. So there is that worker to look at and, of each pace, the one that is idle
@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .problem import Problem
+from .problem import PlacementProblem
 
-GAPS_SEEN = 64
+MAX_GAPS = 64
 """Gaps looked at for one node: the earliest that it may fit into. A wide graph with slow edges leaves thousands."""
 
 
-class Listed(NamedTuple):
+class ListSchedule(NamedTuple):
     """What a pass decided. Times run in the direction of the problem."""
 
     makespan: float
@@ -30,7 +30,7 @@ class Listed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taste:
+class PassPreferences:
     """What a pass prefers. By default, as HEFT (Topcuoglu, Hariri and Wu, 2002): whatever ends the node first."""
 
     hint: Sequence[int] = ()
@@ -46,10 +46,10 @@ class Taste:
     brings more together on few workers."""
 
 
-PLAIN = Taste()
+EARLIEST_FINISH = PassPreferences()
 
 
-class _Idle:
+class _IdleTime:
     """The idle time of all workers: after `free`, and the gaps before it; of each pace also sorted."""
 
     __slots__ = ("free", "gaps", "kind", "kinds", "own", "pace", "seen", "snug", "tails")
@@ -135,13 +135,18 @@ class _Idle:
             insort(gaps, (end, finish, worker))
 
 
-def listing(problem: Problem, order: Sequence[int], taste: Taste = PLAIN, fixed: Sequence[int] | None = None) -> Listed:
+def list_schedule(
+    problem: PlacementProblem,
+    order: Sequence[int],
+    taste: PassPreferences = EARLIEST_FINISH,
+    fixed: Sequence[int] | None = None,
+) -> ListSchedule:
     """Place all nodes, one by one in a topological order. `fixed` stands in for the problem's own."""
     return _Pass(problem, taste).run(order, list(problem.fixed if fixed is None else fixed))
 
 
 class _Pass:
-    """One use of `listing`: what it has decided so far.
+    """One use of `list_schedule`: what it has decided so far.
 
     Per node, of what it reads and what is placed of that: `far`, when all of it can be anywhere; `home`, the worker
     that the last of it comes from; `there`, when all of it is at home; `saved`, the longest transfer of what is home.
@@ -149,22 +154,22 @@ class _Pass:
 
     __slots__ = ("far", "home", "idle", "problem", "saved", "taste", "there")
 
-    def __init__(self, problem: Problem, taste: Taste) -> None:
+    def __init__(self, problem: PlacementProblem, taste: PassPreferences) -> None:
         count = len(problem)
         self.problem = problem
         self.taste = taste
-        self.idle = _Idle(problem.pace, taste.snug, GAPS_SEEN if taste is PLAIN else GAPS_SEEN // 4)
+        self.idle = _IdleTime(problem.pace, taste.snug, MAX_GAPS if taste is EARLIEST_FINISH else MAX_GAPS // 4)
         self.far = [0.0] * count
         self.home = [-1] * count
         self.there = [0.0] * count
         self.saved = [0.0] * count
 
-    def run(self, order: Sequence[int], chosen: list[int]) -> Listed:
+    def run(self, order: Sequence[int], chosen: list[int]) -> ListSchedule:
         problem, far, home, there, saved = self.problem, self.far, self.home, self.there, self.saved
         after, seconds, pace, group = problem.after, problem.seconds, problem.pace, problem.group
         start_on, take = self.idle.start, self.idle.take
         candidates, choose = self.candidates, self.choose
-        plain = self.taste is PLAIN
+        plain = self.taste is EARLIEST_FINISH
         worker = [-1] * len(far)
         finish = [0.0] * len(far)
         for node in order:
@@ -197,7 +202,7 @@ class _Pass:
                     saved[other] = transfer
                 elif arrival > there[other]:
                     there[other] = arrival
-        return Listed(max(finish, default=0.0), worker, finish)
+        return ListSchedule(max(finish, default=0.0), worker, finish)
 
     def candidates(self, node: int) -> list[tuple[float, int, float]]:
         """Return (finish, worker, start) of the workers that may end a node first."""
@@ -290,7 +295,7 @@ class _Pass:
         return best
 
 
-def heirs_of(problem: Problem, ranks: Sequence[float]) -> list[tuple[int, float]]:
+def urgent_successors(problem: PlacementProblem, ranks: Sequence[float]) -> list[tuple[int, float]]:
     """Return, per node, the one after it from which the way on is longest, and the seconds to bring it there."""
     heirs: list[tuple[int, float]] = []
     for after in problem.after:

@@ -27,26 +27,26 @@ from raygrad.proto.ir.graph import DEVICE, Graph
 from raygrad.proto.ir.nodes import Node, moves
 from raygrad.proto.ir.specs import ArraySpec, Spec
 
-from ..memory.memory_feasibility import fitting
+from ..memory.memory_feasibility import feasible_workers
 from ..model.costs import Costs
 from ..model.dag import Platform, dag_of
 from ..model.plan import Cluster
-from ..model.plan_errors import refused
-from ..model.priced_graph import Priced, link
-from ..segments.segmenter import Block, cut
-from .draws import Draws
-from .listing import PLAIN
-from .problem import Problem, depth_first, rank
-from .problem import problem_of as as_problem
-from .refining import Search
+from ..model.plan_errors import plan_error
+from ..model.priced_graph import PricedGraph, node_edges
+from ..segments.segmenter import Block, segment_graph
+from .draws import SeededRandom
+from .listing import EARLIEST_FINISH
+from .problem import PlacementProblem, depth_first_order, upward_rank
+from .problem import problem_of_dag as as_problem
+from .refining import ScheduleSearch
 
-EFFORT = 0.1
+SEARCH_SHARE = 0.1
 """Share of the time still to be saved in one run that the search may take."""
 VISIT_SECONDS = 4e-6
 """What a pass of the search takes per node."""
-PASSES = 32
+MAX_PASSES = 32
 """The most passes of the search, however much there is to gain."""
-JUDGED = 2
+SEGMENTED_SCHEDULES = 2
 """Schedules of the search whose segments are cut and timed: the best ones."""
 
 
@@ -63,7 +63,7 @@ class Placement(NamedTuple):
 
 
 def place(
-    priced: Priced,
+    priced: PricedGraph,
     residency: Sequence[int],
     costs: Costs,
     cluster: Cluster,
@@ -82,34 +82,36 @@ def place(
     if not workers:
         raise PlanError("the cluster has no workers")
     if constraints is None:
-        constraints = constrain(priced, residency, cluster)
+        constraints = find_constraints(priced, residency, cluster)
     if workers == 1 or not count:
         only = (0,) * count
-        made = cut(priced, None, only, residency, costs)
+        made = segment_graph(priced, None, only, residency, costs)
         return Placement(only, made.blocks, made.seconds)
     best: Placement | None = None
     work = sum(priced.seconds)
     single = _single_worker(priced, constraints, residency, workers, seed)
     if single >= 0:
         node_worker = (single,) * count
-        made = cut(priced, None, node_worker, residency, costs)
+        made = segment_graph(priced, None, node_worker, residency, costs)
         best = Placement(node_worker, made.blocks, made.seconds)
         if work * (workers - 1) / workers <= costs.hop_seconds:
             return best  # even a perfect division would not earn the hop
-    links = link(priced)
-    for node_worker in _tried(priced, constraints, residency, workers, seed):
+    links = node_edges(priced)
+    for node_worker in _candidate_placements(priced, constraints, residency, workers, seed):
         if best is not None and node_worker == best.node_worker:
             continue
-        made = cut(priced, links, node_worker, residency, costs)
+        made = segment_graph(priced, links, node_worker, residency, costs)
         if best is None or made.seconds < best.seconds:
             best = Placement(node_worker, made.blocks, made.seconds)
     assert best is not None
     return best
 
 
-def placed(priced: Priced, residency: Sequence[int], costs: Costs, node_worker: tuple[int, ...]) -> Placement:
+def reuse_placement(
+    priced: PricedGraph, residency: Sequence[int], costs: Costs, node_worker: tuple[int, ...]
+) -> Placement:
     """Return a placement that was chosen before, cut for where externals are now."""
-    made = cut(priced, link(priced), node_worker, residency, costs)
+    made = segment_graph(priced, node_edges(priced), node_worker, residency, costs)
     return Placement(node_worker, made.blocks, made.seconds)
 
 
@@ -139,13 +141,13 @@ class Constraints:
         return bool(self.forced) and all(root in self.forced for root in self.group)
 
 
-def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Constraints:
+def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Cluster) -> Constraints:
     """Collect what the graph demands of its placement.
 
     Raises PlanError, naming the node, if a demand cannot be met or two of them contradict each other.
     """
     group: list[int] = []
-    forced: dict[int, _Forced] = {}
+    forced: dict[int, _ForcedWorker] = {}
     allowed: dict[int, frozenset[int]] = {}
     reasons: dict[int, str] = {}
     """Why not every worker can run a group."""
@@ -158,7 +160,7 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
         if node.near >= 0:
             maker = priced.maker[node.near]
             if maker >= index:
-                raise refused((index, node), f" is to run near value {node.near}, which is made later")
+                raise plan_error((index, node), f" is to run near value {node.near}, which is made later")
             if maker >= 0:
                 root = group[maker]
             else:
@@ -166,36 +168,38 @@ def constrain(priced: Priced, residency: Sequence[int], cluster: Cluster) -> Con
         group.append(root)
         if not everywhere:
             read = {devices[priced.spec[value]] for value in node.inputs if value >= 0}
-            need = needed(node, read, {devices[spec] for spec in node.outputs})
+            need = devices_needed(node, read, {devices[spec] for spec in node.outputs})
             can = able.get(need)
             if can is None:
                 can = able[need] = frozenset(w for w, worker in enumerate(workers) if all(map(worker.serves, need)))
             if len(can) < len(workers):
                 missing = " and ".join(sorted(need))
-                _restrict(allowed, root, can, index, node, _unserved(missing, cluster))
+                _restrict_workers(allowed, root, can, index, node, _unserved_text(missing, cluster))
                 reasons[root] = f"it needs {missing}"
         if home >= 0:
-            _force(forced, root, _Forced(home, index, HOME), priced.graph)
+            _force_worker(forced, root, _ForcedWorker(home, index, HOME), priced.graph)
         if node.pin >= 0:
             if node.pin >= len(workers):
                 there = "there are workers 0 to" if len(workers) > 1 else "there is worker"
-                raise refused((index, node), f" is pinned to worker {node.pin}, and {there} {len(workers) - 1}")
-            _force(forced, root, _Forced(node.pin, index, PINNED), priced.graph)
+                raise plan_error((index, node), f" is pinned to worker {node.pin}, and {there} {len(workers) - 1}")
+            _force_worker(forced, root, _ForcedWorker(node.pin, index, PINNED), priced.graph)
     for index, name, needs in priced.graph.demands:
         can = frozenset(w for w, worker in enumerate(cluster.workers) if worker.offers(needs))
         if len(can) < len(workers):
-            _restrict(allowed, group[index], can, index, priced.graph.nodes[index], _lacking(name, needs, cluster))
-            reasons[group[index]] = f"{name or 'it'} asks for {_asked(needs)}"
+            _restrict_workers(
+                allowed, group[index], can, index, priced.graph.nodes[index], _lacking_text(name, needs, cluster)
+            )
+            reasons[group[index]] = f"{name or 'it'} asks for {_requests_text(needs)}"
     for root, (worker, index, why) in forced.items():
         if root in allowed and worker not in allowed[root]:
             lacking = cluster.workers[worker]
             others = ", ".join([cluster.workers[one].name for one in sorted(allowed[root])[:WORKERS_NAMED]])
-            raise refused(
+            raise plan_error(
                 (index, priced.graph.nodes[index]),
                 f" must run on {lacking.name}, {why}, which lacks what it asks for: {reasons[root]}, and there is "
                 f"{lacking.described()}; {others} could run it",
             )
-    for index, can in fitting(priced, cluster).items():
+    for index, can in feasible_workers(priced, cluster).items():
         both = allowed.get(group[index], can) & can
         if both and group[index] not in forced:
             allowed[group[index]] = both
@@ -206,7 +210,7 @@ HOME: Final = "where what it belongs to is"
 PINNED: Final = "as `rg.place` asks"
 
 
-class _Forced(NamedTuple):
+class _ForcedWorker(NamedTuple):
     """The only worker that a group may have."""
 
     worker: int
@@ -215,7 +219,7 @@ class _Forced(NamedTuple):
     why: str
 
 
-def _asked(needs: Sequence[tuple[str, float]]) -> str:
+def _requests_text(needs: Sequence[tuple[str, float]]) -> str:
     return ", ".join(need if need.startswith(DEVICE) else f"{need} {amount:g}" for need, amount in needs)
 
 
@@ -224,7 +228,7 @@ def devices_of(specs: Sequence[Spec]) -> list[str]:
     return [spec.device if isinstance(spec, ArraySpec) else "" for spec in specs]
 
 
-def needed(node: Node, read: set[str], made: set[str]) -> frozenset[str]:
+def devices_needed(node: Node, read: set[str], made: set[str]) -> frozenset[str]:
     """Return the devices that the worker of a node has to serve, given those of what it reads and makes: the host only
     if no other, since each worker has that. What moves a value works on the device to which it goes, or if that is the
     host on the one from which it comes; from another it comes through host memory."""
@@ -234,42 +238,41 @@ def needed(node: Node, read: set[str], made: set[str]) -> frozenset[str]:
     return need - {"cpu"} or need
 
 
-def _unserved(missing: str, cluster: Cluster) -> str:
+def _unserved_text(missing: str, cluster: Cluster) -> str:
     """Say which devices no worker serves together, and what there is."""
     return (
-        f"no worker serves {missing} ({_there(cluster)}): let workers serve it with Session(gpus=...), or move its "
-        "operands to a device that they have (tensor.to)"
+        f"no worker serves {missing} ({_offers_text(cluster)}): let workers serve it with Session(gpus=...), or "
+        "move its operands to a device that they have (tensor.to)"
     )
 
 
-def _there(cluster: Cluster) -> str:
+def _offers_text(cluster: Cluster) -> str:
     there = [worker.described() for worker in cluster.workers[:WORKERS_NAMED]]
     more = len(cluster.workers) - len(there)
     return f"{'; '.join(there)}{f'; and {more} more' if more else ''}"
 
 
-def _lacking(name: str, needs: Sequence[tuple[str, float]], cluster: Cluster) -> str:
+def _lacking_text(name: str, needs: Sequence[tuple[str, float]], cluster: Cluster) -> str:
     """Say what a node asks for, and what there is."""
-    return (
-        f"{name or 'it'} asks for {_asked(needs)}, and no worker offers it ({_there(cluster)}): {_remedy(name, needs)}"
-    )
+    requests, offers, remedy = _requests_text(needs), _offers_text(cluster), _remedy_text(name, needs)
+    return f"{name or 'it'} asks for {requests}, and no worker offers it ({offers}): {remedy}"
 
 
-def _remedy(name: str, needs: Sequence[tuple[str, float]]) -> str:
+def _remedy_text(name: str, needs: Sequence[tuple[str, float]]) -> str:
     """Say what to do where nobody offers what a node asks for."""
     if any(need.startswith(DEVICE) for need, _ in needs):
         return f"let workers serve it with Session(gpus=...), or name a device that they have in {name}.devices"
     return f"ask for less in {name}.resources, or let workers offer more with Session(worker_options=...)"
 
 
-def _force(forced: dict[int, _Forced], root: int, wanted: _Forced, graph: Graph) -> None:
+def _force_worker(forced: dict[int, _ForcedWorker], root: int, wanted: _ForcedWorker, graph: Graph) -> None:
     before = forced.setdefault(root, wanted)
     if before.worker == wanted.worker:
         return
     beside: list[str | tuple[int, Node]] = []
     if before.node != wanted.node:
         beside = ["beside ", (before.node, graph.nodes[before.node]), ", which is there "]
-    raise refused(
+    raise plan_error(
         (wanted.node, graph.nodes[wanted.node]),
         f" must run on worker {wanted.worker} and on worker {before.worker}: on the one {wanted.why}, on the other ",
         *beside,
@@ -278,19 +281,21 @@ def _force(forced: dict[int, _Forced], root: int, wanted: _Forced, graph: Graph)
     )
 
 
-def _restrict(
+def _restrict_workers(
     allowed: dict[int, frozenset[int]], root: int, can: frozenset[int], index: int, node: Node, why: str
 ) -> None:
     both = allowed[root] & can if root in allowed else can
     if not both:
-        raise refused((index, node), f" cannot run: {why}" + (", and what it is near to" if can else ""))
+        raise plan_error((index, node), f" cannot run: {why}" + (", and what it is near to" if can else ""))
     allowed[root] = both
 
 
 # ---- what is tried -------------------------------------------------------------------------------------------------
 
 
-def _single_worker(priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int, seed: int) -> int:
+def _single_worker(
+    priced: PricedGraph, constraints: Constraints, residency: Sequence[int], workers: int, seed: int
+) -> int:
     """Return the worker to run everything on: of those that can, the one that saves most transfers; -1 if none can."""
     can = set(range(workers))
     for worker in constraints.forced.values():
@@ -304,31 +309,33 @@ def _single_worker(priced: Priced, constraints: Constraints, residency: Sequence
     return max(can, key=lambda worker: (saved[worker], -((worker - seed) % workers)), default=-1)
 
 
-def _tried(
-    priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int, seed: int
+def _candidate_placements(
+    priced: PricedGraph, constraints: Constraints, residency: Sequence[int], workers: int, seed: int
 ) -> list[tuple[int, ...]]:
     """Return placements that use several workers, by the search's own estimate the best first."""
     if constraints.all_forced():
         return [tuple(constraints.forced[root] for root in constraints.group)]
-    problem = problem_of(priced, constraints, residency, workers)
+    problem = problem_of_graph(priced, constraints, residency, workers)
     held = len(problem) - len(priced.seconds)
-    search = Search(problem, Draws(seed))
-    search.try_pass(False, depth_first(problem), PLAIN)
+    search = ScheduleSearch(problem, SeededRandom(seed))
+    search.try_pass(False, depth_first_order(problem), EARLIEST_FINISH)
     deep = search.best
-    bound = max(max(rank(problem, 0.0)), sum(priced.seconds) / workers)
+    bound = max(max(upward_rank(problem, 0.0)), sum(priced.seconds) / workers)
     visit = VISIT_SECONDS * len(problem)
     if deep.listed.makespan - bound > visit:
         search.start(2)
-    passes = int(min(PASSES, EFFORT * (search.best.listed.makespan - bound) / visit))
+    passes = int(min(MAX_PASSES, SEARCH_SHARE * (search.best.listed.makespan - bound) / visit))
     search.start(passes)
     search.refine(passes)
-    found = search.pool[:JUDGED]
+    found = search.pool[:SEGMENTED_SCHEDULES]
     if deep not in found:
         found.append(deep)
     return [tuple(one.listed.worker[held:]) for one in found]
 
 
-def problem_of(priced: Priced, constraints: Constraints, residency: Sequence[int], workers: int) -> Problem:
+def problem_of_graph(
+    priced: PricedGraph, constraints: Constraints, residency: Sequence[int], workers: int
+) -> PlacementProblem:
     """Return the problem of placing a graph's nodes; before them come the externals that a worker holds, as nodes that
     take no time there."""
     held = np.flatnonzero(np.array(residency, np.int64) >= 0)

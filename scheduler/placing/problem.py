@@ -20,7 +20,7 @@ Edges: TypeAlias = list[list[tuple[int, float]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class PlacementProblem:
     """What is to be placed, and where it may go."""
 
     seconds: list[float]
@@ -45,9 +45,9 @@ class Problem:
         """Return the nodes in a topological order."""
         return range(len(self) - 1, -1, -1) if self.backwards else range(len(self))
 
-    def turned(self) -> Problem:
+    def turned(self) -> PlacementProblem:
         """Return the problem with time running the other way. Shares the lists."""
-        return Problem(
+        return PlacementProblem(
             seconds=self.seconds,
             before=self.after,
             after=self.before,
@@ -59,17 +59,17 @@ class Problem:
         )
 
 
-def problem_of(
+def problem_of_dag(
     dag: Dag,
     platform: Platform,
     group: list[int] | None = None,
     fixed: list[int] | None = None,
     allowed: Mapping[int, tuple[int, ...]] | None = None,
-) -> Problem:
+) -> PlacementProblem:
     """Return the problem of placing `dag` on `platform`; without groups, each node is one by itself."""
     count = len(dag)
     transfer = dag.transfer * platform.slowness
-    return Problem(
+    return PlacementProblem(
         seconds=dag.seconds.tolist(),
         before=_edges(dag.source.tolist(), transfer.tolist(), dag.before.tolist()),
         after=_edges(dag.target[dag.outgoing].tolist(), transfer[dag.outgoing].tolist(), dag.after.tolist()),
@@ -85,7 +85,7 @@ def _edges(other: list[int], transfer: list[float], bounds: list[int]) -> Edges:
     return [pairs[first:last] for first, last in pairwise(bounds)]
 
 
-def rank(problem: Problem, share: float) -> list[float]:
+def upward_rank(problem: PlacementProblem, share: float) -> list[float]:
     """Return, per node, the longest time from its start to the end of what comes after it, on a worker of average
     pace, `share` of each edge's time counted."""
     pace = sum(problem.pace) / len(problem.pace)
@@ -101,7 +101,7 @@ def rank(problem: Problem, share: float) -> list[float]:
     return ranks
 
 
-def falling(problem: Problem, key: list[float]) -> list[int]:
+def order_by_falling(problem: PlacementProblem, key: list[float]) -> list[int]:
     """Return the nodes by falling key; a topological order if no node's key is below that of one after it."""
     values = -np.array(key)
     if problem.backwards:
@@ -111,7 +111,7 @@ def falling(problem: Problem, key: list[float]) -> list[int]:
     return order.tolist()
 
 
-def depth_first(problem: Problem) -> list[int]:
+def depth_first_order(problem: PlacementProblem) -> list[int]:
     """Return the nodes in a topological order that follows what a node has just made possible."""
     missing = [len(read) for read in problem.before]
     stack = [node for node in reversed(problem.order()) if not missing[node]]

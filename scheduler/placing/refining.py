@@ -4,7 +4,7 @@ Rules of this file: deterministic by the draws passed in; effort is counted in n
 
 A pass over a schedule takes its nodes in the order that the schedule read from its other end gives: by the time from
 a node's start to the end of everything, communication counted only where it happens. It keeps nodes where they were
-unless moving pays (`Taste.hint`), so each pass repairs what the last one left late. Some passes are kicked: nodes
+unless moving pays (`PassPreferences.hint`), so each pass repairs what the last one left late. Some passes are kicked: nodes
 beside a transfer on the critical chain are told to be where the other end of it is.
 """
 
@@ -15,11 +15,11 @@ from functools import cached_property
 from math import log
 from typing import NamedTuple
 
-from .draws import Draws
-from .listing import PLAIN, Listed, Taste, heirs_of, listing
-from .problem import Problem, depth_first, falling, rank
+from .draws import SeededRandom
+from .listing import EARLIEST_FINISH, ListSchedule, PassPreferences, list_schedule, urgent_successors
+from .problem import PlacementProblem, depth_first_order, order_by_falling, upward_rank
 
-POOL = 4
+POOL_SIZE = 4
 """Schedules kept to go on from."""
 ORDERS = (
     ("rank", "plain"),
@@ -31,55 +31,55 @@ ORDERS = (
 )
 """Passes from scratch, each made in both directions: nodes by upward rank, by the same with nothing moved, or depth
 first; and each node where it ends first, where its heir can start first, or rather where it is."""
-KICKED = 0.4
+PERTURBED = 0.4
 """Share of passes with a kick."""
 BIASES = (0.3, 1.0, 1.0, 2.0)
 """Of the average transfer."""
-AHEAD, SNUG = 0.2, 0.7
+LOOKAHEAD, BEST_FIT = 0.2, 0.7
 """Shares of passes that look at heirs, and that fill the shortest idle time."""
-KEEN = (0.0, 0.25, 0.5, 0.5, 1.0, -0.5, -0.5)
+STICKINESS = (0.0, 0.25, 0.5, 0.5, 1.0, -0.5, -0.5)
 """Of a transfer: 0 is what HEFT does, above it stays, below it leaves early."""
-TOGETHER = (0, 0, 1, 3, 10, 30)
+MOVED_ALONG = (0, 0, 1, 3, 10, 30)
 """Nodes kicked along with one."""
 
 
-class Found(NamedTuple):
+class FoundSchedule(NamedTuple):
     """A schedule, and which way its times run."""
 
-    listed: Listed
+    listed: ListSchedule
     backwards: bool
 
 
-class _Side:
+class _TimeDirection:
     """The problem in one direction of time, with what passes in that direction need, made when first asked for."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlacementProblem) -> None:
         self.problem = problem
 
     @cached_property
     def ranks(self) -> list[float]:
-        return rank(self.problem, 1.0)
+        return upward_rank(self.problem, 1.0)
 
     @cached_property
     def heirs(self) -> list[tuple[int, float]]:
-        return heirs_of(self.problem, self.ranks)
+        return urgent_successors(self.problem, self.ranks)
 
     def order(self, name: str) -> list[int]:
         """Return the nodes in one of the orders from scratch."""
         if name == "deep":
-            return depth_first(self.problem)
-        return falling(self.problem, self.ranks if name == "rank" else rank(self.problem, 0.0))
+            return depth_first_order(self.problem)
+        return order_by_falling(self.problem, self.ranks if name == "rank" else upward_rank(self.problem, 0.0))
 
 
-class Search:
+class ScheduleSearch:
     """The schedules found so far, best first. Use: `start`, then `refine`."""
 
-    def __init__(self, problem: Problem, draws: Draws, target: float = 0.0) -> None:
-        self.sides = [_Side(problem), _Side(problem.turned())]
+    def __init__(self, problem: PlacementProblem, draws: SeededRandom, target: float = 0.0) -> None:
+        self.sides = [_TimeDirection(problem), _TimeDirection(problem.turned())]
         self.draws = draws
         self.target = target
         """A makespan that is good enough to stop at."""
-        self.pool: list[Found] = []
+        self.pool: list[FoundSchedule] = []
         self.passes = 0
         self._kinds = 0
         """Passes made from scratch."""
@@ -87,7 +87,7 @@ class Search:
         self.transfer = sum(edges) / len(edges) if edges else 0.0
 
     @property
-    def best(self) -> Found:
+    def best(self) -> FoundSchedule:
         """The best schedule so far."""
         return self.pool[0]
 
@@ -96,9 +96,11 @@ class Search:
         """Whether there is nothing to gain."""
         return bool(self.pool) and self.best.listed.makespan <= self.target
 
-    def try_pass(self, backwards: bool, order: Sequence[int], taste: Taste, fixed: Sequence[int] | None = None) -> None:
+    def try_pass(
+        self, backwards: bool, order: Sequence[int], taste: PassPreferences, fixed: Sequence[int] | None = None
+    ) -> None:
         """Make one pass and keep its schedule if it is among the best."""
-        found = Found(listing(self.sides[backwards].problem, order, taste, fixed), backwards)
+        found = FoundSchedule(list_schedule(self.sides[backwards].problem, order, taste, fixed), backwards)
         self.passes += 1
         makespan = found.listed.makespan
         place = 0
@@ -110,7 +112,7 @@ class Search:
                 break
             place += 1
         self.pool.insert(place, found)
-        del self.pool[POOL:]
+        del self.pool[POOL_SIZE:]
 
     def start(self, passes: int) -> None:
         """Make passes from scratch, HEFT first and each kind once, until there have been that many in all."""
@@ -121,7 +123,11 @@ class Search:
                 self._kinds += 1
                 side = self.sides[backwards]
                 heirs = side.heirs if taste == "ahead" else ()
-                wanted = PLAIN if taste == "plain" else Taste(heirs=heirs, keen=0.5 if taste == "keen" else 0.0)
+                wanted = (
+                    EARLIEST_FINISH
+                    if taste == "plain"
+                    else PassPreferences(heirs=heirs, keen=0.5 if taste == "keen" else 0.0)
+                )
                 self.try_pass(backwards, side.order(order), wanted)
 
     def refine(self, passes: int) -> None:
@@ -130,34 +136,34 @@ class Search:
         while self.passes < passes and not self.done:
             base = self.pool[min(int(-log(1.0 - draws.random())), len(self.pool) - 1)]  # mostly the best
             side = self.sides[not base.backwards]
-            taste = Taste(
-                hint=self._kicked(base) if draws.random() < KICKED else base.listed.worker,
+            taste = PassPreferences(
+                hint=self._kicked(base) if draws.random() < PERTURBED else base.listed.worker,
                 bias=self.transfer * draws.one_of(BIASES),
-                keen=draws.one_of(KEEN),
-                heirs=side.heirs if draws.random() < AHEAD else (),
-                snug=draws.random() < SNUG,
+                keen=draws.one_of(STICKINESS),
+                heirs=side.heirs if draws.random() < LOOKAHEAD else (),
+                snug=draws.random() < BEST_FIT,
             )
-            self.try_pass(not base.backwards, falling(side.problem, base.listed.finish), taste)
+            self.try_pass(not base.backwards, order_by_falling(side.problem, base.listed.finish), taste)
 
-    def _kicked(self, found: Found) -> list[int]:
+    def _kicked(self, found: FoundSchedule) -> list[int]:
         """Return the workers of a schedule with some nodes on its critical chain told to move."""
         problem, draws = self.sides[found.backwards].problem, self.draws
         worker = found.listed.worker
         hint = worker.copy()
-        crossing, queued = critical(problem, found.listed)
+        crossing, queued = critical_chain(problem, found.listed)
         workers = range(len(problem.pace))
         for _ in range(draws.one_of((1, 2, 3))):
             if crossing and (not queued or draws.random() < 0.6):
                 one, other = draws.one_of(crossing)
                 if draws.random() < 0.5:
                     one, other = other, one
-                self._move(problem, hint, other, worker[one], draws.one_of(TOGETHER))
+                self._move(problem, hint, other, worker[one], draws.one_of(MOVED_ALONG))
             elif queued:
-                self._move(problem, hint, draws.one_of(queued), draws.one_of(workers), draws.one_of(TOGETHER))
+                self._move(problem, hint, draws.one_of(queued), draws.one_of(workers), draws.one_of(MOVED_ALONG))
         return hint
 
     @staticmethod
-    def _move(problem: Problem, hint: list[int], node: int, to: int, others: int) -> None:
+    def _move(problem: PlacementProblem, hint: list[int], node: int, to: int, others: int) -> None:
         """Tell a node, and up to so many nodes around it on its worker, to move."""
         home = hint[node]
         hint[node] = to
@@ -172,7 +178,7 @@ class Search:
                         front.append(other)
 
 
-def critical(problem: Problem, listed: Listed) -> tuple[list[tuple[int, int]], list[int]]:
+def critical_chain(problem: PlacementProblem, listed: ListSchedule) -> tuple[list[tuple[int, int]], list[int]]:
     """Return the transfers (from, to) on a chain of nodes that makes a schedule as long as it is, and the nodes on it
     that waited for their worker."""
     _, worker, finish = listed

@@ -10,19 +10,19 @@ import numpy as np
 from raygrad.errors import PlanError
 
 from ..model.dag import Dag, Platform, Schedule, lower_bound
-from .draws import Draws
-from .problem import problem_of
-from .refining import Found, Search
+from .draws import SeededRandom
+from .problem import problem_of_dag
+from .refining import FoundSchedule, ScheduleSearch
 
 PASSES = 32
 """Passes over a graph of any size, at about 4 µs per node each."""
-VISITS = 40_000
+NODE_VISITS = 40_000
 """Nodes visited on top of that: small graphs are searched more thoroughly, within a fraction of a second."""
 
-FEWEST, PACES = 4, 8
+MIN_PASSES, SPEEDS_PER_HALVING = 4, 8
 """Passes that are always made, and the number of different speeds from which on half as many are made as else, and so
 on: a pass takes the longer, the more speeds there are."""
-ENOUGH, NEAR = 1.002, 1.03
+GOOD_ENOUGH, NEARLY_GOOD = 1.002, 1.03
 """Of the lower bound: a schedule as short as that is not searched any further, at all or after half of the passes."""
 
 
@@ -35,19 +35,21 @@ def schedule(dag: Dag, platform: Platform, seed: int = 0) -> Schedule:
         raise PlanError("the platform has no workers")
     if not len(dag):
         return Schedule(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-    problem = problem_of(dag, platform)
+    problem = problem_of_dag(dag, platform)
     bound = lower_bound(dag, platform)
-    search = Search(problem, Draws(seed), target=bound * ENOUGH)
+    search = ScheduleSearch(problem, SeededRandom(seed), target=bound * GOOD_ENOUGH)
     paces = len(set(problem.pace))  # what a pass takes grows with them
-    passes = max(FEWEST, min(PASSES + VISITS // len(dag), PASSES + 4 * len(dag)) // (1 + paces // PACES))
+    passes = max(
+        MIN_PASSES, min(PASSES + NODE_VISITS // len(dag), PASSES + 4 * len(dag)) // (1 + paces // SPEEDS_PER_HALVING)
+    )
     search.start(passes)
     search.refine(passes // 2)
-    if search.best.listed.makespan > NEAR * bound:
+    if search.best.listed.makespan > NEARLY_GOOD * bound:
         search.refine(passes)
     return as_schedule(dag, platform, search.best)
 
 
-def as_schedule(dag: Dag, platform: Platform, found: Found) -> Schedule:
+def as_schedule(dag: Dag, platform: Platform, found: FoundSchedule) -> Schedule:
     """Return what a search found, with times that run forwards."""
     worker = np.array(found.listed.worker, np.int64)
     finish = np.array(found.listed.finish)

@@ -18,12 +18,12 @@ from ..model.dag import Dag, Platform, Schedule, upward_rank
 
 GAPS_KEPT = 8
 """Idle gaps remembered per worker: the latest ones."""
-SPEEDS = 8
+SPEED_CLASSES = 8
 """Classes of speed that are told apart when the first idle worker is looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demands:
+class NodeDemands:
     """What nodes ask of their workers."""
 
     demand: Sequence[int]
@@ -36,13 +36,13 @@ class Demands:
     """Per node that reads what is on a worker from the beginning: (worker, seconds to bring it to another)."""
 
 
-def by_rank(dag: Dag) -> list[int]:
+def rank_order(dag: Dag) -> list[int]:
     """Return the nodes by falling upward rank; a topological order if every node takes time."""
     rank = upward_rank(dag, 1.0)
     return np.lexsort((np.arange(len(dag)), -rank)).tolist()
 
 
-def depth_first(dag: Dag) -> list[int]:
+def depth_first_order(dag: Dag) -> list[int]:
     """Return the nodes in a topological order that follows what a node has just made possible."""
     target: list[int] = dag.target[dag.outgoing].tolist()
     after: list[int] = dag.after.tolist()
@@ -59,12 +59,14 @@ def depth_first(dag: Dag) -> list[int]:
     return order
 
 
-def spread(dag: Dag, platform: Platform, demands: Demands, order: Sequence[int], seed: int = 0) -> Schedule:
+def schedule_many_workers(
+    dag: Dag, platform: Platform, demands: NodeDemands, order: Sequence[int], seed: int = 0
+) -> Schedule:
     """Return the schedule that comes of placing the nodes one by one, in this topological order."""
-    return _Spreading(dag, platform, demands, seed).run(order)
+    return _ManyWorkerScheduler(dag, platform, demands, seed).run(order)
 
 
-class _First:
+class _FirstIdle:
     """Which of some workers is idle first. Old entries stay in the heap until they come to its top."""
 
     __slots__ = ("free", "heap")
@@ -82,10 +84,10 @@ class _First:
         return heap[0][1]
 
 
-class _Spreading:
-    """One use of `spread`. Workers are counted from the seed."""
+class _ManyWorkerScheduler:
+    """One use of `schedule_many_workers`. Workers are counted from the seed."""
 
-    def __init__(self, dag: Dag, platform: Platform, demands: Demands, seed: int) -> None:
+    def __init__(self, dag: Dag, platform: Platform, demands: NodeDemands, seed: int) -> None:
         self.dag = dag
         self.count = len(platform)
         self.seed = seed % self.count
@@ -100,13 +102,13 @@ class _Spreading:
             for some in demands.allowed
         ]
         ranked = np.unique(speed, return_inverse=True)[1]
-        speeds: list[int] = (ranked * min(SPEEDS, int(ranked.max()) + 1) // (int(ranked.max()) + 1)).tolist()
-        self.first: list[list[_First]] = []
+        speeds: list[int] = (ranked * min(SPEED_CLASSES, int(ranked.max()) + 1) // (int(ranked.max()) + 1)).tolist()
+        self.first: list[list[_FirstIdle]] = []
         for some in self.allowed:
             classes: dict[int, list[int]] = {}
             for worker in range(self.count) if some is None else sorted(some):
                 classes.setdefault(speeds[worker], []).append(worker)
-            self.first.append([_First(workers, self.free) for workers in classes.values()])
+            self.first.append([_FirstIdle(workers, self.free) for workers in classes.values()])
 
     def run(self, order: Sequence[int]) -> Schedule:
         dag, demands = self.dag, self.demands

@@ -20,34 +20,34 @@ import numpy as np
 from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import Graph
 
-from ..memory.execution_order import arrange, hold
-from ..model.arrays import Arrays, arrays_of, offsets
+from ..memory.execution_order import chain_segments, order_nodes
+from ..model.arrays import GraphArrays, graph_arrays, offsets
 from ..model.costs import Costs
-from ..model.dag import Dag, Indices, Platform, Schedule, merged
+from ..model.dag import Dag, Indices, Platform, Schedule, dag_of_merged_edges
 from ..model.plan import Cluster, Plan
-from ..placing.coarse import MOST, NODES, Coarse, coarsen
-from ..placing.constraints import Demanded, demanded_of, demands_of
+from ..placing.coarse import MAX_CLUSTERS, TARGET_CLUSTERS, ClusteredDag, coarsen
+from ..placing.constraints import ConstraintArrays, constraint_arrays, constraints_for_workers
 from ..placing.scheduling import schedule
-from ..placing.spreading import Demands, by_rank, depth_first, spread
-from ..segments.array_timetable import Times, times_of
-from ..segments.array_transfers import Blocks, Crossed, Crosser, blocks_of
-from ..segments.incremental_transfers import recross
-from ..segments.segment_clusters import Packed, pack
-from .replan import Known, Moves, relieve, shares_of, spread_lost
+from ..placing.spreading import NodeDemands, depth_first_order, rank_order, schedule_many_workers
+from ..segments.array_timetable import SegmentTimes, segment_times
+from ..segments.array_transfers import ArrayTransferPlanner, ArrayTransfers, BlockArrays, block_arrays
+from ..segments.incremental_transfers import update_transfers
+from ..segments.segment_clusters import ClusterSegments, segment_clusters
+from .replan import BlockMoves, PlanState, colocated_blocks, move_from_lost_workers, move_to_new_workers
 
-LARGE = 20_000
+CLUSTERED_FROM = 20_000
 """Nodes from which on a graph is planned as one of clusters."""
-SEARCHED = 2_000
+MAX_SEARCHED_CLUSTERS = 2_000
 """Size of the small graph up to which more schedules are searched for."""
-KEPT = 4
+MAX_KEPT_PLANS = 4
 """Plans that can be made again for other workers: at 10^6 nodes each takes some 200 MB."""
-CHANGES = 8
+MAX_CHANGES = 8
 """Changes after which a plan is made afresh: each leaves a plan that is a little worse."""
-WORTH = 40
+NODES_PER_CLUSTER_TO_REPLACE = 40
 """Nodes per cluster from which on placing the clusters again takes less than a tenth of what planning took."""
 
 
-class Way(Enum):
+class PlacementStrategy(Enum):
     """How the clusters of a graph that was made smaller are placed."""
 
     BY_RANK = auto()
@@ -59,19 +59,19 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Large:
+class ClusteredPlan:
     """A plan with what it takes to make it again for other workers."""
 
     plan: Plan
     residency: tuple[int, ...]
     cluster: Cluster
-    demanded: Demanded
-    coarse: Coarse
-    way: Way
+    demanded: ConstraintArrays
+    coarse: ClusteredDag
+    way: PlacementStrategy
     """By which clusters were placed."""
-    crosser: Crosser
-    crossed: Crossed
-    times: Times
+    crosser: ArrayTransferPlanner
+    crossed: ArrayTransfers
+    times: SegmentTimes
     share: Indices
     """Per block, the name of those that go to one worker with it."""
     kinds: Indices
@@ -80,60 +80,60 @@ class Large:
     """How often it was made again."""
 
 
-def make_large(
+def make_clustered_plan(
     graph: Graph,
     residency: tuple[int, ...],
     costs: Costs,
     cluster: Cluster,
     seed: int,
     key: bytes,
-    nodes: int = NODES,
-    most: int = MOST,
-) -> Large:
+    nodes: int = TARGET_CLUSTERS,
+    most: int = MAX_CLUSTERS,
+) -> ClusteredPlan:
     """Plan a graph. Pure. `nodes` and `most` say how small the graph is made that is placed.
 
     Raises PlanError.
     """
     if not cluster.workers:
         raise PlanError("the cluster has no workers")
-    arrays = arrays_of(graph, costs)
-    demanded = demands_of(arrays, residency, cluster)
+    arrays = graph_arrays(graph, costs)
+    demanded = constraint_arrays(arrays, residency, cluster)
     coarse = coarsen(_dag(arrays), demanded.demand, demanded.bound, len(cluster.workers), nodes, most)
     origin = (key, residency, cluster, costs, seed)
-    return _placed(arrays, demanded, coarse, residency, costs, cluster, seed, origin)
+    return _plan_clusters(arrays, demanded, coarse, residency, costs, cluster, seed, origin)
 
 
-def _placed(
-    arrays: Arrays,
-    demanded: Demanded,
-    coarse: Coarse,
+def _plan_clusters(
+    arrays: GraphArrays,
+    demanded: ConstraintArrays,
+    coarse: ClusteredDag,
     residency: tuple[int, ...],
     costs: Costs,
     cluster: Cluster,
     seed: int,
     origin: tuple[object, ...],
-    ways: Collection[Way] = tuple(Way),
-) -> Large:
+    ways: Collection[PlacementStrategy] = tuple(PlacementStrategy),
+) -> ClusteredPlan:
     """Return the plan of a graph that was made smaller, the best of those found in some ways; its hash stands for its
     origin."""
-    way, packed = _best(arrays, coarse, demanded, residency, costs, len(cluster.workers), seed, ways)
-    blocks = _blocks(coarse, packed)
-    if _limited(cluster):
+    way, packed = _best_strategy(arrays, coarse, demanded, residency, costs, len(cluster.workers), seed, ways)
+    blocks = _blocks_of_clusters(coarse, packed)
+    if _has_limited_host(cluster):
         workers = blocks.worker[blocks.home].tolist()
-        made = arrange(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster)
+        made = order_nodes(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster)
         if len(made.node_worker) > len(arrays):
             raise PlanError("a graph that was made smaller is given no nodes that spill: plan it node by node")
-        blocks = blocks_of(made.blocks, len(arrays))
-    crosser = Crosser(arrays, blocks, saved_stays=cluster.saved_stays)
+        blocks = block_arrays(made.blocks, len(arrays))
+    crosser = ArrayTransferPlanner(arrays, blocks, saved_stays=cluster.saved_stays)
     crossed = crosser.run(residency)
-    if _limited(cluster):
+    if _has_limited_host(cluster):
         crossing = crossed.crossing
-        crossed = crossed._replace(crossing=crossing._replace(segments=hold(crossing.segments, cluster)))
-    times = times_of(crossed.crossing.segments, crosser, crossed.flow, residency, costs, cluster)
+        crossed = crossed._replace(crossing=crossing._replace(segments=chain_segments(crossing.segments, cluster)))
+    times = segment_times(crossed.crossing.segments, crosser, crossed.flow, residency, costs, cluster)
     kinds = np.zeros(len(blocks.worker), np.int64)
     if demanded.names:
         np.bitwise_or.at(kinds, blocks.home, demanded.kinds[demanded.demand])
-    return Large(
+    return ClusteredPlan(
         plan=_plan(crosser, crossed, times, cluster, origin),
         residency=residency,
         cluster=cluster,
@@ -143,16 +143,16 @@ def _placed(
         crosser=crosser,
         crossed=crossed,
         times=times,
-        share=shares_of(blocks, demanded.bound),
+        share=colocated_blocks(blocks, demanded.bound),
         kinds=kinds,
     )
 
 
-def _limited(cluster: Cluster) -> bool:
+def _has_limited_host(cluster: Cluster) -> bool:
     return any(worker.memory is not None for worker in cluster.workers)
 
 
-def _blocks(coarse: Coarse, packed: Packed) -> Blocks:
+def _blocks_of_clusters(coarse: ClusteredDag, packed: ClusterSegments) -> BlockArrays:
     """Return the blocks of clusters as blocks of nodes, those of each cluster in the order of the graph."""
     sizes = np.array([len(block) for block in packed.blocks], np.int64)
     flat = np.array([cluster for block in packed.blocks for cluster in block], np.int64)
@@ -160,7 +160,7 @@ def _blocks(coarse: Coarse, packed: Packed) -> Blocks:
     block[flat] = np.repeat(np.arange(len(sizes)), sizes)
     place[flat] = np.arange(len(flat))
     home = block[coarse.cluster]
-    return Blocks(
+    return BlockArrays(
         order=np.argsort(place[coarse.cluster], kind="stable"),
         ends=offsets(np.bincount(home, minlength=len(sizes))),
         home=home,
@@ -168,48 +168,54 @@ def _blocks(coarse: Coarse, packed: Packed) -> Blocks:
     )
 
 
-def _dag(arrays: Arrays) -> Dag:
+def _dag(arrays: GraphArrays) -> Dag:
     inside = np.flatnonzero(arrays.read >= 0)
     inside = inside[arrays.maker[arrays.read[inside]] >= 0]
     value = arrays.read[inside]
-    return merged(arrays.seconds, arrays.maker[value], arrays.reader[inside], arrays.transfer[value])
+    return dag_of_merged_edges(arrays.seconds, arrays.maker[value], arrays.reader[inside], arrays.transfer[value])
 
 
-def _best(
-    arrays: Arrays,
-    coarse: Coarse,
-    demanded: Demanded,
+def _best_strategy(
+    arrays: GraphArrays,
+    coarse: ClusteredDag,
+    demanded: ConstraintArrays,
     residency: tuple[int, ...],
     costs: Costs,
     workers: int,
     seed: int,
-    ways: Collection[Way],
-) -> tuple[Way, Packed]:
+    ways: Collection[PlacementStrategy],
+) -> tuple[PlacementStrategy, ClusterSegments]:
     """Return the blocks of the schedule that ends first, and in which way it was found."""
     dag, platform = coarse.dag, Platform.of(workers)
-    held = _held(arrays, coarse, residency, workers)
-    demands = Demands(demand=coarse.demand.tolist(), bound=coarse.bound.tolist(), allowed=demanded.allowed, held=held)
+    held = _held_by_cluster(arrays, coarse, residency, workers)
+    demands = NodeDemands(
+        demand=coarse.demand.tolist(), bound=coarse.bound.tolist(), allowed=demanded.allowed, held=held
+    )
     last = int(coarse.cluster[-1]) if arrays.graph.open_ended else -1
     free = all(some is None for some in demanded.allowed)
     alone = free and not held and (coarse.bound == np.arange(len(dag))).all()
 
-    def found(way: Way) -> Schedule | None:
-        if way is Way.BY_RANK:
-            return spread(dag, platform, demands, by_rank(dag), seed)
-        if way is Way.DEPTH_FIRST:
-            return spread(dag, platform, demands, depth_first(dag), seed) if len(dag) <= NODES else None
-        if way is Way.SEARCHED:
-            return schedule(dag, platform, seed) if len(dag) <= SEARCHED and alone else None
-        return _on_one(dag, held, workers, seed) if free else None
+    def found(way: PlacementStrategy) -> Schedule | None:
+        if way is PlacementStrategy.BY_RANK:
+            return schedule_many_workers(dag, platform, demands, rank_order(dag), seed)
+        if way is PlacementStrategy.DEPTH_FIRST:
+            return (
+                schedule_many_workers(dag, platform, demands, depth_first_order(dag), seed)
+                if len(dag) <= TARGET_CLUSTERS
+                else None
+            )
+        if way is PlacementStrategy.SEARCHED:
+            return schedule(dag, platform, seed) if len(dag) <= MAX_SEARCHED_CLUSTERS and alone else None
+        return _single_worker_schedule(dag, held, workers, seed) if free else None
 
     schedules = [(way, made) for way in ways if (made := found(way)) is not None]
     if not schedules:  # none of these ways is for what is asked of workers now
-        schedules = [(way, made) for way in Way if (made := found(way)) is not None]
-    packed = [(way, pack(dag, one, platform, costs.call_seconds, held, last)) for way, one in schedules]
+        schedules = [(way, made) for way in PlacementStrategy if (made := found(way)) is not None]
+    packed = [(way, segment_clusters(dag, one, platform, costs.call_seconds, held, last)) for way, one in schedules]
     return min(packed, key=lambda one: one[1].seconds)
 
 
-def _on_one(dag: Dag, held: dict[int, list[tuple[int, float]]], workers: int, seed: int) -> Schedule:
+def _single_worker_schedule(dag: Dag, held: dict[int, list[tuple[int, float]]], workers: int, seed: int) -> Schedule:
     """Return the schedule that has all on the worker that has most of what is read."""
     ends = np.cumsum(dag.seconds)
     saved = np.zeros(workers)
@@ -220,8 +226,8 @@ def _on_one(dag: Dag, held: dict[int, list[tuple[int, float]]], workers: int, se
     return Schedule(np.full(len(dag), single), ends - dag.seconds, ends)
 
 
-def _held(
-    arrays: Arrays, coarse: Coarse, residency: tuple[int, ...], workers: int
+def _held_by_cluster(
+    arrays: GraphArrays, coarse: ClusteredDag, residency: tuple[int, ...], workers: int
 ) -> dict[int, list[tuple[int, float]]]:
     """Return, per cluster that reads externals which are on workers: the workers, and the longest time from each."""
     home = np.append(np.array(residency, np.int64), -1)
@@ -238,7 +244,13 @@ def _held(
     return held
 
 
-def _plan(crosser: Crosser, crossed: Crossed, times: Times, cluster: Cluster, origin: tuple[object, ...]) -> Plan:
+def _plan(
+    crosser: ArrayTransferPlanner,
+    crossed: ArrayTransfers,
+    times: SegmentTimes,
+    cluster: Cluster,
+    origin: tuple[object, ...],
+) -> Plan:
     crossing = crossed.crossing
     return Plan(
         hash=blake2b(repr(origin).encode(), digest_size=16).digest(),
@@ -255,15 +267,15 @@ def _plan(crosser: Crosser, crossed: Crossed, times: Times, cluster: Cluster, or
 # ---- other workers -------------------------------------------------------------------------------------------------
 
 
-def remake(
-    large: Large,
+def replan_for_workers(
+    large: ClusteredPlan,
     residency: tuple[int, ...],
     costs: Costs,
     cluster: Cluster,
     seed: int,
     key: bytes,
     again: int | None = None,
-) -> Large | None:
+) -> ClusteredPlan | None:
     """Return the plan for a cluster of which few workers differ; None if it has to be made afresh.
 
     Workers are the same if they are equal. A graph that was made much smaller, to `again` clusters at most, has them
@@ -274,41 +286,48 @@ def remake(
     to = np.array([now.get(worker, -1) for worker in large.cluster.workers], np.int64)
     come = sorted({*range(len(cluster.workers))} - {*to.tolist()})
     differ = len(come) + int((to < 0).sum())
-    if large.demanded.forced or large.changes >= CHANGES or _limited(cluster) or _limited(large.cluster):
+    if (
+        large.demanded.forced
+        or large.changes >= MAX_CHANGES
+        or _has_limited_host(cluster)
+        or _has_limited_host(large.cluster)
+    ):
         return None
     if len(now) < max(len(cluster.workers), 1) or 10 * differ > len(cluster.workers) + 9:
         return None
-    demanded = demanded_of(large.demanded, large.crosser.arrays, cluster)
+    demanded = constraints_for_workers(large.demanded, large.crosser.arrays, cluster)
     if demanded is None:
         return None
     origin = (key, residency, cluster, costs, seed, large.plan.hash)
     arrays, coarse = large.crosser.arrays, large.coarse
-    if len(coarse.dag) <= (min(NODES, len(arrays) // WORTH) if again is None else again):
-        ways = (large.way,) if 10 * differ <= len(cluster.workers) else tuple(Way)
-        made = _placed(arrays, demanded, coarse, residency, costs, cluster, seed, origin, ways)
+    if len(coarse.dag) <= (
+        min(TARGET_CLUSTERS, len(arrays) // NODES_PER_CLUSTER_TO_REPLACE) if again is None else again
+    ):
+        ways = (large.way,) if 10 * differ <= len(cluster.workers) else tuple(PlacementStrategy)
+        made = _plan_clusters(arrays, demanded, coarse, residency, costs, cluster, seed, origin, ways)
         return replace(made, changes=large.changes + 1)
-    return _differing(large, demanded, to, come, residency, costs, cluster, origin)
+    return _move_blocks(large, demanded, to, come, residency, costs, cluster, origin)
 
 
-def _differing(
-    large: Large,
-    demanded: Demanded,
+def _move_blocks(
+    large: ClusteredPlan,
+    demanded: ConstraintArrays,
     to: Indices,
     come: list[int],
     residency: tuple[int, ...],
     costs: Costs,
     cluster: Cluster,
     origin: tuple[object, ...],
-) -> Large | None:
+) -> ClusteredPlan | None:
     """Return the plan in which as little as possible is elsewhere; `to` has the new number of each worker."""
 
-    def moved(large: Large, moves: Moves) -> Large:
-        crosser, crossed = recross(large.crosser, large.crossed, moves.blocks, moves.nodes, residency)
-        times = times_of(crossed.crossing.segments, crosser, crossed.flow, residency, costs, cluster)
+    def moved(large: ClusteredPlan, moves: BlockMoves) -> ClusteredPlan:
+        crosser, crossed = update_transfers(large.crosser, large.crossed, moves.blocks, moves.nodes, residency)
+        times = segment_times(crossed.crossing.segments, crosser, crossed.flow, residency, costs, cluster)
         return replace(large, crosser=crosser, crossed=crossed, times=times, kinds=moves.kinds)
 
-    def known(large: Large) -> Known:
-        return Known(
+    def known(large: ClusteredPlan) -> PlanState:
+        return PlanState(
             arrays=large.crosser.arrays,
             blocks=large.crosser.blocks,
             crossing=large.crosser.crossing,
@@ -321,12 +340,12 @@ def _differing(
         )
 
     if (to != np.arange(len(to))).any() or residency != large.residency:
-        moves = spread_lost(known(large), to[large.crosser.blocks.worker])
+        moves = move_from_lost_workers(known(large), to[large.crosser.blocks.worker])
         if moves is None:
             return None
         large = moved(large, moves)
     if come:
-        helped = moved(large, relieve(known(large), large.crosser.blocks.worker, come))
+        helped = moved(large, move_to_new_workers(known(large), large.crosser.blocks.worker, come))
         if helped.times.seconds < large.times.seconds:
             large = helped
     return replace(
@@ -339,31 +358,31 @@ def _differing(
     )
 
 
-class LargePlanner:
+class ClusteredPlanner:
     """Plans of large graphs, of which the last few can be made again for other workers."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, Large] = OrderedDict()
+        self._kept: OrderedDict[bytes, ClusteredPlan] = OrderedDict()
         self.remade = 0
         """Calls of `plan` answered from a plan for other workers."""
 
     def plan(
         self, graph: Graph, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int, key: bytes
     ) -> Plan:
-        """Return a plan. See `make_large`, `remake`; one that is made again goes by the prices that it was made by."""
+        """Return a plan. See `make_clustered_plan`, `replan_for_workers`; one that is made again goes by the prices that it was made by."""
         before = self._kept.pop(key, None)
         made = None
         if before is not None and cluster != before.cluster:
-            made = remake(before, residency, costs, cluster, seed, key)
+            made = replan_for_workers(before, residency, costs, cluster, seed, key)
             self.remade += made is not None
         if made is None:
-            made = make_large(graph, residency, costs, cluster, seed, key)
+            made = make_clustered_plan(graph, residency, costs, cluster, seed, key)
         self.keep(key, made)
         return made.plan
 
-    def keep(self, key: bytes, made: Large) -> None:
+    def keep(self, key: bytes, made: ClusteredPlan) -> None:
         """Remember a plan as that of this graph: the next for other workers is made from it."""
         self._kept.pop(key, None)
         self._kept[key] = made
-        if len(self._kept) > KEPT:
+        if len(self._kept) > MAX_KEPT_PLANS:
             self._kept.popitem(last=False)

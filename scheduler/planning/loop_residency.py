@@ -14,16 +14,16 @@ from typing import TypeAlias
 from raygrad.proto.ir.graph import Graph
 
 from ..model.costs import Costs
-from ..model.disjoint_sets import first_of
+from ..model.disjoint_sets import find_root
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import Priced, price
-from ..placing.place import Constraints, constrain, place
+from ..model.priced_graph import PricedGraph, price_graph
+from ..placing.place import Constraints, find_constraints, place
 
-Loop: TypeAlias = "Sequence[tuple[int, int]]"
+LoopCarried: TypeAlias = "Sequence[tuple[int, int]]"
 """Pairs of an external, and the value of the same graph that is this external in the next round."""
 
 
-def carried(graph: Graph, plan: Plan, residency: Sequence[int], loop: Loop) -> int:
+def count_misplaced(graph: Graph, plan: Plan, residency: Sequence[int], loop: LoopCarried) -> int:
     """Return how many externals of the loop are read by a worker that they are not on."""
     carries = {external for external, _ in loop if residency[external] >= 0}
     read = {
@@ -35,7 +35,9 @@ def carried(graph: Graph, plan: Plan, residency: Sequence[int], loop: Loop) -> i
     return len(read)
 
 
-def left(graph: Graph, node_worker: Sequence[int], residency: Sequence[int], loop: Loop) -> tuple[int, ...]:
+def next_residency(
+    graph: Graph, node_worker: Sequence[int], residency: Sequence[int], loop: LoopCarried
+) -> tuple[int, ...]:
     """Return the residency of the round that follows."""
     worker = list(residency)
     for node, one in zip(graph.nodes, node_worker, strict=True):
@@ -46,21 +48,21 @@ def left(graph: Graph, node_worker: Sequence[int], residency: Sequence[int], loo
     return tuple(after)
 
 
-def settled(
-    graph: Graph, residency: Sequence[int], loop: Loop, costs: Costs, cluster: Cluster, seed: int
+def place_for_loop(
+    graph: Graph, residency: Sequence[int], loop: LoopCarried, costs: Costs, cluster: Cluster, seed: int
 ) -> tuple[int, ...]:
     """Return the worker of every node as if what the loop carries were wherever it is read first.
 
     Raises PlanError as `place` does.
     """
-    priced = price(graph, costs)
+    priced = price_graph(graph, costs)
     carries = {external for external, _ in loop}
     free = tuple([-1 if value in carries else home for value, home in enumerate(residency)])
-    bound = tied(constrain(priced, free, cluster), priced, loop)
+    bound = tie_loop_carried(find_constraints(priced, free, cluster), priced, loop)
     return place(priced, free, costs, cluster, seed, bound).node_worker
 
 
-def tied(constraints: Constraints, priced: Priced, loop: Loop) -> Constraints:
+def tie_loop_carried(constraints: Constraints, priced: PricedGraph, loop: LoopCarried) -> Constraints:
     """Return the constraints with the maker of each value of the loop beside its first reader of the next round, unless
     they have to be on different workers."""
     reader: dict[int, int] = {}
@@ -74,7 +76,7 @@ def tied(constraints: Constraints, priced: Priced, loop: Loop) -> Constraints:
         maker, first = priced.maker[value], reader.get(external, -1)
         if maker < 0 or first < 0:
             continue
-        one, other = sorted((first_of(parent, constraints.group[maker]), first_of(parent, constraints.group[first])))
+        one, other = sorted((find_root(parent, constraints.group[maker]), find_root(parent, constraints.group[first])))
         if one == other:
             continue
         homes = {forced[root] for root in (one, other) if root in forced}
@@ -89,4 +91,4 @@ def tied(constraints: Constraints, priced: Priced, loop: Loop) -> Constraints:
             forced[one] = homes.pop()
         if both is not None:
             allowed[one] = both
-    return Constraints([first_of(parent, root) for root in constraints.group], forced, allowed)
+    return Constraints([find_root(parent, root) for root in constraints.group], forced, allowed)

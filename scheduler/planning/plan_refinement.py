@@ -2,9 +2,9 @@
 
 Rules of this file: pure; a plan is looked at again between submissions only, when it is submitted for the second,
 third, fifth, ninth, ... time, so that what looking costs is soon spread thin. To look is to predict it from what is
-known of its segments (`predicted_anew`). Another plan is made only where it could be taken: the runs of this one have
-been measured twice, costs have settled, they have moved since plans were last compared (`MOVED`), and no bound says
-that nothing shorter by `GAIN` exists. It is taken if it is predicted to be shorter by more than that; each change asks
+known of its segments (`repredict`). Another plan is made only where it could be taken: the runs of this one have
+been measured twice, costs have settled, they have moved since plans were last compared (`MIN_SHIFT`), and no bound says
+that nothing shorter by `MIN_GAIN` exists. It is taken if it is predicted to be shorter by more than that; each change asks
 for more than the one before, so that plans which are about as good do not take turns. Results do not depend on it: any
 plan gives the same bits (H12).
 """
@@ -18,26 +18,26 @@ from typing import Final
 from raygrad.proto.ir.graph import Graph
 
 from ..model.costs import Costs
-from ..model.measured_costs import Counted, MeasuredCosts
+from ..model.measured_costs import MeasuredCosts, PlanCostClasses
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import Priced, price, sizes_of
-from ..segments.timetable import Loads, loads_of, predict
+from ..model.priced_graph import PricedGraph, price_graph, value_sizes
+from ..segments.timetable import SegmentLoads, predict_seconds, segment_loads
 
-GAIN: Final = 0.10
+MIN_GAIN: Final = 0.10
 """The part of a plan's time that another has to save: as much as predictions are off at their best."""
 
-MOVED: Final = GAIN
+MIN_SHIFT: Final = MIN_GAIN
 """The part of a plan's time that has to go to something else than it did (one kind of node, calls, hops) before plans
 are compared again: a tenth is to be gained only where a tenth has moved. That all has become slower moves nothing."""
 
 
-def look_again(uses: int) -> bool:
+def is_due(uses: int) -> bool:
     """Tell whether a plan is to be looked at again when it is submitted for this time; the first time is 1."""
     return uses > 1 and (uses - 1) & (uses - 2) == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refined:
+class Refinement:
     """What became of a plan that was looked at again."""
 
     plan: Plan | None = None
@@ -46,9 +46,7 @@ class Refined:
     """The costs by which plans were compared just now, if they were: for the next look."""
 
 
-def predicted_anew(
-    graph: Graph, plan: Plan, residency: tuple[int, ...], measured: MeasuredCosts, cluster: Cluster
-) -> Plan:
+def repredict(graph: Graph, plan: Plan, residency: tuple[int, ...], measured: MeasuredCosts, cluster: Cluster) -> Plan:
     """Return the plan with its predictions by what is known now; all else, its hash too, stays.
 
     Of a plan that has run, it is known how long it takes; its parts say what others would take beside it.
@@ -56,13 +54,13 @@ def predicted_anew(
     costs = measured.costs()
     counted = measured.counted(plan)
     if counted is None:
-        loads = loads_of(plan.segments, price(graph, costs))
+        loads = segment_loads(plan.segments, price_graph(graph, costs))
     else:
-        loads = Loads(counted.work(costs), sizes_of(graph, costs))
+        loads = SegmentLoads(counted.work(costs), value_sizes(graph, costs))
     segments = tuple(
         [one._replace(predicted_seconds=work) for one, work in zip(plan.segments, loads.work, strict=True)]
     )
-    seconds = predict(segments, loads, residency, costs, cluster)
+    seconds = predict_seconds(segments, loads, residency, costs, cluster)
     span = measured.span_of(plan)
     if span.count > 1:
         measured.ran(span.seconds, seconds)
@@ -74,7 +72,7 @@ def predicted_anew(
     return replace(plan, segments=segments, predicted_seconds=seconds)
 
 
-def least_seconds(priced: Priced, workers: int) -> float:
+def lower_bound_seconds(priced: PricedGraph, workers: int) -> float:
     """Return a time that no plan can fall below: all work divided evenly, or the longest way through the graph."""
     end = list(priced.seconds)
     maker = priced.maker
@@ -87,13 +85,13 @@ def least_seconds(priced: Priced, workers: int) -> float:
     return max(max(end, default=0.0), sum(priced.seconds) / workers)
 
 
-def moved(plan: Plan, counted: Counted, before: Costs, now: Costs) -> float:
+def cost_shift(plan: Plan, counted: PlanCostClasses, before: Costs, now: Costs) -> float:
     """Return the part of a plan's time that other costs say goes to something else."""
-    one, other = (_shares(plan, counted, costs) for costs in (before, now))
+    one, other = (_cost_shares(plan, counted, costs) for costs in (before, now))
     return 0.5 * sum(abs(one[name] - other[name]) for name in one)
 
 
-def _shares(plan: Plan, counted: Counted, costs: Costs) -> Mapping[str, float]:
+def _cost_shares(plan: Plan, counted: PlanCostClasses, costs: Costs) -> Mapping[str, float]:
     """Return which part of the time goes where. Another plan may have calls and hops where this one has none, so that
     one of each counts for each worker besides."""
     often = len(plan.segments) + len(plan.workers)
@@ -114,7 +112,7 @@ def refine(
     changes: int,
     compared: Costs,
     make: Callable[[Costs], Plan],
-) -> Refined:
+) -> Refinement:
     """Return what becomes of a plan that was predicted anew.
 
     `changes` says how often the plan of this graph was changed before, `compared` by which costs it was made, or plans
@@ -122,16 +120,16 @@ def refine(
     """
     counted, costs, workers = measured.counted(plan), measured.costs(), len(cluster.workers)
     if workers < 2 or counted is None or measured.span_of(plan).measured < 2:
-        return Refined()
-    wanted = plan.predicted_seconds * (1.0 - GAIN) ** (changes + 1)
+        return Refinement()
+    wanted = plan.predicted_seconds * (1.0 - MIN_GAIN) ** (changes + 1)
     taken = counted.taken(costs)
     if measured.pace * sum(taken.values()) / workers >= wanted:
-        return Refined()
-    if not measured.settled(taken) or moved(plan, counted, compared, costs) <= MOVED:
-        return Refined()
-    if measured.pace * least_seconds(price(graph, costs), workers) >= wanted:
-        return Refined(compared=costs)
-    other = predicted_anew(graph, make(costs), residency, measured, cluster)
+        return Refinement()
+    if not measured.settled(taken) or cost_shift(plan, counted, compared, costs) <= MIN_SHIFT:
+        return Refinement()
+    if measured.pace * lower_bound_seconds(price_graph(graph, costs), workers) >= wanted:
+        return Refinement(compared=costs)
+    other = repredict(graph, make(costs), residency, measured, cluster)
     if other.segments == plan.segments or other.predicted_seconds >= wanted:
-        return Refined(compared=costs)
-    return Refined(plan=other, compared=costs)
+        return Refinement(compared=costs)
+    return Refinement(plan=other, compared=costs)

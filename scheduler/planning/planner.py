@@ -19,20 +19,20 @@ from raygrad.errors import PlanError
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.program import Program
 
-from ..memory.execution_order import Arranged, arrange, hold
-from ..memory.headroom import rooms_beside
-from ..memory.memory_feasibility import roomier
+from ..memory.execution_order import NodeOrder, chain_segments, order_nodes
+from ..memory.headroom import segment_headroom
+from ..memory.memory_feasibility import workers_with_more_memory
 from ..model.costs import Costs
 from ..model.measured_costs import MeasuredCosts
 from ..model.plan import Cluster, Plan
-from ..model.priced_graph import Priced, price
-from ..placing.place import Constraints, constrain, place, placed
-from ..segments.lowering import Programs, lower
-from ..segments.timetable import loads_of, predict
-from ..segments.transfers import cross
-from .clustered_planner import LARGE, Large, LargePlanner, make_large
-from .loop_residency import Loop, carried, left, settled
-from .plan_refinement import GAIN, look_again, predicted_anew, refine
+from ..model.priced_graph import PricedGraph, price_graph
+from ..placing.place import Constraints, find_constraints, place, reuse_placement
+from ..segments.lowering import LazyPrograms, lower
+from ..segments.timetable import predict_seconds, segment_loads
+from ..segments.transfers import plan_transfers
+from .clustered_planner import CLUSTERED_FROM, ClusteredPlan, ClusteredPlanner, make_clustered_plan
+from .loop_residency import LoopCarried, count_misplaced, next_residency, place_for_loop
+from .plan_refinement import MIN_GAIN, is_due, refine, repredict
 
 PLANS_KEPT = 64
 """Plans in the cache: a program has a few kinds of step (train, evaluate, the last short batch); a graph that differs
@@ -51,7 +51,7 @@ class Planned(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedPlan:
     """A plan in the cache."""
 
     planned: Planned
@@ -63,10 +63,10 @@ class _Kept:
     """How often it was given up for another (`refine`)."""
 
 
-class _Due(NamedTuple):
+class _DuePlan(NamedTuple):
     """A plan that is to be looked at again, and what it was asked for."""
 
-    kept: _Kept
+    kept: _CachedPlan
     graph: Graph
     residency: tuple[int, ...]
     key: bytes
@@ -84,9 +84,9 @@ class Planner:
         self._costs = Costs() if costs is None else costs
         self._seed = seed
         self._measured = measured
-        self._plans: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
-        self._large = LargePlanner()
-        self._due: _Due | None = None
+        self._plans: OrderedDict[tuple[object, ...], _CachedPlan] = OrderedDict()
+        self._large = ClusteredPlanner()
+        self._due: _DuePlan | None = None
         self.hits = 0
         """Calls of `plan` answered from the cache."""
         self.misses = 0
@@ -132,28 +132,28 @@ class Planner:
             self._plans.move_to_end(full_key)
             kept.uses += 1
             relieved = kept.planned.graph is not graph and len(kept.planned.graph.nodes) > len(graph.nodes)
-            if self._measured is not None and not relieved and look_again(kept.uses):
-                now = predicted_anew(graph, kept.planned.plan, residency, self._measured, self._cluster)
+            if self._measured is not None and not relieved and is_due(kept.uses):
+                now = repredict(graph, kept.planned.plan, residency, self._measured, self._cluster)
                 kept.planned = kept.planned._replace(plan=now)
-                self._due = _Due(kept, graph, residency, key)
+                self._due = _DuePlan(kept, graph, residency, key)
             return kept.planned
         self.misses += 1
         costs = self.costs
         if _is_large(graph) and not self._cluster.has_limits:
             _check_residency(graph, residency, self._cluster)
             plan = self._large.plan(graph, residency, costs, self._cluster, self._seed, key)
-            planned = Planned(plan, Programs(graph, plan), graph)
+            planned = Planned(plan, LazyPrograms(graph, plan), graph)
         else:
             planned = make_plan(graph, residency, costs, self._cluster, self._seed, key)
         if self._measured is not None:
             first = self._measured.first_run(planned.plan)
             planned = planned._replace(plan=replace(planned.plan, predicted_seconds=first))
-        self._plans[full_key] = _Kept(planned, costs)
+        self._plans[full_key] = _CachedPlan(planned, costs)
         if len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
         return planned
 
-    def reconsider(self, loop: Callable[[], Loop] = tuple) -> None:
+    def reconsider(self, loop: Callable[[], LoopCarried] = tuple) -> None:
         """Look again at the plan that was asked for last, if it is time: the next call of `plan` may return another.
 
         Call it when there is time: when what was planned is on its way to the workers. `loop` tells which externals are
@@ -163,7 +163,7 @@ class Planner:
         if due is None or self._measured is None:
             return
         kept, graph, residency, key = due
-        made: list[tuple[Planned, Large | None]] = []
+        made: list[tuple[Planned, ClusteredPlan | None]] = []
 
         def make(costs: Costs) -> Plan:
             made.append(self._afresh(graph, residency, costs, key))
@@ -184,42 +184,49 @@ class Planner:
         else:
             self._settle(due, self._measured, loop())
 
-    def _settle(self, due: _Due, measured: MeasuredCosts, loop: Loop) -> None:
+    def _settle(self, due: _DuePlan, measured: MeasuredCosts, loop: LoopCarried) -> None:
         """Have what each round makes stay where the next one reads it, if that takes no longer: what crosses in each
         round costs workers and client more than a prediction knows."""
         kept, graph, residency, key = due
         plan = kept.planned.plan
-        if not loop or self._cluster.has_limits or _is_large(graph) or not carried(graph, plan, residency, loop):
+        if (
+            not loop
+            or self._cluster.has_limits
+            or _is_large(graph)
+            or not count_misplaced(graph, plan, residency, loop)
+        ):
             return
         costs, cluster, seed = self.costs, self._cluster, self._seed
-        node_worker = settled(graph, residency, loop, costs, cluster, seed)
-        homes = left(graph, node_worker, residency, loop)
+        node_worker = place_for_loop(graph, residency, loop, costs, cluster, seed)
+        homes = next_residency(graph, node_worker, residency, loop)
         then = make_plan(graph, homes, costs, cluster, seed, key, node_worker)
-        then = then._replace(plan=predicted_anew(graph, then.plan, homes, measured, cluster))
-        if then.plan.predicted_seconds > plan.predicted_seconds * (1.0 - GAIN) ** kept.changes:
+        then = then._replace(plan=repredict(graph, then.plan, homes, measured, cluster))
+        if then.plan.predicted_seconds > plan.predicted_seconds * (1.0 - MIN_GAIN) ** kept.changes:
             return
-        if carried(graph, then.plan, homes, loop) >= carried(graph, plan, residency, loop):
+        if count_misplaced(graph, then.plan, homes, loop) >= count_misplaced(graph, plan, residency, loop):
             return
         kept.planned = make_plan(graph, residency, costs, cluster, seed, key, node_worker)
         kept.changes += 1
         self.changes += 1
-        self._plans[(key, homes, self._cluster_epoch, self._costs.epoch)] = _Kept(then, costs, changes=kept.changes)
+        self._plans[(key, homes, self._cluster_epoch, self._costs.epoch)] = _CachedPlan(
+            then, costs, changes=kept.changes
+        )
         if len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
 
     def _afresh(
         self, graph: Graph, residency: tuple[int, ...], costs: Costs, key: bytes
-    ) -> tuple[Planned, Large | None]:
+    ) -> tuple[Planned, ClusteredPlan | None]:
         """Plan a graph, whatever is known of it; of a large one return too what it takes to make it again."""
         if _is_large(graph) and not self._cluster.has_limits:
-            large = make_large(graph, residency, costs, self._cluster, self._seed, key)
-            return Planned(large.plan, Programs(graph, large.plan), graph), large
+            large = make_clustered_plan(graph, residency, costs, self._cluster, self._seed, key)
+            return Planned(large.plan, LazyPrograms(graph, large.plan), graph), large
         return make_plan(graph, residency, costs, self._cluster, self._seed, key), None
 
 
 def _is_large(graph: Graph) -> bool:
     """Tell whether a graph is planned as one of clusters, which know no demands."""
-    return len(graph.nodes) >= LARGE and not graph.demands
+    return len(graph.nodes) >= CLUSTERED_FROM and not graph.demands
 
 
 def make_plan(
@@ -238,20 +245,20 @@ def make_plan(
     """
     _check_residency(graph, residency, cluster)
     if _is_large(graph) and not cluster.has_limits:
-        plan = make_large(graph, residency, costs, cluster, seed, key).plan
-        return Planned(plan, Programs(graph, plan), graph)
-    priced = price(graph, costs)
+        plan = make_clustered_plan(graph, residency, costs, cluster, seed, key).plan
+        return Planned(plan, LazyPrograms(graph, plan), graph)
+    priced = price_graph(graph, costs)
     made_for: tuple[object, ...] = (key, residency, cluster, costs, seed)
     if node_worker is None:
-        arranged = _arranged(priced, residency, costs, cluster, seed)
+        arranged = _place_and_order(priced, residency, costs, cluster, seed)
     else:
         made_for = (*made_for, node_worker)
-        blocks = placed(priced, residency, costs, node_worker).blocks
-        arranged = arrange(priced, blocks, node_worker, residency, costs, cluster)
+        blocks = reuse_placement(priced, residency, costs, node_worker).blocks
+        arranged = order_nodes(priced, blocks, node_worker, residency, costs, cluster)
     blocks, priced, node_worker, peaks, spaces = arranged
     limited = frozenset([index for index, worker in enumerate(cluster.workers) if worker.memory is not None])
-    crossing = cross(priced, blocks, residency, saved_stays=cluster.saved_stays, limited=limited)
-    segments = hold(crossing.segments, cluster)
+    crossing = plan_transfers(priced, blocks, residency, saved_stays=cluster.saved_stays, limited=limited)
+    segments = chain_segments(crossing.segments, cluster)
     plan = Plan(
         hash=blake2b(repr(made_for).encode(), digest_size=16).digest(),
         workers=tuple(worker.name for worker in cluster.workers),
@@ -260,15 +267,17 @@ def make_plan(
         kept=crossing.kept,
         open_ended=graph.open_ended,
         crossing_bytes=crossing.crossing_bytes,
-        predicted_seconds=predict(segments, loads_of(segments, priced), residency, costs, cluster),
+        predicted_seconds=predict_seconds(segments, segment_loads(segments, priced), residency, costs, cluster),
         peaks=peaks,
-        beside=rooms_beside(segments, priced, node_worker, residency, spaces, peaks) if peaks else (),
+        beside=segment_headroom(segments, priced, node_worker, residency, spaces, peaks) if peaks else (),
         limits=tuple([(space.device, tuple([-1 if n is None else n for n in space.limits])) for space in spaces]),
     )
     return Planned(plan, lower(priced.graph, plan), priced.graph)
 
 
-def _arranged(priced: Priced, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int) -> Arranged:
+def _place_and_order(
+    priced: PricedGraph, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int
+) -> NodeOrder:
     """Place and order a graph. What does not fit where it was placed is placed where there is more memory, if there is.
 
     Raises PlanError, of the first placement if no other does.
@@ -279,14 +288,14 @@ def _arranged(priced: Priced, residency: tuple[int, ...], costs: Costs, cluster:
     while True:
         placement = place(priced, residency, costs, cluster, seed, constraints)
         try:
-            return arrange(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
+            return order_nodes(priced, placement.blocks, placement.node_worker, residency, costs, cluster)
         except PlanError as refusal:
             first = refusal if first is None else first
             before, small = small, small.union(refusal.workers)
-        others = roomier(cluster, small) if small > before else frozenset[int]()
+        others = workers_with_more_memory(cluster, small) if small > before else frozenset[int]()
         if not others:
             raise first
-        constraints = constrain(priced, residency, cluster).confined(others)
+        constraints = find_constraints(priced, residency, cluster).confined(others)
 
 
 def _check_residency(graph: Graph, residency: tuple[int, ...], cluster: Cluster) -> None:

@@ -21,24 +21,24 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ..model.arrays import Arrays, Flags, offsets
+from ..model.arrays import Flags, GraphArrays, offsets
 from ..model.costs import Costs
 from ..model.dag import Floats, Indices
-from ..model.disjoint_sets import first_of
+from ..model.disjoint_sets import find_root
 from ..model.plan import Cluster
-from ..placing.constraints import Demanded, able_workers
-from ..segments.array_timetable import Times
-from ..segments.array_transfers import Blocks, distinct
+from ..placing.constraints import ConstraintArrays, able_workers
+from ..segments.array_timetable import SegmentTimes
+from ..segments.array_transfers import BlockArrays, distinct_pairs
 
-ROOM = 1.02
+MAX_SHARE = 1.02
 """A new worker takes over at most this factor of its fair share."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Moves:
+class BlockMoves:
     """Blocks in which some nodes are elsewhere."""
 
-    blocks: Blocks
+    blocks: BlockArrays
     kinds: Indices
     """Per block, the kinds of device that it needs."""
     nodes: Indices
@@ -46,55 +46,55 @@ class Moves:
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Known:
+class PlanState:
     """What is known of the blocks of a plan."""
 
-    arrays: Arrays
-    blocks: Blocks
+    arrays: GraphArrays
+    blocks: BlockArrays
     crossing: tuple[Indices, Indices]
     """(value, block that reads it) where another block makes it, sorted."""
-    demanded: Demanded
+    demanded: ConstraintArrays
     share: Indices
     """Per block, the name of those that go to one worker with it."""
     kinds: Indices
     """Per block, the kinds of device that it needs."""
-    times: Times
+    times: SegmentTimes
     costs: Costs
     cluster: Cluster
     """The workers there are now."""
 
 
-def shares_of(blocks: Blocks, bound: Indices) -> Indices:
+def colocated_blocks(blocks: BlockArrays, bound: Indices) -> Indices:
     """Return, per block, the first of those that must be where it is."""
     share = list(range(len(blocks.worker)))
 
     tied = np.flatnonzero(bound != np.arange(len(bound)))
-    ties = distinct(blocks.home[tied], blocks.home[bound[tied]], len(share))
+    ties = distinct_pairs(blocks.home[tied], blocks.home[bound[tied]], len(share))
     for one, other in zip(*(some.tolist() for some in ties), strict=True):
-        one, other = first_of(share, one), first_of(share, other)
+        one, other = find_root(share, one), find_root(share, other)
         share[max(one, other)] = min(one, other)
-    return np.array([first_of(share, one) for one in range(len(share))], np.int64)
+    return np.array([find_root(share, one) for one in range(len(share))], np.int64)
 
 
-def spread_lost(known: Known, worker: Indices) -> Moves | None:
+def move_from_lost_workers(known: PlanState, worker: Indices) -> BlockMoves | None:
     """Return the moves that leave no block without a worker; `worker` has -1 for those that have none. None if some
     can run nowhere."""
-    return _Losing(known, worker).moves()
+    return _LostWorkers(known, worker).moves()
 
 
-def relieve(known: Known, worker: Indices, come: Sequence[int]) -> Moves:
+def move_to_new_workers(known: PlanState, worker: Indices, come: Sequence[int]) -> BlockMoves:
     """Return the moves by which new workers take over a part of the work."""
-    after = _pressing(known, worker, come)
+    after = _take_waiting_blocks(known, worker, come)
     if (after == worker).all():
-        after = _heaviest(known, worker, come)
-    return _moves(known, after, np.flatnonzero((after != worker)[known.blocks.home]))
+        after = _take_fair_share(known, worker, come)
+    return _block_moves(known, after, np.flatnonzero((after != worker)[known.blocks.home]))
 
 
-def _moves(known: Known, worker: Indices, nodes: Indices) -> Moves:
-    return Moves(blocks=replace(known.blocks, worker=worker), kinds=known.kinds, nodes=nodes)
+def _block_moves(known: PlanState, worker: Indices, nodes: Indices) -> BlockMoves:
+    return BlockMoves(blocks=replace(known.blocks, worker=worker), kinds=known.kinds, nodes=nodes)
 
 
-def _able(known: Known, kinds: int) -> list[int]:
+def _able_workers(known: PlanState, kinds: int) -> list[int]:
     able = able_workers(known.cluster, known.demanded.names, kinds)
     return list(range(len(known.cluster.workers))) if able is None else able
 
@@ -102,10 +102,10 @@ def _able(known: Known, kinds: int) -> list[int]:
 # ---- workers that are gone -----------------------------------------------------------------------------------------
 
 
-class _Losing:
-    """One use of `spread_lost`."""
+class _LostWorkers:
+    """One use of `move_from_lost_workers`."""
 
-    def __init__(self, known: Known, worker: Indices) -> None:
+    def __init__(self, known: PlanState, worker: Indices) -> None:
         self.known = known
         self.worker = worker.copy()
         self.lost = np.flatnonzero(worker < 0)
@@ -121,7 +121,7 @@ class _Losing:
         self.gone: list[int] = []
         """Nodes that went to other blocks."""
 
-    def moves(self) -> Moves | None:
+    def moves(self) -> BlockMoves | None:
         known, lost = self.known, self.lost
         blocks = known.blocks
         members = np.bincount(known.share, minlength=self.count)
@@ -136,7 +136,7 @@ class _Losing:
         for block in lost[single].tolist():
             need = int(known.kinds[block])
             if need not in able:
-                able[need] = np.array(_able(known, need), np.int64)
+                able[need] = np.array(_able_workers(known, need), np.int64)
             if not len(able[need]):
                 return None
             self._place(block, able[need], bound)
@@ -144,12 +144,12 @@ class _Losing:
         gone[lost] = True
         nodes = np.flatnonzero(gone[blocks.home])
         if not self.gone:
-            return _moves(known, self.worker, nodes)
+            return _block_moves(known, self.worker, nodes)
         away = np.zeros(len(self.home), np.bool_)
         away[self.gone] = True
         order = np.append(blocks.order[~away[blocks.order]], np.array(self.gone, np.int64))
-        return Moves(
-            blocks=Blocks(
+        return BlockMoves(
+            blocks=BlockArrays(
                 order=order[np.argsort(self.home[order], kind="stable")],
                 ends=offsets(np.bincount(self.home, minlength=self.count)),
                 home=self.home,
@@ -175,7 +175,7 @@ class _Losing:
             need = int(kinds[one])
             heap = heaps.get(need)
             if heap is None:
-                able = _able(known, need)
+                able = _able_workers(known, need)
                 if not able:
                     return False
                 heap = heaps[need] = [(float(load[index]), index) for index in able]
@@ -250,18 +250,18 @@ class _Losing:
             for value in arrays.read[arrays.reads[node] : arrays.reads[node + 1]].tolist():
                 maker = int(arrays.maker[value]) if value >= 0 else -1
                 if maker in group:
-                    group[first_of(group, node)] = first_of(group, maker)
+                    group[find_root(group, node)] = find_root(group, maker)
             if bound[node]:
                 if stay >= 0:
-                    group[first_of(group, node)] = first_of(group, stay)
+                    group[find_root(group, node)] = find_root(group, stay)
                 stay = node
         parts: dict[int, list[int]] = {}
         for node in nodes:
-            parts.setdefault(first_of(group, node), []).append(node)
+            parts.setdefault(find_root(group, node), []).append(node)
         if arrays.graph.open_ended and len(arrays) - 1 in group:
             stay = len(arrays) - 1 if stay < 0 else stay
-        stay = first_of(group, stay) if stay >= 0 else nodes[0]
-        return sorted(parts.values(), key=lambda part: first_of(group, part[0]) != first_of(group, stay))
+        stay = find_root(group, stay) if stay >= 0 else nodes[0]
+        return sorted(parts.values(), key=lambda part: find_root(group, part[0]) != find_root(group, stay))
 
     def _dissolve(
         self,
@@ -316,7 +316,7 @@ class _Losing:
         found = line[np.minimum(place, len(line) - 1)]
         return np.where((place < len(line)) & (found // count == owner), found % count, -1)
 
-    def _window(self, arrays: Arrays, part: list[int]) -> tuple[int, int]:
+    def _window(self, arrays: GraphArrays, part: list[int]) -> tuple[int, int]:
         """Return the blocks between which all of a part may be: those of what it reads, and of its readers."""
         low, high = -1, self.count
         own = set(part)
@@ -335,7 +335,7 @@ class _Losing:
 # ---- workers that have come ----------------------------------------------------------------------------------------
 
 
-def _pressing(known: Known, worker: Indices, come: Sequence[int]) -> Indices:
+def _take_waiting_blocks(known: PlanState, worker: Indices, come: Sequence[int]) -> Indices:
     """Return the workers of blocks when new ones have taken over those whose worker was busy: with others, so that they
     came late, or with them, so that others did."""
     times, count = known.times, len(worker)
@@ -351,7 +351,7 @@ def _pressing(known: Known, worker: Indices, come: Sequence[int]) -> Indices:
     ready, due = times.ready.tolist(), times.end.tolist()
     took = (times.end - times.start).tolist()
     free = dict.fromkeys(come, 0.0)
-    able = {need: _able(known, need) for need in np.unique(known.kinds).tolist()}
+    able = {need: _able_workers(known, need) for need in np.unique(known.kinds).tolist()}
     moved: set[int] = set()
     before = np.full(count, -1)
     before[line[1:][same]] = line[:-1][same]
@@ -369,7 +369,7 @@ def _pressing(known: Known, worker: Indices, come: Sequence[int]) -> Indices:
     return worker
 
 
-def _heaviest(known: Known, worker: Indices, come: Sequence[int]) -> Indices:
+def _take_fair_share(known: PlanState, worker: Indices, come: Sequence[int]) -> Indices:
     """Return the workers of blocks when new ones have taken over a fair share, from those that have the most work."""
     worker = worker.copy()
     count = len(known.cluster.workers)
@@ -386,14 +386,14 @@ def _heaviest(known: Known, worker: Indices, come: Sequence[int]) -> Indices:
     ends: list[int] = np.searchsorted(owner[order], np.arange(count + 1)).tolist()
     sort: list[int] = order.tolist()
     for new in come:
-        able = {need for need in np.unique(kinds).tolist() if new in _able(known, need)}
+        able = {need for need in np.unique(kinds).tolist() if new in _able_workers(known, need)}
         heap = [(-float(load[index]), index) for index in range(count) if index not in come]
         heapify(heap)
         while heap and load[new] < fair:
             _, index = heappop(heap)
             for place in range(ends[index], ends[index + 1]):
                 one = sort[place]
-                if owner[one] == index and int(kinds[one]) in able and load[new] + work[one] <= ROOM * fair:
+                if owner[one] == index and int(kinds[one]) in able and load[new] + work[one] <= MAX_SHARE * fair:
                     owner[one] = new
                     load[new] += work[one]
                     load[index] -= work[one]

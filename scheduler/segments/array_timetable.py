@@ -1,6 +1,6 @@
 """When the segments of a large plan run: `predict.timetable` from arrays.
 
-Rules of this file: says the same as `predict` of what `Crosser` found to pass between segments; what
+Rules of this file: says the same as `predict` of what `ArrayTransferPlanner` found to pass between segments; what
 can be known of all objects at once is computed at once, so that the walk over the segments only adds and compares.
 """
 
@@ -16,14 +16,14 @@ from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 from ..model.costs import Costs
 from ..model.dag import Floats, Indices
 from ..model.plan import Cluster, Segment
-from .array_transfers import Crosser, Flow
+from .array_transfers import ArrayTransferPlanner, ImportArrays
 
 FEW = 100
 """So many objects are walked through one by one rather than as arrays."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Times:
+class SegmentTimes:
     """When each segment runs."""
 
     ready: Floats
@@ -34,22 +34,24 @@ class Times:
     """Until the client knows that the last has ended."""
 
 
-def times_of(
+def segment_times(
     segments: Sequence[Segment],
-    crosser: Crosser,
-    flow: Flow,
+    crosser: ArrayTransferPlanner,
+    flow: ImportArrays,
     residency: Sequence[int],
     costs: Costs,
     cluster: Cluster,
-) -> Times:
+) -> SegmentTimes:
     """Return when each segment runs."""
     worker = crosser.blocks.worker
     home = np.append(np.array(residency, np.int64), -1)
-    given = _given(crosser, home, costs)
-    pulled: list[float] = _pulled(crosser, home, costs, cluster).tolist()
+    given = _client_bytes_seconds(crosser, home, costs)
+    pulled: list[float] = _external_arrivals(crosser, home, costs, cluster).tolist()
     submit, send, call, follow = costs.submit_seconds, costs.send_seconds, costs.call_seconds, costs.follow_seconds
     free = [0.0] * len(cluster.workers)
-    imports = _Imports(flow, arrivals(flow.source, flow.reader, flow.size, worker, costs, cluster), len(segments))
+    imports = _ImportArrivals(
+        flow, arrival_seconds(flow.source, flow.reader, flow.size, worker, costs, cluster), len(segments)
+    )
     came: list[float] = []
     began: list[float] = []
     ended: list[float] = []
@@ -81,13 +83,13 @@ def times_of(
         began.append(start)
         ended.append(end)
     seconds = max(ended, default=-costs.return_seconds) + costs.return_seconds
-    return Times(ready=np.array(came), start=np.array(began), end=np.array(ended), seconds=seconds)
+    return SegmentTimes(ready=np.array(came), start=np.array(began), end=np.array(ended), seconds=seconds)
 
 
-class _Imports:
+class _ImportArrivals:
     """When what segments import has come: computed for as many at once as do not read of each other."""
 
-    def __init__(self, flow: Flow, moved: Floats, count: int) -> None:
+    def __init__(self, flow: ImportArrays, moved: Floats, count: int) -> None:
         self._source, self._moved = flow.source, moved
         self._ends = np.searchsorted(flow.reader, np.arange(count + 1))
         self._reads = np.diff(self._ends) > 0
@@ -135,12 +137,12 @@ class _Imports:
         return last
 
 
-def arrivals(
+def arrival_seconds(
     source: Indices, reader: Indices, size: Indices, worker: Indices, costs: Costs, cluster: Cluster
 ) -> Floats:
     """Return the seconds from the end of each source to when its object has come to the reader."""
     one, other = worker[source], worker[reader]
-    moved = linked(one, other, size, costs, cluster)
+    moved = link_seconds(one, other, size, costs, cluster)
     same = one == other
     if costs.follow_seconds:  # where a worker hands things to itself through the store
         return np.where(same, costs.follow_seconds + size / costs.bandwidth, moved)
@@ -148,7 +150,7 @@ def arrivals(
     return moved
 
 
-def linked(one: Indices, other: Indices, size: Indices, costs: Costs, cluster: Cluster) -> Floats:
+def link_seconds(one: Indices, other: Indices, size: Indices, costs: Costs, cluster: Cluster) -> Floats:
     """Return `Costs.link_seconds` between workers."""
     moved = costs.hop_seconds + size / costs.bandwidth
     if costs.links:
@@ -162,7 +164,7 @@ def linked(one: Indices, other: Indices, size: Indices, costs: Costs, cluster: C
     return moved
 
 
-def _given(crosser: Crosser, home: Indices, costs: Costs) -> dict[int, list[float]]:
+def _client_bytes_seconds(crosser: ArrayTransferPlanner, home: Indices, costs: Costs) -> dict[int, list[float]]:
     """Return, per segment that is sent large values of the client's, the seconds of each."""
     segment, external = crosser.external
     large = (home[external] < 0) & (crosser.arrays.size[external] > INLINE_RESULT_BYTES)
@@ -175,13 +177,13 @@ def _given(crosser: Crosser, home: Indices, costs: Costs) -> dict[int, list[floa
     return given
 
 
-def _pulled(crosser: Crosser, home: Indices, costs: Costs, cluster: Cluster) -> Floats:
+def _external_arrivals(crosser: ArrayTransferPlanner, home: Indices, costs: Costs, cluster: Cluster) -> Floats:
     """Return, per segment, when what it reads of other workers' externals has come."""
     segment, external = crosser.external
     worker = crosser.blocks.worker
     away = (home[external] >= 0) & (home[external] != worker[segment])
     segment, external = segment[away], external[away]
-    came = linked(home[external], worker[segment], crosser.arrays.size[external], costs, cluster)
+    came = link_seconds(home[external], worker[segment], crosser.arrays.size[external], costs, cluster)
     found = np.zeros(crosser.count)
     np.maximum.at(found, segment, came)
     return found

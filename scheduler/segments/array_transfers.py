@@ -17,15 +17,15 @@ from raygrad.proto.ir.graph import KEEP_IN_STORE
 from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, Vjp
 from raygrad.proto.ir.specs import ContextSpec, is_stored
 
-from ..model.arrays import Arrays, Flags, offsets, rows, tuples
+from ..model.arrays import Flags, GraphArrays, as_tuples, number_rows, offsets
 from ..model.dag import Indices
-from ..model.plan import Export, InStore, OnWorker, Place, Segment
+from ..model.plan import Export, InStore, OnWorker, Segment, ValueLocation
 from .segmenter import Block
-from .transfers import Crossing, cotangents
+from .transfers import PlannedTransfers, cotangent_bounds
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Blocks:
+class BlockArrays:
     """The nodes of a graph in the order of a plan, in blocks."""
 
     order: Indices
@@ -39,21 +39,21 @@ class Blocks:
 
     def as_lists(self) -> list[Block]:
         """Return the same as lists."""
-        return list(map(Block, self.worker.tolist(), map(list, tuples(self.order.tolist(), self.ends.tolist()))))
+        return list(map(Block, self.worker.tolist(), map(list, as_tuples(self.order.tolist(), self.ends.tolist()))))
 
 
-def blocks_of(blocks: Sequence[Block], nodes: int) -> Blocks:
+def block_arrays(blocks: Sequence[Block], nodes: int) -> BlockArrays:
     """Return the blocks of a graph of so many nodes as arrays."""
     sizes = np.array([len(block.nodes) for block in blocks], np.int64)
     order = np.array([node for block in blocks for node in block.nodes], np.int64)
     home = np.empty(nodes, np.int64)
     home[order] = np.repeat(np.arange(len(sizes)), sizes)
     worker = np.array([block.worker for block in blocks], np.int64)
-    return Blocks(order=order, ends=offsets(sizes), home=home, worker=worker)
+    return BlockArrays(order=order, ends=offsets(sizes), home=home, worker=worker)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Flow:
+class ImportArrays:
     """What segments import, as arrays: sorted by segment, in the order of `Segment.imports`."""
 
     reader: Indices
@@ -64,16 +64,16 @@ class Flow:
     """Bytes of the object."""
 
 
-class Crossed(NamedTuple):
+class ArrayTransfers(NamedTuple):
     """Segments, and what passes between them."""
 
-    crossing: Crossing
+    crossing: PlannedTransfers
     between: int
     """Of its `crossing_bytes`, those of values that segments make."""
-    flow: Flow
+    flow: ImportArrays
 
 
-class Parts(NamedTuple):
+class SegmentParts(NamedTuple):
     """What follows from the values that some blocks make, by segment."""
 
     exports: list[tuple[Export, ...]]
@@ -83,14 +83,14 @@ class Parts(NamedTuple):
     after: list[tuple[int, ...]]
     bytes_in: list[int]
     bytes_out: list[int]
-    kept: dict[int, Place]
-    flow: Flow
+    kept: dict[int, ValueLocation]
+    flow: ImportArrays
 
 
-class Crosser:
+class ArrayTransferPlanner:
     """What blocks read of each other, whoever runs them; `run` says how it gets there."""
 
-    def __init__(self, arrays: Arrays, blocks: Blocks, *, saved_stays: bool = False) -> None:
+    def __init__(self, arrays: GraphArrays, blocks: BlockArrays, *, saved_stays: bool = False) -> None:
         self.arrays = arrays
         self.saved_stays = saved_stays
         self.blocks = blocks
@@ -99,10 +99,10 @@ class Crosser:
         value, segment = arrays.read[present], blocks.home[arrays.reader[present]]
         maker = arrays.maker[value]
         outside = maker < 0
-        self.external = distinct(segment[outside], value[outside], len(arrays.spec))  # (segment, value), sorted
+        self.external = distinct_pairs(segment[outside], value[outside], len(arrays.spec))  # (segment, value), sorted
         away = ~outside
         away[away] = blocks.home[maker[away]] != segment[away]
-        self.crossing = distinct(value[away], segment[away], self.count)  # (value, reader), sorted
+        self.crossing = distinct_pairs(value[away], segment[away], self.count)  # (value, reader), sorted
         self.residual = self.residuals(present[away])
 
     def residuals(self, places: Indices) -> Flags:
@@ -117,27 +117,27 @@ class Crosser:
         nodes, which = np.unique(readers, return_inverse=True)
         indices: list[int] = nodes.tolist()
         vjps = [arrays.graph.nodes[index] for index in indices]
-        bounds = np.array([cotangents(node) for node in vjps if isinstance(node, Vjp)], np.int64).reshape(-1, 2)
+        bounds = np.array([cotangent_bounds(node) for node in vjps if isinstance(node, Vjp)], np.int64).reshape(-1, 2)
         place = places - arrays.reads[readers]
         found[arrays.read[places[(place < bounds[which, 0]) | (place >= bounds[which, 1])]]] = True
         return found
 
     def changed(
-        self, blocks: Blocks, external: tuple[Indices, Indices], crossing: tuple[Indices, Indices], residual: Flags
-    ) -> Crosser:
+        self, blocks: BlockArrays, external: tuple[Indices, Indices], crossing: tuple[Indices, Indices], residual: Flags
+    ) -> ArrayTransferPlanner:
         """Return the same for as many other blocks, of which it is known what they read of each other."""
         other = copy(self)
         other.blocks, other.external, other.crossing, other.residual = blocks, external, crossing, residual
         return other
 
-    def run(self, residency: Sequence[int]) -> Crossed:
+    def run(self, residency: Sequence[int]) -> ArrayTransfers:
         """Return the segments."""
-        parts = _Run(self, None).parts()
+        parts = _TransferPass(self, None).parts()
         columns = self.columns()
         segments = map(
             Segment,
             self.blocks.worker.tolist(),
-            tuples(self.blocks.order.tolist(), self.blocks.ends.tolist()),
+            as_tuples(self.blocks.order.tolist(), self.blocks.ends.tolist()),
             self.externals(),
             parts.imports,
             parts.exports,
@@ -151,16 +151,16 @@ class Crosser:
         )
         between = self.bytes_of(*self.crossing)
         size = between + self.external_bytes(residency)
-        return Crossed(Crossing(tuple(segments), parts.kept, size), between, parts.flow)
+        return ArrayTransfers(PlannedTransfers(tuple(segments), parts.kept, size), between, parts.flow)
 
-    def parts(self, homes: Flags) -> Parts:
+    def parts(self, homes: Flags) -> SegmentParts:
         """Return what follows from the values that these blocks make."""
-        return _Run(self, homes).parts()
+        return _TransferPass(self, homes).parts()
 
     def externals(self) -> list[tuple[int, ...]]:
         """Return, per block, the externals that it reads."""
         segment, external = self.external
-        return tuples(external.tolist(), np.searchsorted(segment, np.arange(self.count + 1)).tolist())
+        return as_tuples(external.tolist(), np.searchsorted(segment, np.arange(self.count + 1)).tolist())
 
     def columns(self) -> tuple[list[int], list[int], list[int], list[int], list[float]]:
         """Return, per block, how many nodes it has: forward, vjps, hooks, sums; and their seconds."""
@@ -184,7 +184,7 @@ class Crosser:
         """Sum the bytes of values that one worker makes and another reads, once per reading worker."""
         worker = self.blocks.worker
         moved = worker[reader] != worker[self.blocks.home[self.arrays.maker[value]]]
-        value, _ = distinct(value[moved], worker[reader[moved]], int(worker.max(initial=0)) + 1)
+        value, _ = distinct_pairs(value[moved], worker[reader[moved]], int(worker.max(initial=0)) + 1)
         return int(self.arrays.size[value].sum())
 
     def external_bytes(self, residency: Sequence[int]) -> int:
@@ -193,14 +193,14 @@ class Crosser:
         segment, external = self.external
         held = np.append(np.array(residency, np.int64), -1)[external]
         pulled = (held >= 0) & (held != worker[segment])
-        value, _ = distinct(external[pulled], worker[segment[pulled]], int(worker.max(initial=0)) + 1)
+        value, _ = distinct_pairs(external[pulled], worker[segment[pulled]], int(worker.max(initial=0)) + 1)
         return int(self.arrays.size[value].sum())
 
 
-class _Run:
-    """One use of `Crosser.run` or `Crosser.parts`."""
+class _TransferPass:
+    """One use of `ArrayTransferPlanner.run` or `ArrayTransferPlanner.parts`."""
 
-    def __init__(self, crosser: Crosser, homes: Flags | None) -> None:
+    def __init__(self, crosser: ArrayTransferPlanner, homes: Flags | None) -> None:
         self.arrays, self.blocks, self.count = crosser.arrays, crosser.blocks, crosser.count
         self.residual = crosser.residual
         self.worker = crosser.blocks.worker
@@ -212,9 +212,9 @@ class _Run:
             self.reads = value[some], reader[some]
         self.bytes_in = np.zeros(self.count, np.int64)
         self.bytes_out = np.zeros(self.count, np.int64)
-        self.kept: dict[int, Place] = {}
+        self.kept: dict[int, ValueLocation] = {}
 
-    def parts(self) -> Parts:
+    def parts(self) -> SegmentParts:
         arrays, blocks = self.arrays, self.blocks
         values = len(arrays.spec)
         in_store, on_worker = np.zeros(values, np.bool_), np.zeros(values, np.bool_)
@@ -244,10 +244,10 @@ class _Run:
         segment, held = np.append(pins[0], homes), np.append(pins[1], pinned)
         sort = np.lexsort((held, segment))
         first = np.searchsorted(segment[sort], np.arange(self.count + 1)).tolist()
-        return Parts(
+        return SegmentParts(
             exports,
             imports,
-            tuples(held[sort].tolist(), first),
+            as_tuples(held[sort].tolist(), first),
             unpins,
             after,
             self.bytes_in.tolist(),
@@ -258,14 +258,16 @@ class _Run:
 
     def _exports(
         self, value: Indices, home: Indices, saved: Flags, kept: Flags, begin: Indices
-    ) -> tuple[list[tuple[Export, ...]], list[tuple[tuple[int, int], ...]], Flow]:
+    ) -> tuple[list[tuple[Export, ...]], list[tuple[tuple[int, int], ...]], ImportArrays]:
         """Return the objects of each segment, and those that it imports; these as arrays, too.
 
         Values are ascending; `begin` is where the readers of each begin among those of all.
         """
         crossing, reader = self.reads
         length = np.searchsorted(crossing, value, side="right") - begin
-        group = rows(home * 4 + saved * 2 + kept, length, lambda some, place: reader[begin[some] + place], self.count)
+        group = number_rows(
+            home * 4 + saved * 2 + kept, length, lambda some, place: reader[begin[some] + place], self.count
+        )
         objects = int(group.max(initial=-1)) + 1
         leader = np.full(objects, len(value))
         leader[group[::-1]] = np.arange(len(value))[::-1]  # the last one written is the first value of the object
@@ -277,9 +279,9 @@ class _Run:
         ends = np.searchsorted(source, np.arange(self.count + 1))
         number = np.arange(objects) - ends[source]
         members = np.argsort(group, kind="stable")
-        held = tuples(value[members].tolist(), offsets(np.bincount(group, minlength=objects)).tolist())
-        entry, of = spread_out(begin[leader], length[leader])
-        readers = tuples(reader[entry].tolist(), offsets(length[leader]).tolist())
+        held = as_tuples(value[members].tolist(), offsets(np.bincount(group, minlength=objects)).tolist())
+        entry, of = run_entries(begin[leader], length[leader])
+        readers = as_tuples(reader[entry].tolist(), offsets(length[leader]).tolist())
         made = list(map(Export, held, readers, saved[leader].tolist(), kept[leader].tolist()))
         for one in np.flatnonzero(kept[leader]).tolist():
             for position, each in enumerate(held[one]):
@@ -290,10 +292,10 @@ class _Run:
         np.add.at(self.bytes_in, reader[entry], size[of])
         sort = np.lexsort((of, reader[entry]))
         of = of[sort]
-        flow = Flow(reader=reader[entry][sort], source=source[of], size=size[of])
+        flow = ImportArrays(reader=reader[entry][sort], source=source[of], size=size[of])
         found = list(zip(flow.source.tolist(), number[of].tolist(), strict=True))
         reads = np.searchsorted(flow.reader, np.arange(self.count + 1))
-        return tuples(made, ends.tolist()), tuples(found, reads.tolist()), flow
+        return as_tuples(made, ends.tolist()), as_tuples(found, reads.tolist()), flow
 
     def _pins(
         self, value: Indices, on_worker: Flags
@@ -312,23 +314,23 @@ class _Run:
         home = self.blocks.home[self.arrays.maker[crossing]]
         earlier = ~on_worker[crossing] & ~last  # readers that the last one, which drops the pin, has to wait for
         dropper = reader[ends - 1][np.searchsorted(value, crossing[earlier])]
-        waits, waited = distinct(np.append(reader, dropper), np.append(home, reader[earlier]), self.count)
+        waits, waited = distinct_pairs(np.append(reader, dropper), np.append(home, reader[earlier]), self.count)
         sort = np.lexsort((crossing, reader))
         reads = np.searchsorted(reader[sort], np.arange(self.count + 1)).tolist()
-        unpins = tuples(list(zip(crossing[sort].tolist(), last[sort].tolist(), strict=True)), reads)
-        after = tuples(waited.tolist(), np.searchsorted(waits, np.arange(self.count + 1)).tolist())
+        unpins = as_tuples(list(zip(crossing[sort].tolist(), last[sort].tolist(), strict=True)), reads)
+        after = as_tuples(waited.tolist(), np.searchsorted(waits, np.arange(self.count + 1)).tolist())
         maker = self.blocks.home[self.arrays.maker[value]]
         return (maker[free], value[free]), unpins, after
 
 
-def distinct(one: Indices, other: Indices, others: int) -> tuple[Indices, Indices]:
+def distinct_pairs(one: Indices, other: Indices, others: int) -> tuple[Indices, Indices]:
     """Return each pair once, sorted; `other` is below `others`."""
     key = np.sort(one * others + other)
     key = key[np.flatnonzero(np.diff(key, prepend=-1))]
     return key // max(others, 1), key % max(others, 1)
 
 
-def spread_out(begin: Indices, length: Indices) -> tuple[Indices, Indices]:
+def run_entries(begin: Indices, length: Indices) -> tuple[Indices, Indices]:
     """Return the places `begin[i]`, `begin[i] + 1`, ... of every run, and the run that each belongs to."""
     run = np.repeat(np.arange(len(length)), length)
     return begin[run] + np.arange(len(run)) - offsets(length)[run], run

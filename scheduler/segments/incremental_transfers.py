@@ -1,6 +1,6 @@
 """How values get from segment to segment, once few nodes have gone to other blocks or few blocks to other workers.
 
-Rules of this file: the result is what `Crosser.run` would say of the new blocks; what no move can have changed is taken
+Rules of this file: the result is what `ArrayTransferPlanner.run` would say of the new blocks; what no move can have changed is taken
 over. A move changes how the values get around that the moved node makes or reads (the *touched* ones), and so what
 their makers hand on and what their readers find. If it changes the number of an object among those of its segment, all
 readers of that are told, too. The number of blocks stays: so do the numbers by which segments name each other.
@@ -15,26 +15,38 @@ import numpy as np
 
 from ..model.arrays import Flags
 from ..model.dag import Indices
-from ..model.plan import Export, OnWorker, Place, Segment
-from .array_transfers import Blocks, Crossed, Crosser, Flow, Parts, distinct, spread_out
-from .transfers import Crossing
+from ..model.plan import Export, OnWorker, Segment, ValueLocation
+from .array_transfers import (
+    ArrayTransferPlanner,
+    ArrayTransfers,
+    BlockArrays,
+    ImportArrays,
+    SegmentParts,
+    distinct_pairs,
+    run_entries,
+)
+from .transfers import PlannedTransfers
 
 
-def recross(
-    crosser: Crosser, crossed: Crossed, blocks: Blocks, moved: Indices, residency: Sequence[int]
-) -> tuple[Crosser, Crossed]:
+def update_transfers(
+    crosser: ArrayTransferPlanner,
+    crossed: ArrayTransfers,
+    blocks: BlockArrays,
+    moved: Indices,
+    residency: Sequence[int],
+) -> tuple[ArrayTransferPlanner, ArrayTransfers]:
     """Return the same for blocks of which these nodes were moved: to other blocks, or with theirs to other workers.
 
     Workers may have other numbers than they had, wherever their nodes are.
     """
-    change = _Change(crosser, blocks, moved)
+    change = _TransferUpdate(crosser, blocks, moved)
     return change.crosser, change.crossed(crossed, residency)
 
 
-class _Change:
-    """One use of `recross`."""
+class _TransferUpdate:
+    """One use of `update_transfers`."""
 
-    def __init__(self, crosser: Crosser, blocks: Blocks, moved: Indices) -> None:
+    def __init__(self, crosser: ArrayTransferPlanner, blocks: BlockArrays, moved: Indices) -> None:
         arrays, before = crosser.arrays, crosser.blocks
         self.arrays, self.before, self.blocks, self.count = arrays, before, blocks, crosser.count
         shifted = np.zeros(len(arrays), np.bool_)
@@ -42,7 +54,7 @@ class _Change:
         inside = arrays.maker >= 0
         touched = np.zeros(len(arrays.spec) + 1, np.bool_)  # the last entry is what an undefined input counts as
         touched[:-1][inside] = shifted[arrays.maker[inside]]
-        entry, _ = spread_out(arrays.reads[moved], arrays.reads[moved + 1] - arrays.reads[moved])
+        entry, _ = run_entries(arrays.reads[moved], arrays.reads[moved + 1] - arrays.reads[moved])
         read = arrays.read[entry]
         read = read[read >= 0]
         touched[read[inside[read]]] = True
@@ -51,9 +63,9 @@ class _Change:
         places = np.flatnonzero(touched[arrays.read])
         value, reader = arrays.read[places], blocks.home[arrays.reader[places]]
         away = blocks.home[arrays.maker[value]] != reader
-        fresh = distinct(value[away], reader[away], self.count)
+        fresh = distinct_pairs(value[away], reader[away], self.count)
         old = self.touched[crosser.crossing[0]]
-        crossing = _joined(crosser.crossing, ~old, fresh, self.count)
+        crossing = _merge_pairs(crosser.crossing, ~old, fresh, self.count)
         residual = crosser.residual & ~self.touched
         residual |= crosser.residuals(places[away])
 
@@ -62,8 +74,8 @@ class _Change:
         self.changed[before.home[moved]] = self.changed[blocks.home[moved]] = True
         outside = np.flatnonzero((arrays.read >= 0) & (arrays.read < len(arrays.graph.externals)))
         outside = outside[self.changed[blocks.home[arrays.reader[outside]]]]
-        fresh_external = distinct(blocks.home[arrays.reader[outside]], arrays.read[outside], len(arrays.spec))
-        external = _joined(crosser.external, ~self.changed[crosser.external[0]], fresh_external, len(arrays.spec))
+        fresh_external = distinct_pairs(blocks.home[arrays.reader[outside]], arrays.read[outside], len(arrays.spec))
+        external = _merge_pairs(crosser.external, ~self.changed[crosser.external[0]], fresh_external, len(arrays.spec))
 
         some = np.flatnonzero(self.touched)
         self.homes = self.changed.copy()
@@ -77,7 +89,7 @@ class _Change:
         self.old = crosser
         self.crosser = crosser.changed(blocks, external, crossing, residual)
 
-    def crossed(self, crossed: Crossed, residency: Sequence[int]) -> Crossed:
+    def crossed(self, crossed: ArrayTransfers, residency: Sequence[int]) -> ArrayTransfers:
         before = crossed.crossing
         parts = self.crosser.parts(self.homes)
         homes: list[int] = np.flatnonzero(self.homes).tolist()
@@ -96,10 +108,10 @@ class _Change:
             )
         self._reads(crossed, segments, parts)
         self._nodes(segments)
-        flow = _flowing(crossed.flow, self.homes, parts.flow, self.count)
+        flow = _merge_imports(crossed.flow, self.homes, parts.flow, self.count)
         between = crossed.between + self.crosser.bytes_of(*self.come) - self.old.bytes_of(*self.gone)
         size = between + self.crosser.external_bytes(residency)
-        return Crossed(Crossing(tuple(segments), self._kept(before.kept, parts), size), between, flow)
+        return ArrayTransfers(PlannedTransfers(tuple(segments), self._kept(before.kept, parts), size), between, flow)
 
     def _renumbered(self, before: Sequence[Export], now: Sequence[Export]) -> None:
         """Note the readers of a block's objects of which one holds other values under its number."""
@@ -109,7 +121,7 @@ class _Change:
                     if some is not None:
                         self.readers[list(some.readers)] = True
 
-    def _reads(self, crossed: Crossed, segments: list[Segment], parts: Parts) -> None:
+    def _reads(self, crossed: ArrayTransfers, segments: list[Segment], parts: SegmentParts) -> None:
         """Enter what blocks find that read otherwise."""
         flow, before = crossed.flow, crossed.crossing.segments
         gone = self.homes[flow.source]
@@ -159,7 +171,7 @@ class _Change:
                 predicted_seconds=seconds[one],
             )
 
-    def _kept(self, before: dict[int, Place], parts: Parts) -> dict[int, Place]:
+    def _kept(self, before: dict[int, ValueLocation], parts: SegmentParts) -> dict[int, ValueLocation]:
         kept = {
             value: OnWorker(int(self.blocks.worker[place.segment]), place.segment)
             if isinstance(place, OnWorker)
@@ -170,7 +182,7 @@ class _Change:
         return kept
 
 
-def _joined(
+def _merge_pairs(
     before: tuple[Indices, Indices], keep: Flags, fresh: tuple[Indices, Indices], others: int
 ) -> tuple[Indices, Indices]:
     """Return sorted pairs, some left out and others added; the second of each is below `others`."""
@@ -179,12 +191,12 @@ def _joined(
     return np.insert(one, place, fresh[0]), np.insert(other, place, fresh[1])
 
 
-def _flowing(before: Flow, homes: Flags, fresh: Flow, count: int) -> Flow:
+def _merge_imports(before: ImportArrays, homes: Flags, fresh: ImportArrays, count: int) -> ImportArrays:
     """Return what segments import, that of the `homes` anew."""
     keep = ~homes[before.source]
     reader, source = before.reader[keep], before.source[keep]
     place = np.searchsorted(reader * count + source, fresh.reader * count + fresh.source)
-    return Flow(
+    return ImportArrays(
         reader=np.insert(reader, place, fresh.reader),
         source=np.insert(source, place, fresh.source),
         size=np.insert(before.size[keep], place, fresh.size),

@@ -19,10 +19,10 @@ from ..model.plan import Plan, Segment
 
 def lower(graph: Graph, plan: Plan) -> tuple[Program, ...]:
     """Return one program per segment of the plan, in plan order. O(nodes + edges). Equal input gives equal output."""
-    return tuple(Programs(graph, plan))
+    return tuple(LazyPrograms(graph, plan))
 
 
-class Programs(Sequence[Program]):
+class LazyPrograms(Sequence[Program]):
     """The programs of a plan's segments, each made when it is first asked for: for plans of which the first segments
     are to run before the last program is made."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..model.dag import Dag, Platform, Schedule
 
 
-class Packed(NamedTuple):
+class ClusterSegments(NamedTuple):
     """All blocks in plan order, and the predicted time until the last of them has ended."""
 
     blocks: list[list[int]]
@@ -27,24 +27,24 @@ class Packed(NamedTuple):
     seconds: float
 
 
-def pack(
+def segment_clusters(
     dag: Dag,
     schedule: Schedule,
     platform: Platform,
     call_seconds: float,
     held: Mapping[int, Sequence[tuple[int, float]]] | None = None,
     last: int = -1,
-) -> Packed:
+) -> ClusterSegments:
     """Return the blocks of a schedule.
 
     `held` has, per node that reads what is on a worker from the beginning, (worker, seconds to bring it to another).
     Node `last`, if there is one, ends the last block; nothing may read it.
     """
-    return _Packing(dag, schedule, platform, call_seconds).run(held or {}, last)
+    return _ClusterSegmenter(dag, schedule, platform, call_seconds).run(held or {}, last)
 
 
-class _Packing:
-    """One use of `pack`."""
+class _ClusterSegmenter:
+    """One use of `segment_clusters`."""
 
     def __init__(self, dag: Dag, schedule: Schedule, platform: Platform, call_seconds: float) -> None:
         self.dag = dag
@@ -63,7 +63,7 @@ class _Packing:
         self.blocks: list[list[int]] = []
         self.block_worker: list[int] = []
 
-    def run(self, held: Mapping[int, Sequence[tuple[int, float]]], last: int) -> Packed:
+    def run(self, held: Mapping[int, Sequence[tuple[int, float]]], last: int) -> ClusterSegments:
         dag, worker, ended, call = self.dag, self.worker, self.ended, self.call
         source: list[int] = dag.source.tolist()
         before: list[int] = dag.before.tolist()
@@ -99,7 +99,7 @@ class _Packing:
                 self._close(one, len(nodes))
         if ends_last >= 0:
             self._close(ends_last, len(self.open[ends_last]))
-        return Packed(self.blocks, self.block_worker, max(self.free, default=0.0))
+        return ClusterSegments(self.blocks, self.block_worker, max(self.free, default=0.0))
 
     def _close_after(self, worker: int, node: int) -> None:
         """Close the open block of a worker after one of its nodes, or wholly if not much follows."""

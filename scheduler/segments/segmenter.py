@@ -18,7 +18,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from ..model.costs import Costs
-from ..model.priced_graph import Links, Priced
+from ..model.priced_graph import NodeEdges, PricedGraph
 
 
 class Block(NamedTuple):
@@ -28,44 +28,48 @@ class Block(NamedTuple):
     nodes: list[int]
 
 
-class Cut(NamedTuple):
+class Segmentation(NamedTuple):
     """All blocks, in plan order, and the predicted time until the last of them has ended."""
 
     blocks: list[Block]
     seconds: float
 
 
-def cut(priced: Priced, links: Links | None, node_worker: Sequence[int], residency: Sequence[int], costs: Costs) -> Cut:
+def segment_graph(
+    priced: PricedGraph, links: NodeEdges | None, node_worker: Sequence[int], residency: Sequence[int], costs: Costs
+) -> Segmentation:
     """Cut the graph into blocks whose quotient is acyclic, and predict how long they take.
 
     `links` may be None where all nodes are on one worker. With an open-ended graph the last node ends the last block.
     """
     nodes = priced.graph.nodes
     if not nodes:
-        return Cut([], 0.0)
+        return Segmentation([], 0.0)
     if links is None or all(worker == node_worker[0] for worker in node_worker):
         blocks = [Block(node_worker[0], list(range(len(nodes))))]
-        return Clock(priced, node_worker, residency, costs).run(blocks)
-    return divide(priced, links, _in_order(links, node_worker, priced.graph.open_ended), node_worker, residency, costs)
+        return WaitSplitter(priced, node_worker, residency, costs).run(blocks)
+    return split_blocks(
+        priced, links, _coarsest_blocks(links, node_worker, priced.graph.open_ended), node_worker, residency, costs
+    )
 
 
-def divide(
-    priced: Priced,
-    links: Links,
+def split_blocks(
+    priced: PricedGraph,
+    links: NodeEdges,
     blocks: Sequence[Block],
     node_worker: Sequence[int],
     residency: Sequence[int],
     costs: Costs,
-) -> Cut:
+) -> Segmentation:
     """Cut blocks further, where a worker would wait for longer than a call costs, and predict how long they take."""
     pieces: list[Block] = []
     awaited = _awaited(links, node_worker)
     for block in blocks:
         pieces.extend(_cut_after_awaited(block, awaited, priced.seconds, costs.call_seconds))
-    return Clock(priced, node_worker, residency, costs).run(pieces)
+    return WaitSplitter(priced, node_worker, residency, costs).run(pieces)
 
 
-def _in_order(links: Links, node_worker: Sequence[int], open_ended: bool) -> list[Block]:
+def _coarsest_blocks(links: NodeEdges, node_worker: Sequence[int], open_ended: bool) -> list[Block]:
     """Return the coarsest blocks: a topological order that changes worker only when it must."""
     count = len(node_worker)
     missing = [len(one) for one in links.before]
@@ -102,7 +106,7 @@ def _in_order(links: Links, node_worker: Sequence[int], open_ended: bool) -> lis
     return blocks
 
 
-def _awaited(links: Links, node_worker: Sequence[int]) -> list[bool]:
+def _awaited(links: NodeEdges, node_worker: Sequence[int]) -> list[bool]:
     """Return, per node, whether another worker reads what it makes."""
     return [
         any(node_worker[reader] != worker for reader in after)
@@ -137,15 +141,15 @@ def _cut_after_awaited(
 
 
 @dataclass(slots=True)
-class Clock:
+class WaitSplitter:
     """Predicted time, block by block in plan order; cuts blocks where they would wait for another worker."""
 
-    priced: Priced
+    priced: PricedGraph
     node_worker: Sequence[int]
     residency: Sequence[int]
     costs: Costs
 
-    def run(self, blocks: Sequence[Block]) -> Cut:
+    def run(self, blocks: Sequence[Block]) -> Segmentation:
         """Return the blocks with their heads cut off where waiting for others would delay the head, and the time.
 
         A block that runs up to a node at which it must wait gains, by being cut there, the shorter of the wait and
@@ -167,7 +171,7 @@ class Clock:
                     start = max(start, arrival)
                 work += seconds[index]
             free[worker] = self._close(pieces, worker, nodes[begin:], start + call + work, ended)
-        return Cut(pieces, max(*free, len(pieces) * self.costs.client_seconds))
+        return Segmentation(pieces, max(*free, len(pieces) * self.costs.client_seconds))
 
     def _arrival(self, index: int, worker: int, ended: Sequence[float]) -> float:
         """Return when everything that a node reads from other workers has come to its worker."""

@@ -18,10 +18,10 @@ from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 
 from ..model.costs import Costs
 from ..model.plan import Cluster, Segment
-from ..model.priced_graph import Priced
+from ..model.priced_graph import PricedGraph
 
 
-class Slot(NamedTuple):
+class ScheduledSegment(NamedTuple):
     """When a segment runs."""
 
     start: float
@@ -31,7 +31,7 @@ class Slot(NamedTuple):
     on its worker; -1 for none."""
 
 
-class Loads(NamedTuple):
+class SegmentLoads(NamedTuple):
     """What segments take, as it is believed now, whatever they say of it."""
 
     work: Sequence[float]
@@ -40,20 +40,20 @@ class Loads(NamedTuple):
     """Per value of the graph, its bytes."""
 
 
-def loads_of(segments: Sequence[Segment], priced: Priced) -> Loads:
+def segment_loads(segments: Sequence[Segment], priced: PricedGraph) -> SegmentLoads:
     """Return what segments take at the prices of their nodes."""
     seconds = priced.seconds
-    return Loads([sum([seconds[node] for node in segment.nodes]) for segment in segments], priced.size)
+    return SegmentLoads([sum([seconds[node] for node in segment.nodes]) for segment in segments], priced.size)
 
 
 def timetable(
-    segments: Sequence[Segment], loads: Loads, residency: Sequence[int], costs: Costs, cluster: Cluster
-) -> list[Slot]:
+    segments: Sequence[Segment], loads: SegmentLoads, residency: Sequence[int], costs: Costs, cluster: Cluster
+) -> list[ScheduledSegment]:
     """Return when each segment runs. O(segments, and values between them)."""
     hosts = [worker.host for worker in cluster.workers]
     work, size = loads
     free: dict[int, tuple[float, int]] = {}
-    slots: list[Slot] = []
+    slots: list[ScheduledSegment] = []
     sizes = [[sum([size[value] for value in export.values]) for export in segment.exports] for segment in segments]
     sent = 0.0
     given: set[int] = set()
@@ -88,13 +88,13 @@ def timetable(
                 if came > start:
                     start, held_by = came, -1
         end = start + costs.call_seconds + work[index]
-        slots.append(Slot(start, end, held_by))
+        slots.append(ScheduledSegment(start, end, held_by))
         free[worker] = (end, index)
     return slots
 
 
-def predict(
-    segments: Sequence[Segment], loads: Loads, residency: Sequence[int], costs: Costs, cluster: Cluster
+def predict_seconds(
+    segments: Sequence[Segment], loads: SegmentLoads, residency: Sequence[int], costs: Costs, cluster: Cluster
 ) -> float:
     """Return the predicted time from submission until the client knows that the last segment has ended."""
     slots = timetable(segments, loads, residency, costs, cluster)

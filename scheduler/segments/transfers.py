@@ -25,24 +25,24 @@ from raygrad.proto.ir.graph import KEEP_IN_STORE
 from raygrad.proto.ir.nodes import ROLE_FUNCTION, ROLE_HOOK, ROLE_OP, ROLE_SUM, VJP, OpVjp, Vjp
 from raygrad.proto.ir.specs import ContextSpec, is_stored
 
-from ..model.plan import Export, InStore, OnWorker, Place, Segment
-from ..model.priced_graph import Priced
+from ..model.plan import Export, InStore, OnWorker, Segment, ValueLocation
+from ..model.priced_graph import PricedGraph
 from .segmenter import Block
 
-_Purpose = tuple[tuple[int, ...], bool, bool]
+_ExportKey = tuple[tuple[int, ...], bool, bool]
 """What decides which object a value goes into: (readers, saved, kept), as in `Export`."""
 
 
-class Crossing(NamedTuple):
+class PlannedTransfers(NamedTuple):
     """The segments of a plan, where its kept values will be, and how many bytes change worker."""
 
     segments: tuple[Segment, ...]
-    kept: dict[int, Place]
+    kept: dict[int, ValueLocation]
     crossing_bytes: int
 
 
 @dataclass(slots=True)
-class _Draft:
+class _SegmentDraft:
     """A segment while it is put together."""
 
     worker: int
@@ -58,38 +58,40 @@ class _Draft:
     seconds: float = 0.0
 
 
-def cross(
-    priced: Priced,
+def plan_transfers(
+    priced: PricedGraph,
     blocks: Sequence[Block],
     residency: Sequence[int],
     *,
     saved_stays: bool = False,
     limited: frozenset[int] = frozenset(),
-) -> Crossing:
+) -> PlannedTransfers:
     """Return the blocks as segments, with all that they import, export and pin; see `Cluster.saved_stays`.
 
     `limited` are the workers whose host memory is.
     """
-    return _Crosser(priced, blocks, saved_stays, limited).run(residency)
+    return _TransferPlanner(priced, blocks, saved_stays, limited).run(residency)
 
 
-class _Crosser:
-    """One use of `cross`: reads first, then one decision per value, in order of value ids."""
+class _TransferPlanner:
+    """One use of `plan_transfers`: reads first, then one decision per value, in order of value ids."""
 
-    def __init__(self, priced: Priced, blocks: Sequence[Block], saved_stays: bool, limited: frozenset[int]) -> None:
+    def __init__(
+        self, priced: PricedGraph, blocks: Sequence[Block], saved_stays: bool, limited: frozenset[int]
+    ) -> None:
         self.priced = priced
         self.limited = limited
         self.saved_stays = saved_stays
-        self.drafts = [_Draft(block.worker, block.nodes) for block in blocks]
+        self.drafts = [_SegmentDraft(block.worker, block.nodes) for block in blocks]
         self.home = [0] * len(priced.seconds)  # per node, its segment
         for segment, block in enumerate(blocks):
             for index in block.nodes:
                 self.home[index] = segment
         self.readers: dict[int, set[int]] = {}  # per value that crosses, the segments that read it
         self.residuals: set[int] = set()  # values that cross to a vjp as a residual
-        self.kept: dict[int, Place] = {}
+        self.kept: dict[int, ValueLocation] = {}
 
-    def run(self, residency: Sequence[int]) -> Crossing:
+    def run(self, residency: Sequence[int]) -> PlannedTransfers:
         for segment, draft in enumerate(self.drafts):
             self._read(segment, draft)
         in_store: set[int] = set()
@@ -98,7 +100,7 @@ class _Crosser:
             if self.priced.maker[value] >= 0:
                 stays = where != KEEP_IN_STORE or self._maker(value) in self.limited
                 (on_worker if stays else in_store).add(value)
-        objects: list[dict[_Purpose, list[int]]] = [{} for _ in self.drafts]
+        objects: list[dict[_ExportKey, list[int]]] = [{} for _ in self.drafts]
         for value in sorted(self.readers.keys() | in_store):
             self._decide(value, value in in_store, value in on_worker, objects)
         for segment, groups in enumerate(objects):
@@ -108,13 +110,13 @@ class _Crosser:
             segment = self.home[self.priced.maker[value]]
             self.drafts[segment].pins.append(value)
             self.kept[value] = OnWorker(self.drafts[segment].worker, segment)
-        return Crossing(tuple(map(self._segment, self.drafts)), self.kept, self._crossing_bytes(residency))
+        return PlannedTransfers(tuple(map(self._segment, self.drafts)), self.kept, self._crossing_bytes(residency))
 
     def _maker(self, value: int) -> int:
         """Return the worker that makes a value."""
         return self.drafts[self.home[self.priced.maker[value]]].worker
 
-    def _read(self, segment: int, draft: _Draft) -> None:
+    def _read(self, segment: int, draft: _SegmentDraft) -> None:
         """Find what a segment reads and did not make, and count its nodes."""
         nodes, maker, home, seconds = self.priced.graph.nodes, self.priced.maker, self.home, self.priced.seconds
         counts = draft.counts
@@ -134,7 +136,7 @@ class _Crosser:
                     crossing = True
                     self.readers.setdefault(value, set()).add(segment)
             if crossing and node.depth and not self.saved_stays and isinstance(node, Vjp):
-                first, last = cotangents(node)
+                first, last = cotangent_bounds(node)
                 for value in (*node.inputs[:first], *node.inputs[last:]):
                     if value >= 0 and maker[value] >= 0 and home[maker[value]] != segment:
                         self.residuals.add(value)
@@ -197,7 +199,7 @@ class _Crosser:
         }
         return total + sum(self.priced.size[value] for value, _ in pulled)
 
-    def _segment(self, draft: _Draft) -> Segment:
+    def _segment(self, draft: _SegmentDraft) -> Segment:
         counts = draft.counts
         return Segment(
             worker=draft.worker,
@@ -218,7 +220,7 @@ class _Crosser:
         )
 
 
-def cotangents(node: Vjp) -> tuple[int, int]:
+def cotangent_bounds(node: Vjp) -> tuple[int, int]:
     """Return the bounds of a vjp node's own cotangents within its inputs; all other inputs are residuals.
 
     Of a vjp of a vjp these are the cotangents of the outer one: those of the inner are among what it was given, and

@@ -17,7 +17,7 @@ from ..model.costs import Costs
 from ..planning.planner import Planned
 
 
-class Link(NamedTuple):
+class VirtualLink(NamedTuple):
     """How one worker's objects come to another: each takes `latency` + bytes / `bandwidth` seconds."""
 
     latency: float
@@ -25,8 +25,8 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """A planned graph handed in at a time. Build it with `submission` if externals are on workers."""
+class VirtualSubmission:
+    """A planned graph handed in at a time. Build it with `virtual_submission` if externals are on workers."""
 
     planned: Planned
     at: float = 0.0
@@ -39,7 +39,7 @@ class Submission:
     """Per external, its bytes; needed where `residency` names a worker."""
 
 
-def submission(
+def virtual_submission(
     graph: Graph,
     planned: Planned,
     costs: Costs,
@@ -47,13 +47,13 @@ def submission(
     at: float = 0.0,
     residency: tuple[int, ...] = (),
     sources: tuple[tuple[int, int] | None, ...] = (),
-) -> Submission:
+) -> VirtualSubmission:
     """Return the submission of a planned graph, with the predicted bytes of its externals."""
     sizes = tuple(costs.value_bytes(graph.specs[spec]) for spec in graph.externals)
-    return Submission(planned=planned, at=at, sources=sources, residency=residency, external_bytes=sizes)
+    return VirtualSubmission(planned=planned, at=at, sources=sources, residency=residency, external_bytes=sizes)
 
 
-class Loss(NamedTuple):
+class WorkerLoss(NamedTuple):
     """A worker dies."""
 
     worker: int
@@ -61,14 +61,14 @@ class Loss(NamedTuple):
     """When; None for a time drawn evenly from the predicted time of all submissions."""
 
 
-class Raise(NamedTuple):
+class SegmentRaise(NamedTuple):
     """The code of a segment raises at its end."""
 
     run: int
     segment: int
 
 
-Failure = Loss | Raise
+Failure = WorkerLoss | SegmentRaise
 
 
 class SegmentTrace(NamedTuple):
@@ -89,7 +89,7 @@ class SegmentTrace(NamedTuple):
     """"done", "failed", "skipped" (as in `SegmentFinished`) or "lost"."""
 
 
-class Transfer(NamedTuple):
+class VirtualTransfer(NamedTuple):
     """An object on its way between two workers."""
 
     start: float
@@ -103,7 +103,7 @@ class Transfer(NamedTuple):
     """"segment 3, export 0", "value 17" or "external 2"."""
 
 
-class Failed(NamedTuple):
+class FailureTrace(NamedTuple):
     """One failure, and what failed with it."""
 
     at: float
@@ -114,7 +114,7 @@ class Failed(NamedTuple):
     """The runs that failed, causes before effects."""
 
 
-class Wait(NamedTuple):
+class IdleWait(NamedTuple):
     """Time that a worker stood idle before a segment because what that reads had not come."""
 
     worker: int
@@ -125,7 +125,7 @@ class Wait(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
+class SimulatedRun:
     """How the runs went. Everything is in order of time."""
 
     makespan: float
@@ -134,14 +134,14 @@ class Simulated:
     """Per worker, seconds at work, calls included."""
     segments: tuple[SegmentTrace, ...]
     """In order of their ends."""
-    transfers: tuple[Transfer, ...]
-    waits: tuple[Wait, ...]
+    transfers: tuple[VirtualTransfer, ...]
+    waits: tuple[IdleWait, ...]
     saved: tuple[tuple[tuple[float, int], ...], ...]
     """Per worker, (time, bytes from then on) of contexts and residuals that its segments made and somebody will read
     in another segment."""
     stored: tuple[tuple[tuple[float, int], ...], ...]
     """Per worker, the same of everything that its segments left: objects and pinned values."""
-    failures: tuple[Failed, ...]
+    failures: tuple[FailureTrace, ...]
     finished: tuple[tuple[int, float], ...]
     """(run, when it had finished) of each that did."""
     commands: int = field(default=0)
@@ -174,11 +174,11 @@ class WhatIf(NamedTuple):
     """A plan for other machines, and how it would run there."""
 
     planned: Planned
-    simulated: Simulated
+    simulated: SimulatedRun
 
 
-def as_submissions(what: Planned | Submission | Sequence[Submission]) -> tuple[Submission, ...]:
+def as_submissions(what: Planned | VirtualSubmission | Sequence[VirtualSubmission]) -> tuple[VirtualSubmission, ...]:
     """Return one or several submissions as several."""
     if isinstance(what, Planned):
-        return (Submission(planned=what),)
-    return (what,) if isinstance(what, Submission) else tuple(what)
+        return (VirtualSubmission(planned=what),)
+    return (what,) if isinstance(what, VirtualSubmission) else tuple(what)

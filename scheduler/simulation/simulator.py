@@ -26,12 +26,12 @@ from ..machine.machine import DEFAULT_WINDOW, Machine
 from ..model.costs import Costs
 from ..model.plan import Cluster, WorkerSpec
 from ..planning.planner import Planned, make_plan
-from .scenario import Failure, Link, Loss, Simulated, Submission, WhatIf, as_submissions
-from .virtual_driver import World
+from .scenario import Failure, SimulatedRun, VirtualLink, VirtualSubmission, WhatIf, WorkerLoss, as_submissions
+from .virtual_driver import VirtualDriver
 
 
 def simulate(
-    planned: Planned | Submission | Sequence[Submission],
+    planned: Planned | VirtualSubmission | Sequence[VirtualSubmission],
     cluster: Cluster,
     costs: Costs,
     *,
@@ -39,12 +39,12 @@ def simulate(
     failures: Sequence[Failure] = (),
     jitter: float = 0.0,
     seed: int | np.random.Generator = 0,
-    links: Mapping[tuple[int, int], Link] | None = None,
+    links: Mapping[tuple[int, int], VirtualLink] | None = None,
     dispatch_seconds: float = 0.0,
     in_order: bool = True,
     window: int = DEFAULT_WINDOW,
     watch: Callable[[Machine], None] | None = None,
-) -> Simulated:
+) -> SimulatedRun:
     """Return how the submissions, numbered from 0, would run on the cluster.
 
     `speeds` has one factor per worker: work of t seconds takes t / speed there. `jitter` multiplies the time of each
@@ -65,7 +65,7 @@ def simulate(
         else [1.0] * len(one.planned.plan.segments)
         for one in submissions
     ]
-    world = World(
+    world = VirtualDriver(
         machine=Machine(window=window),
         submissions=submissions,
         costs=costs,
@@ -133,10 +133,10 @@ def _speeds(speeds: Sequence[float] | None, cluster: Cluster) -> list[float]:
 
 
 def _check(
-    submissions: Sequence[Submission],
+    submissions: Sequence[VirtualSubmission],
     cluster: Cluster,
     failures: Sequence[Failure],
-    links: Mapping[tuple[int, int], Link],
+    links: Mapping[tuple[int, int], VirtualLink],
     jitter: float,
     dispatch_seconds: float,
 ) -> None:
@@ -162,7 +162,7 @@ def _check(
         if not (0 <= min(pair) and max(pair) < workers) or link.latency < 0 or link.bandwidth <= 0:
             raise PlanError(f"{link} from worker {pair[0]} to {pair[1]} of {workers} is no link")
     for failure in failures:
-        if isinstance(failure, Loss):
+        if isinstance(failure, WorkerLoss):
             if not 0 <= failure.worker < workers or (failure.at is not None and failure.at < 0):
                 raise PlanError(f"{failure} names no worker of {workers}, or no time")
         elif not 0 <= failure.run < len(submissions) or not (

@@ -28,33 +28,44 @@ from ..machine.commands import (
     RunSegment,
     Unpin,
 )
-from ..machine.events import Event, SegmentFinished, Status, ValueDropped, ValueExported, WorkerLost, run_submitted
+from ..machine.events import Event, SegmentFinished, Status, ValueDropped, ValueExported, WorkerDied, run_submitted
 from ..machine.machine import Machine
 from ..model.costs import Costs
 from ..model.output_sizes import export_bytes, pin_bytes
 from ..model.plan import InStore
-from .scenario import Failed, Failure, Link, Loss, Raise, SegmentTrace, Simulated, Submission, Transfer, Wait
-from .virtual_workers import Key, Task, Thing, VirtualWorker, name_of
+from .scenario import (
+    Failure,
+    FailureTrace,
+    IdleWait,
+    SegmentRaise,
+    SegmentTrace,
+    SimulatedRun,
+    VirtualLink,
+    VirtualSubmission,
+    VirtualTransfer,
+    WorkerLoss,
+)
+from .virtual_workers import AwaitedKey, AwaitedObject, VirtualCall, VirtualWorker, name_of
 
 
 @dataclass(slots=True)
-class World:
+class VirtualDriver:
     """One simulation: `expect` failures, then `run` once."""
 
     machine: Machine
-    submissions: Sequence[Submission]
+    submissions: Sequence[VirtualSubmission]
     costs: Costs
     speed: Sequence[float]
     factors: Sequence[Sequence[float]]
     """Per submission and segment, what its time is multiplied by."""
-    links: dict[tuple[int, int], Link]
+    links: dict[tuple[int, int], VirtualLink]
     dispatch_seconds: float
     in_order: bool
     watch: Callable[[Machine], None] | None
     now: float = 0.0
     workers: list[VirtualWorker] = field(default_factory=list[VirtualWorker])
-    things: dict[Key, Thing] = field(default_factory=dict[Key, Thing])
-    raising: dict[tuple[int, int], Raise] = field(default_factory=dict[tuple[int, int], Raise])
+    things: dict[AwaitedKey, AwaitedObject] = field(default_factory=dict[AwaitedKey, AwaitedObject])
+    raising: dict[tuple[int, int], SegmentRaise] = field(default_factory=dict[tuple[int, int], SegmentRaise])
     _heap: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = field(
         default_factory=list[tuple[float, int, Callable[..., None], "tuple[object, ...]"]]
     )
@@ -65,9 +76,9 @@ class World:
     _unsettled: int = 0
     """Submissions neither finished nor failed, and calls not over."""
     _traces: list[SegmentTrace] = field(default_factory=list[SegmentTrace])
-    _transfers: list[Transfer] = field(default_factory=list[Transfer])
-    _waits: list[Wait] = field(default_factory=list[Wait])
-    _failures: list[Failed] = field(default_factory=list[Failed])
+    _transfers: list[VirtualTransfer] = field(default_factory=list[VirtualTransfer])
+    _waits: list[IdleWait] = field(default_factory=list[IdleWait])
+    _failures: list[FailureTrace] = field(default_factory=list[FailureTrace])
     _failing: list[FailRun] = field(default_factory=list[FailRun])
     _finished: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     _failed: set[int] = field(default_factory=set[int])
@@ -80,13 +91,13 @@ class World:
         """Enter the failures that will come, losses before anything else of the same instant."""
         horizon = max((one.at + one.planned.plan.predicted_seconds for one in self.submissions), default=0.0)
         for failure in failures:
-            if isinstance(failure, Raise):
+            if isinstance(failure, SegmentRaise):
                 self.raising[failure.run, failure.segment] = failure
             else:
                 at = float(generator.uniform(0.0, horizon)) if failure.at is None else failure.at
                 self._at(at, self._lose, failure)
 
-    def run(self) -> Simulated:
+    def run(self) -> SimulatedRun:
         """Run everything that was submitted to its end."""
         self.workers = [VirtualWorker(saved=[(0.0, 0)], stored=[(0.0, 0)]) for _ in self.speed]
         self._unsettled = len(self.submissions)
@@ -101,7 +112,7 @@ class World:
             )
         makespan = max((one.finish for one in self._traces), default=0.0)
         self._let_go()
-        return Simulated(
+        return SimulatedRun(
             makespan=makespan,
             busy=tuple(worker.busy for worker in self.workers),
             segments=tuple(self._traces),
@@ -123,7 +134,7 @@ class World:
         plan = one.planned.plan
         for external, home in enumerate(one.residency):
             if home >= 0:
-                self.things[-1, number, external] = Thing(home, one.external_bytes[external], made=True)
+                self.things[-1, number, external] = AwaitedObject(home, one.external_bytes[external], made=True)
         externals = max((external for segment in plan.segments for external in segment.externals), default=-1) + 1
         self._tell(run_submitted(plan, at=self.now, run=number, sources=one.sources or (None,) * externals))
 
@@ -192,19 +203,19 @@ class World:
         segment = planned.plan.segments[index]
         sizes = export_bytes(planned.programs[index], self.costs) if segment.exports else ()
         for export, size in enumerate(sizes):
-            self.things[run, index, export] = Thing(worker, size)
-        self.things[run, index, -1] = Thing(worker)
+            self.things[run, index, export] = AwaitedObject(worker, size)
+        self.things[run, index, -1] = AwaitedObject(worker)
         seconds = segment.predicted_seconds * self.factors[run][index] / self.speed[worker]
-        self._call(Task(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds))
+        self._call(VirtualCall(next(self._orders), worker, run, index, command.attempt, -1, self.now, seconds))
 
     def _command_export(self, command: ExportValue) -> None:
         key = (command.run, -1, command.value)
         if key in self.things:
             raise InvariantViolation(f"value {command.value} of run {command.run} is to be exported twice")
-        self.things[key] = Thing(command.worker)
-        self._call(Task(next(self._orders), command.worker, command.run, -1, 0, command.value, self.now, 0.0))
+        self.things[key] = AwaitedObject(command.worker)
+        self._call(VirtualCall(next(self._orders), command.worker, command.run, -1, 0, command.value, self.now, 0.0))
 
-    def _call(self, task: Task) -> None:
+    def _call(self, task: VirtualCall) -> None:
         """Send a call to its worker: the driver sends one after the other."""
         if not self.workers[task.worker].alive:
             raise InvariantViolation(f"a call to worker {task.worker}, which is lost")
@@ -216,7 +227,7 @@ class World:
         else:
             self._receive(task)
 
-    def _drop(self, key: Key) -> Thing:
+    def _drop(self, key: AwaitedKey) -> AwaitedObject:
         thing = self.things.pop(key, None)
         if thing is None:
             raise InvariantViolation(f"{name_of(key)} of run {key[0]} is dropped and was not there")
@@ -226,7 +237,7 @@ class World:
 
     # ---- the workers -----------------------------------------------------------------------------------------------
 
-    def _receive(self, task: Task) -> None:
+    def _receive(self, task: VirtualCall) -> None:
         """A call has come to its worker: ask for what it reads."""
         if task.over:
             return
@@ -238,13 +249,13 @@ class World:
             self._ready(task)
         self._next(task.worker)
 
-    def _reads(self, task: Task) -> Iterable[Key]:
+    def _reads(self, task: VirtualCall) -> Iterable[AwaitedKey]:
         """Return what a call reads or waits for."""
         run, one = task.run, self.submissions[task.run]
         if task.segment < 0:
             return ((run, one.planned.plan.kept[task.value].segment, -1),)
         segment = one.planned.plan.segments[task.segment]
-        keys: list[Key] = [(run, source, export) for source, export in segment.imports]
+        keys: list[AwaitedKey] = [(run, source, export) for source, export in segment.imports]
         keys += [(run, source, -1) for source in segment.after]
         for external in segment.externals:
             source = one.sources[external] if one.sources else None
@@ -261,7 +272,7 @@ class World:
                 keys.append((source[0], -1, source[1]))
         return keys
 
-    def _want(self, task: Task, key: Key) -> None:
+    def _want(self, task: VirtualCall, key: AwaitedKey) -> None:
         """Have a call wait for something, unless it is there."""
         thing = self.things.get(key)
         if thing is None:
@@ -279,20 +290,20 @@ class World:
             task.missing += 1
             self._send(key, thing, target)
 
-    def _send(self, key: Key, thing: Thing, target: int) -> None:
+    def _send(self, key: AwaitedKey, thing: AwaitedObject, target: int) -> None:
         """Set something on its way to another worker. That a segment has ended is told in no time."""
         latency, bandwidth = self.links.get((thing.worker, target)) or (self.costs.hop_seconds, self.costs.bandwidth)
         finish = self.now + latency + thing.size / bandwidth
         run = key[0]
-        self._transfers.append(Transfer(self.now, finish, thing.worker, target, thing.size, run, name_of(key)))
+        self._transfers.append(VirtualTransfer(self.now, finish, thing.worker, target, thing.size, run, name_of(key)))
         self._at(finish, self._arrive, thing, target)
 
-    def _arrive(self, thing: Thing, target: int) -> None:
+    def _arrive(self, thing: AwaitedObject, target: int) -> None:
         thing.here.add(target)
         for task in thing.waiting.pop(target):
             self._came(task)
 
-    def _made(self, key: Key, *, ok: bool) -> None:
+    def _made(self, key: AwaitedKey, *, ok: bool) -> None:
         """Something exists now, or never will."""
         thing = self.things.get(key)
         if thing is None:
@@ -306,14 +317,14 @@ class World:
                 task.poisoned |= not ok
                 self._came(task)
 
-    def _came(self, task: Task) -> None:
+    def _came(self, task: VirtualCall) -> None:
         """One of the things that a call waits for is there, or will never be."""
         task.missing -= 1
         if not task.missing and not task.over:
             self._ready(task)
             self._next(task.worker)
 
-    def _ready(self, task: Task) -> None:
+    def _ready(self, task: VirtualCall) -> None:
         task.ready = self.now
         if not self.in_order:
             heappush(self.workers[task.worker].ready, (task.order, task))
@@ -333,12 +344,12 @@ class World:
             task = heappop(worker.ready)[1]
         begin = max(worker.idle_since, task.commanded)
         if self.now > begin:
-            self._waits.append(Wait(number, begin, self.now, task.run, task.segment))
+            self._waits.append(IdleWait(number, begin, self.now, task.run, task.segment))
         task.start = self.now
         worker.running = task
         self._at(self.now + self.costs.call_seconds + (0.0 if task.poisoned else task.seconds), self._end, task)
 
-    def _end(self, task: Task) -> None:
+    def _end(self, task: VirtualCall) -> None:
         """A call has ended."""
         if task.over:
             return
@@ -352,7 +363,7 @@ class World:
             self._end_segment(task)
         self._next(task.worker)
 
-    def _end_export(self, task: Task) -> None:
+    def _end_export(self, task: VirtualCall) -> None:
         key = (task.run, -1, task.value)
         thing = self.things[key]
         worker = self.workers[task.worker]
@@ -366,7 +377,7 @@ class World:
         if not ok:
             self.things.pop(key, None)
 
-    def _end_segment(self, task: Task) -> None:
+    def _end_segment(self, task: VirtualCall) -> None:
         run, index = task.run, task.segment
         raised = None if task.poisoned else self.raising.get((run, index))
         status: Status = "skipped" if task.poisoned else "failed" if raised is not None else "done"
@@ -399,9 +410,9 @@ class World:
             )
         )
         if raised is not None:
-            self._failures.append(Failed(self.now, raised, ((run, index),), tuple(self._failing)))
+            self._failures.append(FailureTrace(self.now, raised, ((run, index),), tuple(self._failing)))
 
-    def _lose(self, loss: Loss) -> None:
+    def _lose(self, loss: WorkerLoss) -> None:
         """A worker dies: what it has not returned will never be."""
         worker = self.workers[loss.worker]
         if not worker.alive:
@@ -417,9 +428,9 @@ class World:
         for run, value in list(worker.pinned):
             worker.unpin(self.now, run, value)
         self._failing = []
-        self._tell(WorkerLost(at=self.now, worker=loss.worker))
+        self._tell(WorkerDied(at=self.now, worker=loss.worker))
         segments = tuple((task.run, task.segment) for task in lost if task.segment >= 0)
-        self._failures.append(Failed(self.now, loss, segments, tuple(self._failing)))
+        self._failures.append(FailureTrace(self.now, loss, segments, tuple(self._failing)))
         for task in lost:
             if task.segment < 0:
                 self._made((task.run, -1, task.value), ok=False)
@@ -429,12 +440,12 @@ class World:
             for export in range(-1, len(exports)):
                 self._made((task.run, task.segment, export), ok=False)
 
-    def _over(self, task: Task) -> None:
+    def _over(self, task: VirtualCall) -> None:
         task.over = True
         self._unsettled -= 1
         del self.workers[task.worker].open[task.order]
 
-    def _trace(self, task: Task, status: str) -> None:
+    def _trace(self, task: VirtualCall, status: str) -> None:
         self._traces.append(
             SegmentTrace(
                 run=task.run,

@@ -9,13 +9,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-Key: TypeAlias = tuple[int, int, int]
+AwaitedKey: TypeAlias = tuple[int, int, int]
 """Names something that is waited for: (run, segment, export); (run, segment, -1), that the segment has ended;
 (run, -1, value), the object of a pinned value; (-1, run, external), an external that was on a worker before."""
 
 
 @dataclass(slots=True)
-class Thing:
+class AwaitedObject:
     """Something that is waited for, on the worker that makes it."""
 
     worker: int
@@ -25,12 +25,12 @@ class Thing:
     """It will never be."""
     here: set[int] = field(default_factory=set[int])
     """Other workers to which it has come."""
-    waiting: dict[int, list[Task]] = field(default_factory=dict[int, "list[Task]"])
+    waiting: dict[int, list[VirtualCall]] = field(default_factory=dict[int, "list[VirtualCall]"])
     """By worker, who waits for it there."""
 
 
 @dataclass(slots=True)
-class Task:
+class VirtualCall:
     """A call to a worker: a segment, or (segment -1) the export of a value."""
 
     order: int
@@ -53,14 +53,14 @@ class VirtualWorker:
     """A worker in virtual time."""
 
     alive: bool = True
-    running: Task | None = None
+    running: VirtualCall | None = None
     idle_since: float = 0.0
     busy: float = 0.0
-    queue: deque[Task] = field(default_factory=deque["Task"])
+    queue: deque[VirtualCall] = field(default_factory=deque["VirtualCall"])
     """With `in_order`: what has come and not started."""
-    open: dict[int, Task] = field(default_factory=dict[int, "Task"])
+    open: dict[int, VirtualCall] = field(default_factory=dict[int, "VirtualCall"])
     """Calls not over, sent or running, by their order."""
-    ready: list[tuple[int, Task]] = field(default_factory=list[tuple[int, "Task"]])
+    ready: list[tuple[int, VirtualCall]] = field(default_factory=list[tuple[int, "VirtualCall"]])
     """Without `in_order`: a heap of those whose inputs have come."""
     pinned: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     """By (run, value), bytes."""
@@ -80,7 +80,7 @@ class VirtualWorker:
         self.store(now, -self.pinned.pop((run, value), 0), saved=False)
 
 
-def name_of(key: Key) -> str:
+def name_of(key: AwaitedKey) -> str:
     """Return how messages name what is waited for."""
     run, segment, export = key
     if run < 0:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.dag import Platform, check, critical_path, lower_bound
+from raygrad.scheduler.model.dag import Platform, check_schedule, critical_path, lower_bound
 from raygrad.scheduler.placing.baselines import cpop, heft, peft
 from raygrad.scheduler.placing.scheduling import schedule
 
@@ -106,5 +106,5 @@ def test_every_algorithm_schedules_every_family(name, algorithm):
     for ccr, platform in zip(families.RATIOS, (Platform.of(5), unequal, Platform.of(3)), strict=True):
         dag = made(name, size=40, ccr=ccr)
         found = algorithm(dag, platform)
-        check(found, dag, platform)
+        check_schedule(found, dag, platform)
         assert found.makespan >= lower_bound(dag, platform) * (1 - 1e-9)

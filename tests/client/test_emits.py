@@ -9,15 +9,15 @@ import pytest
 import raygrad as rg
 from raygrad.client.submission.run_listener import Arrivals
 from raygrad.proto.ir.program import Record
-from raygrad.scheduler.model.measured_costs import Called
+from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import pickle_value
 
 
-def called(run: int, segment: int, worker: int, *emits: tuple[int, int]) -> Called:
+def called(run: int, segment: int, worker: int, *emits: tuple[int, int]) -> TimedRecord:
     """Return the answer of a worker that emitted at these (node, ordinal)."""
     packed = tuple([(node, ordinal, "place", pickle_value((node, ordinal))) for node, ordinal in emits])
     record = Record(run, segment, 0, f"worker {worker}", worker, 0.0, "done", (), (), (), (), (), packed, ())
-    return Called(record, 0.0, 0.0, False, 0.0)
+    return TimedRecord(record, 0.0, 0.0, False, 0.0)
 
 
 def test_h20_emits_of_late_answers_of_three_workers_are_sorted_by_position() -> None:

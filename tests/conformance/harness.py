@@ -139,7 +139,7 @@ class Watched:
         module = importlib.import_module("raygrad.scheduler.explain.device_transfers")
         graphs = [(run._graph, run.plan) for run in self._runs[self._skip :]]
         return sum(
-            len(module.transfers(graph, [0] * graph.values, [-1] * len(graph.externals), plan))
+            len(module.device_transfers(graph, [0] * graph.values, [-1] * len(graph.externals), plan))
             for graph, plan in graphs
         )
 

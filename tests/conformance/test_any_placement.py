@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import raygrad as rg
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
-from raygrad.scheduler.model.priced_graph import Priced, link
-from raygrad.scheduler.placing.place import Constraints, Placement, constrain
+from raygrad.scheduler.model.priced_graph import PricedGraph, node_edges
+from raygrad.scheduler.placing.place import Constraints, Placement, find_constraints
 from raygrad.scheduler.planning import planner
-from raygrad.scheduler.segments.segmenter import cut
+from raygrad.scheduler.segments.segmenter import segment_graph
 
 SIDE = 4
 
@@ -98,7 +98,7 @@ def test_any_placement_and_segmentation_give_the_same_bits(
 
 
 def placed_by_chance(
-    priced: Priced,
+    priced: PricedGraph,
     residency: Sequence[int],
     costs: Costs,
     cluster: Cluster,
@@ -107,14 +107,14 @@ def placed_by_chance(
 ) -> Placement:
     """Any placement that a plan may have, good or bad: backward, sums of gradients and what follows them, too."""
     draws = np.random.default_rng(seed)
-    constraints = constraints or constrain(priced, residency, cluster)
+    constraints = constraints or find_constraints(priced, residency, cluster)
     chosen: dict[int, int] = {}
     for root in constraints.group:
         if root not in chosen:
             some = constraints.allowed.get(root, frozenset(range(len(cluster.workers))))
             chosen[root] = constraints.forced.get(root, int(draws.choice(sorted(some))))
     node_worker = tuple(chosen[root] for root in constraints.group)
-    made = cut(priced, link(priced), node_worker, residency, costs)
+    made = segment_graph(priced, node_edges(priced), node_worker, residency, costs)
     return Placement(node_worker, made.blocks, made.seconds)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from raygrad.report.draw import MOST_NODES
+from raygrad.report.draw import MAX_DRAWN_NODES
 
 
 def test_few_nodes_are_drawn_one_by_one(told: Any):
     made = told.explanation.picture()
     assert made.by_node
-    assert len(made.boxes) == told.run.nodes <= MOST_NODES
+    assert len(made.boxes) == told.run.nodes <= MAX_DRAWN_NODES
     assert len(made.frames) == len(told.run.plan.segments)
     assert {box.style for box in made.boxes} == {"forward", "backward", "hook"}
     assert sum(box.bold for box in made.boxes) == len(told.explanation.plan.critical)
@@ -21,7 +21,7 @@ def test_few_nodes_are_drawn_one_by_one(told: Any):
 def test_many_nodes_are_drawn_by_segment(told_long: Any):
     made = told_long.explanation.picture()
     assert not made.by_node
-    assert told_long.run.nodes > MOST_NODES
+    assert told_long.run.nodes > MAX_DRAWN_NODES
     assert len(made.boxes) == len(told_long.run.plan.segments)
     crossing = {line.title for line in made.lines if line.style == "crossing"}
     assert len(crossing) == len(told_long.explanation.plan.moved)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from raygrad.report.explanation import PATH_NODES, Waited
+from raygrad.report.explanation import PATH_NODES, SignatureWait
 
 
 def test_the_summary_has_the_plans_figures(told: Any):
@@ -79,7 +79,7 @@ def test_a_long_critical_path_is_told_by_segment(told_long: Any):
 
 def test_nothing_to_submit_is_said_so(told: Any):
     empty = replace(told.explanation.plan, segments=(), critical=(), moved=())
-    explanation = replace(told.explanation, plan=empty, infer=(Waited("Solve", 2, 0.5),))
+    explanation = replace(told.explanation, plan=empty, infer=(SignatureWait("Solve", 2, 0.5),))
     (line,) = explanation.summary()
     assert line.startswith("Nothing would be submitted")
     assert [table.columns[0] for table in explanation.tables()] == ["Function"]

@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raygrad.report.layout import by_node, node_title
-from raygrad.report.picture import Box, Picture, Piece
-from raygrad.report.shown import BACKWARD, FORWARD, GraphShown
+from raygrad.report.picture import Box, DrawnSegment, Picture
+from raygrad.report.shown import BACKWARD, FORWARD, LabelledGraph
 
 
-def graph(kinds: list[str], edges: list[tuple[int, int]]) -> GraphShown:
+def graph(kinds: list[str], edges: list[tuple[int, int]]) -> LabelledGraph:
     count = len(kinds)
     names = tuple(f"op{index}" for index in range(count))
-    return GraphShown(names=names, kinds=tuple(kinds), places=("",) * count, edges=tuple(sorted(edges)))
+    return LabelledGraph(names=names, kinds=tuple(kinds), places=("",) * count, edges=tuple(sorted(edges)))
 
 
-def piece(index: int, worker: int, nodes: list[int]) -> Piece:
-    return Piece(index, worker, tuple(nodes), len(nodes), 0, 0, "", "1 ms", "", -1, False)
+def piece(index: int, worker: int, nodes: list[int]) -> DrawnSegment:
+    return DrawnSegment(index, worker, tuple(nodes), len(nodes), 0, 0, "", "1 ms", "", -1, False)
 
 
-def picture(shown: GraphShown, pieces: list[Piece], critical: tuple[int, ...] = ()) -> Picture:
+def picture(shown: LabelledGraph, pieces: list[DrawnSegment], critical: tuple[int, ...] = ()) -> Picture:
     return by_node(pieces, shown, ["w0", "w1", "w2"], critical, list(shown.names), "title")
 
 
@@ -37,12 +37,12 @@ def overlap(one: Box, other: Box) -> bool:
 
 
 @st.composite
-def cut_graphs(draw: Any) -> tuple[GraphShown, list[Piece]]:
+def cut_graphs(draw: Any) -> tuple[LabelledGraph, list[DrawnSegment]]:
     """Any graph of up to 24 nodes, cut into blocks of its order on up to three workers."""
     count = draw(st.integers(1, 24))
     kinds = [draw(st.sampled_from([FORWARD, BACKWARD])) for _ in range(count)]
     edges = {(draw(st.integers(0, target - 1)), target) for target in range(1, count) if draw(st.booleans())}
-    pieces: list[Piece] = []
+    pieces: list[DrawnSegment] = []
     at = 0
     while at < count:
         size = draw(st.integers(1, 6))
@@ -53,7 +53,7 @@ def cut_graphs(draw: Any) -> tuple[GraphShown, list[Piece]]:
 
 @settings(max_examples=60, deadline=None)
 @given(cut_graphs())
-def test_nodes_and_frames_of_any_cut_lie_apart_and_on_the_sheet(cut: tuple[GraphShown, list[Piece]]):
+def test_nodes_and_frames_of_any_cut_lie_apart_and_on_the_sheet(cut: tuple[LabelledGraph, list[DrawnSegment]]):
     shown, pieces = cut
     made = picture(shown, pieces)
     assert not any(overlap(one, other) for one, other in combinations(made.boxes, 2))

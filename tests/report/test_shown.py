@@ -8,7 +8,7 @@ from typing import NamedTuple
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import GradSum
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
-from raygrad.report.shown import BACKWARD, FORWARD, HOOK, plain, shown
+from raygrad.report.shown import BACKWARD, FORWARD, HOOK, as_plain_data, label_graph
 from raygrad.scheduler.explain.explanation import Reason
 
 from ..graph_nodes import function_node, function_vjp_node, hook_node, op_node, plain_node
@@ -29,14 +29,14 @@ GRAPH = Graph(
 
 def test_user_code_has_its_name_and_vjps_a_sign():
     names = {"@f00d": "Solve", "@beef": "scale"}
-    seen = shown(GRAPH, names.__getitem__, [None, "train.py:3", None, None, None])
+    seen = label_graph(GRAPH, names.__getitem__, [None, "train.py:3", None, None, None])
     assert [seen.label(node) for node in range(5)] == ["Solve", "∂Solve", "scale", "+", "mul"]
     assert seen.kinds == (FORWARD, BACKWARD, HOOK, BACKWARD, FORWARD)
     assert seen.places[:2] == ("", "train.py:3")
 
 
 def test_each_edge_is_told_once():
-    seen = shown(GRAPH, str, [])
+    seen = label_graph(GRAPH, str, [])
     assert seen.edges == ((0, 1), (1, 2), (2, 3), (0, 4), (3, 4))
     assert seen.places == ("",) * 5
 
@@ -47,7 +47,9 @@ class Pair(NamedTuple):
 
 
 def test_data_is_plain():
-    data = plain({"pair": Pair(1, (0.5,)), "reason": Reason.PINNED, 3: None, "graph": shown(GRAPH, str, [])})
+    data = as_plain_data(
+        {"pair": Pair(1, (0.5,)), "reason": Reason.PINNED, 3: None, "graph": label_graph(GRAPH, str, [])}
+    )
     assert json.loads(json.dumps(data)) == data
     assert data["pair"] == {"left": 1, "right": [0.5]}
     assert data["reason"] == "pinned by the user"

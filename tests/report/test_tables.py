@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raygrad.report.tables import MOST_ROWS, Table, as_text
+from raygrad.report.tables import MAX_ROWS, Table, as_text
 
 TABLE = Table("Title", ("name", "bytes>"), (("a", "1"), ("b", "100")))
 
@@ -21,8 +21,8 @@ def test_text_is_taken_as_it_is():
 
 
 def test_of_many_rows_it_says_how_many_are_left_out():
-    long = Table("t", ("n>",), tuple((str(i),) for i in range(MOST_ROWS + 10)))
-    assert len(long.shown) == MOST_ROWS - 1
+    long = Table("t", ("n>",), tuple((str(i),) for i in range(MAX_ROWS + 10)))
+    assert len(long.shown) == MAX_ROWS - 1
     assert long.more == "and 11 more, which `as_dict()` has"
     assert long.more in as_text([], [long])
     assert TABLE.more == ""

@@ -14,7 +14,7 @@ from raygrad.proto.ir.nodes import GradSum, Node
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec, Spec
 from raygrad.scheduler.machine.commands import Command
 from raygrad.scheduler.machine.events import Event
-from raygrad.scheduler.machine.invariants import check
+from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.machine.machine import Machine
 
 from ..graph_nodes import function_node, function_vjp_node, hook_node, op_node, op_vjp_node, plain_node
@@ -126,7 +126,7 @@ class Playbook:
         event = replace(event, at=float(len(self.told)))
         self.told.append(event)
         self.unexpected = self.machine.handle(event)
-        check(self.machine)
+        check_invariants(self.machine)
         return self
 
     def __lshift__(self, command: Command) -> Playbook:

@@ -17,7 +17,7 @@ from raygrad.proto.ir.nodes import Node
 from raygrad.proto.ir.program import Record
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.machine.machine import Machine
-from raygrad.scheduler.model.measured_costs import Called
+from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.code.shipping import ship
 from raygrad.workers.executors.base import Executor
@@ -69,7 +69,7 @@ class Log:
         self.failures: dict[int, tuple[Record | None, str]] = {}
         self.lost: dict[int, Lost] = {}
 
-    def record(self, called: Called) -> None:
+    def record(self, called: TimedRecord) -> None:
         record, sent, came, *_ = called
         self.told.append(("record", record.run, record.segment))
         self.records.append(record)

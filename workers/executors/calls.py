@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.program import Call, Item, Pinned, Program
 from raygrad.scheduler.machine.commands import RunSegment
-from raygrad.scheduler.model.plan import OnWorker, Place, Plan
+from raygrad.scheduler.model.plan import OnWorker, Plan, ValueLocation
 from raygrad.scheduler.planning.planner import Planned
 
 from .base import ObjectId, SegmentId, Work, value_object
@@ -56,7 +56,7 @@ class Located(NamedTuple):
 
     run: int
     value: int
-    place: Place
+    place: ValueLocation
     worker: int
     """The worker that made it, or -1: nodes that belong to it run there too (a hook, a vjp)."""
 

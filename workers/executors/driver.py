@@ -41,10 +41,10 @@ from raygrad.scheduler.machine.events import (
     ValueRequested,
     run_submitted,
 )
-from raygrad.scheduler.machine.events import WorkerLost as WorkerLostEvent
+from raygrad.scheduler.machine.events import WorkerDied as WorkerLostEvent
 from raygrad.scheduler.machine.machine import Machine
-from raygrad.scheduler.model.measured_costs import Called
-from raygrad.scheduler.model.plan import InStore, OnWorker, Place
+from raygrad.scheduler.model.measured_costs import TimedRecord
+from raygrad.scheduler.model.plan import InStore, OnWorker, ValueLocation
 from raygrad.scheduler.planning.planner import Planned, Planner
 
 from ..values.packed_values import POISON
@@ -76,7 +76,7 @@ class Lost(NamedTuple):
 class Listener(Protocol):
     """Who is told what becomes of runs: by one thread at a time, the one that polls or waits."""
 
-    def record(self, called: Called) -> None:
+    def record(self, called: TimedRecord) -> None:
         """A segment's record has arrived and counts; values of it are readable from here on. Times are those of the
         driver's clock."""
 
@@ -97,7 +97,7 @@ class _Run:
 
     planned: Planned
     externals: tuple[Given | Located, ...]
-    places: dict[int, Place]
+    places: dict[int, ValueLocation]
     """Where each kept value is or will be, as long as the client holds it."""
     results: dict[int, Any] = field(default_factory=dict[int, Any])
     """Kept values that came in records."""
@@ -358,7 +358,7 @@ class Driver:
                 run.failure = record
             sent, spent = run.sent.pop(record.segment, (at, 0.0))
             if record.status != "skipped":
-                called = Called(record, sent, at, awaited, spent + seconds)
+                called = TimedRecord(record, sent, at, awaited, spent + seconds)
                 self._reports.append(partial(self._listener.record, called))
         self._tell(
             SegmentFinished(

@@ -9,25 +9,25 @@ from collections.abc import Sequence
 from typing import Final
 
 from raygrad.scheduler.explain.actual_run import RunFacts
-from raygrad.scheduler.explain.explanation import Moved, PlanFacts
+from raygrad.scheduler.explain.explanation import PlanFacts, WorkerTransfer
 from raygrad.scheduler.model.plan import Plan
 
 from . import figures
 from .explanation import counts, reasons
 from .grouped import by_segment
 from .layout import by_node, node_title
-from .picture import Link, Picture, Piece
-from .shown import GraphShown
+from .picture import DrawnSegment, Picture, SegmentEdge
+from .shown import LabelledGraph
 
-MOST_NODES: Final = 64
+MAX_DRAWN_NODES: Final = 64
 """A graph of up to this many nodes is drawn node by node."""
 
 
-def draw_plan(plan: PlanFacts, graph: GraphShown, title: str) -> Picture:
+def draw_plan(plan: PlanFacts, graph: LabelledGraph, title: str) -> Picture:
     """Return the picture of a plan."""
     workers = [one.name for one in plan.workers]
     chain = set(plan.chain)
-    pieces: list[Piece] = []
+    pieces: list[DrawnSegment] = []
     for one in plan.segments:
         mainly = figures.commonest(graph.label(node) for node in one.nodes)
         details = [
@@ -37,12 +37,12 @@ def draw_plan(plan: PlanFacts, graph: GraphShown, title: str) -> Picture:
             f"in {figures.size(one.bytes_in)}, out {figures.size(one.bytes_out)}",
         ]
         pieces.append(
-            Piece(
+            DrawnSegment(
                 one.index, one.worker, one.nodes, one.forward, one.backward, one.hooks, mainly,
                 figures.seconds(one.end - one.start), "\n".join(details), one.held_by, one.index in chain,
             )
         )  # fmt: skip
-    if len(graph.names) <= MOST_NODES:
+    if len(graph.names) <= MAX_DRAWN_NODES:
         segment_of = {node: one for one in plan.segments for node in one.nodes}
         titles = [
             node_title(
@@ -56,14 +56,14 @@ def draw_plan(plan: PlanFacts, graph: GraphShown, title: str) -> Picture:
             for node in range(len(graph.names))
         ]
         return by_node(pieces, graph, workers, plan.critical, titles, title)
-    return by_segment(pieces, links(pieces, graph, plan.moved), workers, title)
+    return by_segment(pieces, segment_edges(pieces, graph, plan.moved), workers, title)
 
 
-def draw_run(plan: Plan, run: RunFacts, graph: GraphShown, title: str) -> Picture:
+def draw_run(plan: Plan, run: RunFacts, graph: LabelledGraph, title: str) -> Picture:
     """Return the picture of a run, with the times that it took."""
     workers = [one.name for one in run.workers]
     chain = _chain(run)
-    pieces: list[Piece] = []
+    pieces: list[DrawnSegment] = []
     for given, one in zip(plan.segments, run.segments, strict=True):
         mainly = figures.commonest(graph.label(node) for node in given.nodes)
         backward = given.vjp_nodes + given.sum_nodes
@@ -75,13 +75,13 @@ def draw_run(plan: Plan, run: RunFacts, graph: GraphShown, title: str) -> Pictur
             f"waited {figures.seconds(one.data_wait)} for data and {figures.seconds(one.latency)} for its call",
         ]
         pieces.append(
-            Piece(
+            DrawnSegment(
                 one.index, one.worker, given.nodes, given.forward_nodes, backward, given.hook_nodes, mainly,
                 figures.seconds(one.end - one.start), "\n".join(details), one.held_by, one.index in chain,
             )
         )  # fmt: skip
-    if len(graph.names) > MOST_NODES:
-        return by_segment(pieces, links(pieces, graph, run.moved), workers, title)
+    if len(graph.names) > MAX_DRAWN_NODES:
+        return by_segment(pieces, segment_edges(pieces, graph, run.moved), workers, title)
     took = {node: seconds for one in run.segments for node, _, seconds in one.nodes}
     segment_of = {node: piece for piece in pieces for node in piece.nodes}
     titles = [
@@ -101,7 +101,9 @@ def _chain(run: RunFacts) -> set[int]:
     return chain
 
 
-def links(pieces: Sequence[Piece], graph: GraphShown, moved: Sequence[Moved]) -> list[Link]:
+def segment_edges(
+    pieces: Sequence[DrawnSegment], graph: LabelledGraph, moved: Sequence[WorkerTransfer]
+) -> list[SegmentEdge]:
     """Return what segments read of each other: what crosses, with its bytes, and what stays."""
     segment_of = {node: piece.index for piece in pieces for node in piece.nodes}
     worker_of = {piece.index: piece.worker for piece in pieces}
@@ -111,10 +113,10 @@ def links(pieces: Sequence[Piece], graph: GraphShown, moved: Sequence[Moved]) ->
         pair = segment_of[source], segment_of[target]
         if pair[0] != pair[1]:
             pairs[pair] = pairs.get(pair, 0) + 1
-    made: list[Link] = []
+    made: list[SegmentEdge] = []
     for (source, target), edges in sorted(pairs.items()):
         crosses = worker_of[source] != worker_of[target]
         bytes_of = crossing.get((source, target))
         label = figures.number(edges, "edge") if bytes_of is None else figures.size(bytes_of.bytes)
-        made.append(Link(source, target, crosses, label))
+        made.append(SegmentEdge(source, target, crosses, label))
     return made

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from raygrad.scheduler.explain.explanation import Moved, PlanFacts, SegmentFacts
-from raygrad.scheduler.model.numerics_class import differing
+from raygrad.scheduler.explain.explanation import PlanFacts, SegmentFacts, WorkerTransfer
+from raygrad.scheduler.model.numerics_class import describe_differences
 
 from . import figures
 from .forms import Report
-from .shown import GraphShown, plain
+from .shown import LabelledGraph, as_plain_data
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ PATH_NODES: Final = 30
 """A critical path of up to this many nodes is listed node by node, a longer one by segment."""
 
 
-class Waited(NamedTuple):
+class SignatureWait(NamedTuple):
     """A Function whose first runs the session waited for, to learn what it returns (H3)."""
 
     name: str
@@ -34,7 +34,7 @@ class Waited(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
+class OtherMachines:
     """The same graph planned for other machines, and that plan simulated."""
 
     workers: int
@@ -55,19 +55,19 @@ class Explanation(Report):
     """What would be submitted now, where it would run and why. Print it, show it in a notebook, `save` it."""
 
     plan: PlanFacts
-    graph: GraphShown
-    infer: tuple[Waited, ...]
+    graph: LabelledGraph
+    infer: tuple[SignatureWait, ...]
     """Functions that would gain from an `infer`: without one the session waits for the first run of each."""
     hooks: tuple[tuple[str, int], ...] = ()
     """Hooks that passes of this session called at the client (`client=True`), and how often."""
-    elsewhere: Elsewhere | None = None
+    elsewhere: OtherMachines | None = None
     """What other machines would bring, if that was asked."""
 
     # ---- forms ------------------------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as dicts, lists, texts and numbers."""
-        return plain(self)
+        return as_plain_data(self)
 
     def picture(self) -> Picture:
         """Return the drawing: node by node where they are few, else by segment."""
@@ -94,7 +94,7 @@ class Explanation(Report):
         if len(plan.chain) > 1:
             chain = ", ".join(f"{one}" for one in plan.chain[:12]) + (", …" if len(plan.chain) > 12 else "")
             lines.append(f"The time is that of segments {chain}: each holds up the next.")
-        bits = differing([(one.name, one.numerics) for one in plan.workers if one.segments])
+        bits = describe_differences([(one.name, one.numerics) for one in plan.workers if one.segments])
         if bits:
             lines.append(f"These workers may give different bits for the same node: {bits}.")
         other = self.elsewhere
@@ -168,7 +168,7 @@ class Explanation(Report):
         return Table("Workers, with the most bytes that live there at once", columns, rows)
 
     def _moved(self) -> Table:
-        return moved_table(self.plan.moved, [one.name for one in self.plan.workers], lambda i: self._worker_of(i))
+        return transfer_table(self.plan.moved, [one.name for one in self.plan.workers], lambda i: self._worker_of(i))
 
     def _transfers(self) -> Table:
         workers = [*[one.name for one in self.plan.workers], "the client"]
@@ -213,7 +213,7 @@ class Explanation(Report):
             long.append((str(segment), self._worker_of(segment), f"{len(nodes):,}", mainly, took))
         return Table("Critical path", ("segment>", "worker", "nodes>", "mainly", "takes>"), tuple(long))
 
-    def _elsewhere(self, other: Elsewhere) -> Table:
+    def _elsewhere(self, other: OtherMachines) -> Table:
         plan = self.plan
         gpus = sum(1 for one in plan.workers if any(device.startswith("cuda") for device in one.devices))
         work = sum(one.busy for one in plan.workers)
@@ -271,7 +271,7 @@ def reasons(segment: SegmentFacts, most: int = 9) -> str:
     return "; ".join([*shown, "…"] if len(segment.reasons) > most else shown)
 
 
-def moved_table(moved: Sequence[Moved], workers: Sequence[str], worker_of: Callable[[int], str]) -> Table:
+def transfer_table(moved: Sequence[WorkerTransfer], workers: Sequence[str], worker_of: Callable[[int], str]) -> Table:
     """Return what crosses, the most bytes first."""
     ordered = sorted(moved, key=lambda one: (-one.bytes, one.target, one.source))
     rows = tuple(

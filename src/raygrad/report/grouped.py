@@ -15,11 +15,11 @@ from .picture import (
     LANE_HEAD,
     MARGIN,
     Box,
+    DrawnSegment,
     Lane,
     Line,
-    Link,
     Picture,
-    Piece,
+    SegmentEdge,
     along,
     arched,
     colour,
@@ -27,11 +27,11 @@ from .picture import (
     sideways,
 )
 
-MOST_LARGE: Final = 40
+MAX_LARGE_BOXES: Final = 40
 """Segments up to this number have their counts, times and functions written on them at length."""
-MOST_BOXES: Final = 240
+MAX_SMALL_BOXES: Final = 240
 """Up to this number they have them in short, more have their number."""
-MOST_LABELS: Final = 32
+MAX_LABELS: Final = 32
 """Lines between workers up to this number have their bytes written on them."""
 LETTERS: Final = 25
 """Of one line of a large box."""
@@ -44,7 +44,7 @@ INK: Final = 12.0
 """Of lines to far away, in all: the more there are, the fainter is each."""
 
 
-class _Measures(NamedTuple):
+class _BoxSizes(NamedTuple):
     """Sizes of boxes, and the room between them."""
 
     style: str
@@ -57,14 +57,16 @@ class _Measures(NamedTuple):
     between: float
 
 
-_LARGE: Final = _Measures("segment", 178.0, 84.0, 24.0, 54.0, 14.0, 14.0)
-_SMALL: Final = _Measures("small", 96.0, 50.0, 14.0, 26.0, 9.0, 16.0)
-_CHIP: Final = _Measures("chip", 40.0, 22.0, 8.0, 16.0, 5.0, 6.0)
+_LARGE: Final = _BoxSizes("segment", 178.0, 84.0, 24.0, 54.0, 14.0, 14.0)
+_SMALL: Final = _BoxSizes("small", 96.0, 50.0, 14.0, 26.0, 9.0, 16.0)
+_CHIP: Final = _BoxSizes("chip", 40.0, 22.0, 8.0, 16.0, 5.0, 6.0)
 
 
-def by_segment(pieces: Sequence[Piece], links: Sequence[Link], workers: Sequence[str], title: str) -> Picture:
+def by_segment(
+    pieces: Sequence[DrawnSegment], links: Sequence[SegmentEdge], workers: Sequence[str], title: str
+) -> Picture:
     """Return the picture."""
-    measures = _LARGE if len(pieces) <= MOST_LARGE else _SMALL if len(pieces) <= MOST_BOXES else _CHIP
+    measures = _LARGE if len(pieces) <= MAX_LARGE_BOXES else _SMALL if len(pieces) <= MAX_SMALL_BOXES else _CHIP
     lanes: list[Lane] = []
     top: dict[int, float] = {}
     y = HEAD + MARGIN
@@ -73,7 +75,7 @@ def by_segment(pieces: Sequence[Piece], links: Sequence[Link], workers: Sequence
         lanes.append(Lane(y, height, workers[worker], colour(worker)))
         top[worker] = y + measures.pad
         y += height + measures.between
-    reads: dict[int, list[Link]] = {}
+    reads: dict[int, list[SegmentEdge]] = {}
     for link in links:
         reads.setdefault(link.target, []).append(link)
     right: dict[int, float] = {}  # per worker
@@ -90,14 +92,14 @@ def by_segment(pieces: Sequence[Piece], links: Sequence[Link], workers: Sequence
     by_index = {piece.index: piece for piece in pieces}
     drawn = [link for link in links if link.source in boxes]
     lines = [_line(boxes[link.source], boxes[link.target], link, by_index[link.target], crossing) for link in drawn]
-    if crossing <= MOST_LABELS:
+    if crossing <= MAX_LABELS:
         lines = _labelled(lines, tuple(boxes.values()), [(boxes[a.source], boxes[a.target], a.label) for a in drawn])
     lines.sort(key=lambda line: (line.style == "crossing", line.bold))
     width = max([900.0, *[one + MARGIN for one in right.values()]])
     return Picture(title, False, width, y + 8, tuple(lanes), (), tuple(lines), tuple(boxes.values()))
 
 
-def _box(piece: Piece, x: float, y: float, measures: _Measures) -> Box:
+def _box(piece: DrawnSegment, x: float, y: float, measures: _BoxSizes) -> Box:
     total = max(1, piece.forward + piece.backward + piece.hooks)
     parts = [(piece.forward, "forward"), (piece.backward, "backward"), (piece.hooks, "hooks")]
     match measures.style:
@@ -146,7 +148,7 @@ def _wrapped(names: str) -> tuple[str, ...]:
     return tuple(cropped(line, LETTERS) for line in lines[:2])
 
 
-def _line(one: Box, other: Box, link: Link, target: Piece, crossing: int) -> Line:
+def _line(one: Box, other: Box, link: SegmentEdge, target: DrawnSegment, crossing: int) -> Line:
     level = one.y == other.y
     if level and other.x - one.x > one.width * 1.6:
         path = arched(one.x + one.width / 2, other.x + other.width / 2, one.y, min(12.0, one.height / 4))
@@ -158,7 +160,7 @@ def _line(one: Box, other: Box, link: Link, target: Piece, crossing: int) -> Lin
         "crossing" if link.crosses else "edge",
         f"segment {link.source} → segment {link.target}: {link.label}",
         bold=target.chained and target.held_by == link.source,
-        strength=1.0 if crossing <= MOST_LABELS else max(far, min(0.9, 1.6 * one.width / max(1.0, other.x - one.x))),
+        strength=1.0 if crossing <= MAX_LABELS else max(far, min(0.9, 1.6 * one.width / max(1.0, other.x - one.x))),
     )
 
 

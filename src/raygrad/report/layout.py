@@ -16,17 +16,17 @@ from .picture import (
     LANE_HEAD,
     MARGIN,
     Box,
+    DrawnSegment,
     Lane,
     Line,
     Picture,
-    Piece,
     arched,
     colour,
     cropped,
     sideways,
     upright,
 )
-from .shown import BACKWARD, GraphShown
+from .shown import BACKWARD, LabelledGraph
 
 NODE_HEIGHT: Final = 30.0
 ROW: Final = 50.0
@@ -44,8 +44,8 @@ MOST_LETTERS: Final = 22
 
 
 def by_node(
-    pieces: Sequence[Piece],
-    graph: GraphShown,
+    pieces: Sequence[DrawnSegment],
+    graph: LabelledGraph,
     workers: Sequence[str],
     critical: Sequence[int],
     titles: Sequence[str],
@@ -112,8 +112,8 @@ def by_node(
 
 
 def _rows(
-    pieces: Sequence[Piece],
-    graph: GraphShown,
+    pieces: Sequence[DrawnSegment],
+    graph: LabelledGraph,
     before: Sequence[Sequence[int]],
     worker_of: Sequence[int],
     column: Sequence[int],
@@ -141,7 +141,7 @@ def _rows(
     return row, rows
 
 
-def _frame(piece: Piece, boxes: Sequence[Box]) -> Box:
+def _frame(piece: DrawnSegment, boxes: Sequence[Box]) -> Box:
     x, y = min(box.x for box in boxes) - PAD, min(box.y for box in boxes) - PAD - LABEL + 4
     right, bottom = max(box.x + box.width for box in boxes) + PAD, max(box.y + box.height for box in boxes) + PAD
     label = f"segment {piece.index}"
@@ -156,7 +156,7 @@ def _frame(piece: Piece, boxes: Sequence[Box]) -> Box:
 
 
 def _lines(
-    graph: GraphShown,
+    graph: LabelledGraph,
     boxes: Sequence[Box],
     worker_of: Sequence[int],
     column: Sequence[int],
@@ -190,7 +190,7 @@ def _lines(
     return sorted(lines, key=lambda line: ("saved", "edge", "crossing").index(line.style) + 3 * line.bold)
 
 
-def node_title(graph: GraphShown, node: int, segment: int, worker: str, facts: Sequence[str], took: float) -> str:
+def node_title(graph: LabelledGraph, node: int, segment: int, worker: str, facts: Sequence[str], took: float) -> str:
     """Return what is shown to who points at a node."""
     parts = [f"node {node}: {graph.label(node)}", f"segment {segment} on {worker}", *facts]
     if took:

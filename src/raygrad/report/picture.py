@@ -20,7 +20,7 @@ LANE_HEAD: Final = 104.0
 """Width of the column of workers' names."""
 
 
-class Piece(NamedTuple):
+class DrawnSegment(NamedTuple):
     """A segment, as both kinds of picture are made from it."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
     """It is one of those that the time of the whole is made of."""
 
 
-class Link(NamedTuple):
+class SegmentEdge(NamedTuple):
     """What one segment reads of another."""
 
     source: int

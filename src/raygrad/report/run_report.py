@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from raygrad.scheduler.explain.actual_run import RunFacts, SegmentRun
-from raygrad.scheduler.explain.device_transfers import Brought
+from raygrad.scheduler.explain.device_transfers import FetchedArray
 from raygrad.scheduler.model.plan import Plan
 
 from . import figures
-from .explanation import moved_table
+from .explanation import transfer_table
 from .forms import Report
-from .shown import GraphShown, plain
+from .shown import LabelledGraph, as_plain_data
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ class RunReport(Report):
     """"finished", "failed" or "running"; of a run that is not over, it says what is known so far."""
     plan: Plan
     run: RunFacts
-    graph: GraphShown
-    brought: tuple[Brought, ...] = ()
+    graph: LabelledGraph
+    brought: tuple[FetchedArray, ...] = ()
     """What left a device because you read it, or held it at the end of the session."""
 
     # ---- forms ------------------------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as dicts, lists, texts and numbers; of the plan, its segments' nodes and workers."""
-        data = plain(self)
+        data = as_plain_data(self)
         del data["plan"]
         for segment, given in zip(data["run"]["segments"], self.plan.segments, strict=True):
             segment["members"] = list(given.nodes)
@@ -79,7 +79,7 @@ class RunReport(Report):
             made.append(self._memory())
         if self.run.moved:
             names = [one.name for one in self.run.workers]
-            made.append(moved_table(self.run.moved, names, lambda i: names[self.plan.segments[i].worker]))
+            made.append(transfer_table(self.run.moved, names, lambda i: names[self.plan.segments[i].worker]))
         if self.brought:
             made.append(self._brought())
         if any(one.nodes for one in self.run.segments):

@@ -17,7 +17,7 @@ FORWARD, BACKWARD, HOOK = "forward", "backward", "hook"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphShown:
+class LabelledGraph:
     """A graph as people see it; entry i of each tuple is that of node i."""
 
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ class GraphShown:
         return ("∂" if self.kinds[node] == BACKWARD and self.names[node] != "+" else "") + self.names[node]
 
 
-def shown(graph: Graph, name_of: Callable[[str], str], places: Sequence[Hashable | None]) -> GraphShown:
+def label_graph(graph: Graph, name_of: Callable[[str], str], places: Sequence[Hashable | None]) -> LabelledGraph:
     """Return a graph as people see it. `name_of` gives user code, named "@..." in the graph, the name that it has."""
     maker = [-1] * len(graph.externals)
     edges: list[tuple[int, int]] = []
@@ -43,7 +43,7 @@ def shown(graph: Graph, name_of: Callable[[str], str], places: Sequence[Hashable
     for index, node in enumerate(graph.nodes):
         sources = {maker[value] for value in node.inputs if value >= 0} - {-1}
         edges.extend((source, index) for source in sorted(sources))
-    return GraphShown(
+    return LabelledGraph(
         names=tuple(_name(node, name_of) for node in graph.nodes),
         kinds=tuple(_kind(node) for node in graph.nodes),
         places=_texts([*places, *[None] * (len(graph.nodes) - len(places))]),
@@ -72,17 +72,17 @@ def _kind(node: Node) -> str:
     return BACKWARD if node.depth or node.role == ROLE_SUM else FORWARD
 
 
-def plain(value: Any) -> Any:
+def as_plain_data(value: Any) -> Any:
     """Return data as dicts, lists, texts and numbers, which JSON can hold."""
     if isinstance(value, Enum):
         return str(value)
     if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: as_plain_data(getattr(value, field.name)) for field in fields(value)}
     data: Any = value
     if isinstance(data, tuple) and hasattr(cast(Any, data), "_asdict"):  # a named tuple
-        return {name: plain(entry) for name, entry in cast(Any, data)._asdict().items()}
+        return {name: as_plain_data(entry) for name, entry in cast(Any, data)._asdict().items()}
     if isinstance(value, tuple | list):
-        return [plain(entry) for entry in cast("Sequence[Any]", value)]
+        return [as_plain_data(entry) for entry in cast("Sequence[Any]", value)]
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in cast("Mapping[Any, Any]", value).items()}
+        return {str(key): as_plain_data(entry) for key, entry in cast("Mapping[Any, Any]", value).items()}
     return value

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.console import Group
 
-LEAST_WIDTH: Final = 120
+MIN_WIDTH: Final = 120
 """Columns of text where no terminal says how many it has, and at least: the tables need about as many."""
 
-MOST_ROWS: Final = 60
+MAX_ROWS: Final = 60
 """Rows that are shown; how many more there are is said below."""
 
 
@@ -34,7 +34,7 @@ class Table:
     @property
     def shown(self) -> tuple[tuple[str, ...], ...]:
         """The rows that are shown."""
-        return self.rows if len(self.rows) <= MOST_ROWS else self.rows[: MOST_ROWS - 1]
+        return self.rows if len(self.rows) <= MAX_ROWS else self.rows[: MAX_ROWS - 1]
 
     @property
     def more(self) -> str:
@@ -68,7 +68,7 @@ def as_text(summary: Sequence[str], tables: Sequence[Table]) -> str:
     """Return lines and tables as plain text."""
     from rich.console import Console
 
-    width = max(LEAST_WIDTH, shutil.get_terminal_size((LEAST_WIDTH, 24)).columns)
+    width = max(MIN_WIDTH, shutil.get_terminal_size((MIN_WIDTH, 24)).columns)
     out = io.StringIO()
     Console(file=out, width=width, color_system=None, legacy_windows=False).print(as_rich(summary, tables))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())

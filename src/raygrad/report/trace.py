@@ -14,7 +14,7 @@ from raygrad.scheduler.model.plan import Plan
 
 from . import figures
 from .explanation import counts
-from .shown import GraphShown
+from .shown import LabelledGraph
 
 Event: TypeAlias = dict[str, Any]
 
@@ -23,15 +23,15 @@ CLIENT: Final = 0
 RUNS, WAITS = 1, 2
 """A worker's threads."""
 
-LEAST: Final = 1e-9
+MIN_SECONDS: Final = 1e-9
 """Seconds of an idle time that is worth an event."""
 
 
-def trace(number: int, plan: Plan, run: RunFacts, graph: GraphShown) -> dict[str, Any]:
+def trace(number: int, plan: Plan, run: RunFacts, graph: LabelledGraph) -> dict[str, Any]:
     """Return a run's trace, ready for `json.dump`."""
     events = _names(run)
     events.append(_span(CLIENT, RUNS, f"run {number}", "run", 0.0, run.seconds, nodes=len(graph.names)))
-    if run.unsent > LEAST:
+    if run.unsent > MIN_SECONDS:
         events.append(_span(CLIENT, RUNS, "plan and send", "client", 0.0, run.unsent))
     ran = [one for one in run.segments if one.status != "missing"]
     for one in ran:
@@ -66,7 +66,7 @@ def _names(run: RunFacts) -> list[Event]:
     return events
 
 
-def _segment(one: SegmentRun, plan: Plan, graph: GraphShown) -> list[Event]:
+def _segment(one: SegmentRun, plan: Plan, graph: LabelledGraph) -> list[Event]:
     """Return a segment with what it did inside."""
     given, process = plan.segments[one.index], one.worker + 1
     made = [
@@ -87,13 +87,13 @@ def _segment(one: SegmentRun, plan: Plan, graph: GraphShown) -> list[Event]:
             bytes_out=one.bytes_out,
         )
     ]
-    if one.inputs > LEAST:
+    if one.inputs > MIN_SECONDS:
         made.append(_span(process, RUNS, "unpack", "packing", one.start, min(one.end, one.start + one.inputs)))
     for node, start, seconds in one.nodes:
         end = min(one.end, start + seconds)
         more = {"place": graph.places[node]} if graph.places[node] else {}
         made.append(_span(process, RUNS, graph.label(node), graph.kinds[node], min(start, end), end, node=node, **more))
-    if one.outputs > LEAST:
+    if one.outputs > MIN_SECONDS:
         made.append(_span(process, RUNS, "pack", "packing", max(one.start, one.end - one.outputs), one.end))
     return made
 
@@ -103,10 +103,10 @@ def _waits(one: SegmentRun, ran: list[SegmentRun]) -> list[Event]:
     before = max((other.end for other in ran if other.worker == one.worker and other.start < one.start), default=0.0)
     called = max(before, one.start - one.latency)
     made: list[Event] = []
-    if one.data_wait > LEAST:
+    if one.data_wait > MIN_SECONDS:
         name = f"wait for segment {one.held_by}"
         made.append(_span(one.worker + 1, WAITS, name, "wait", max(before, called - one.data_wait), called))
-    if one.start - called > LEAST:
+    if one.start - called > MIN_SECONDS:
         made.append(_span(one.worker + 1, WAITS, f"call of segment {one.index}", "call", called, one.start))
     return made
 

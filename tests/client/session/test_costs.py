@@ -3,7 +3,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.errors import CostsError
-from raygrad.scheduler.model.measured_costs import Estimate, MeasuredCosts, Span
+from raygrad.scheduler.model.measured_costs import Estimate, MeasuredCosts, PlanTimes
 
 
 def step(x):
@@ -67,7 +67,7 @@ def test_a_plan_changes_between_runs_and_gradients_stay_to_the_last_bit(monkeypa
     with rg.Session(workers=1) as session:
         expected = step(leaf())
     spans = {}
-    monkeypatch.setattr(MeasuredCosts, "span_of", lambda _, plan: spans.setdefault(plan.hash, Span()))
+    monkeypatch.setattr(MeasuredCosts, "span_of", lambda _, plan: spans.setdefault(plan.hash, PlanTimes()))
     with rg.Session(workers=2) as session:
         x, workers = leaf(), []
         for _ in range(12):
@@ -77,7 +77,7 @@ def test_a_plan_changes_between_runs_and_gradients_stay_to_the_last_bit(monkeypa
             assert step(x).tobytes() == expected.tobytes()
             plan = session.run().wait().plan
             workers.append({segment.worker for segment in plan.segments})
-            spans[plan.hash] = Span(60.0 if len(workers[-1]) == 1 else 1e-3, 2, measured=2)
+            spans[plan.hash] = PlanTimes(60.0 if len(workers[-1]) == 1 else 1e-3, 2, measured=2)
         assert session._driver.planner.changes >= 1
     assert len(workers[0]) == 1
     assert all(both == {0, 1} for both in workers[-4:])

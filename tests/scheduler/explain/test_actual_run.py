@@ -11,7 +11,7 @@ from raygrad.proto.ir.program import Record, Timing
 from raygrad.scheduler.explain.actual_run import RunFacts, run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.measured_costs import Called
+from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.model.plan import Cluster, Plan
 from raygrad.scheduler.planning.planner import make_plan
 
@@ -27,10 +27,10 @@ def plan(builder: Any) -> Plan:
     return make_plan(g.graph(), (-1,), Costs(), Cluster.of(2), 0, b"key").plan
 
 
-def answer(segment: int, began: float, seconds: float, *, sent: float, came: float, **changes: Any) -> Called:
+def answer(segment: int, began: float, seconds: float, *, sent: float, came: float, **changes: Any) -> TimedRecord:
     timing = Timing(began, 0.5, seconds, 0.25, ((segment, 0.5, seconds),))
     blank = Record(1, segment, 0, f"worker {segment}", 7, 0.0, "done", (), (), (), (), (), (), (), timing=timing)
-    return Called(blank._replace(**changes), sent, came)
+    return TimedRecord(blank._replace(**changes), sent, came)
 
 
 @pytest.fixture

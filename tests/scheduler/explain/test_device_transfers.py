@@ -6,7 +6,7 @@ from typing import Any
 
 from raygrad.proto.ir.nodes import Load, Spill
 from raygrad.proto.ir.specs import STAYS, ArraySpec, ContextSpec
-from raygrad.scheduler.explain.device_transfers import Brought, Transfer, brought, transfers
+from raygrad.scheduler.explain.device_transfers import DeviceTransfer, FetchedArray, device_transfers, fetched_arrays
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 from raygrad.scheduler.planning.planner import make_plan
@@ -17,10 +17,10 @@ ONE, OTHER = (ArraySpec((4,), "float64", f"cuda:{index}") for index in range(2))
 CARDS = Cluster((WorkerSpec("host"), WorkerSpec("one", ("cpu", "cuda:0")), WorkerSpec("other", ("cpu", "cuda:1"))))
 
 
-def listed(graph: Any, staged: bool = False) -> tuple[Transfer, ...]:
+def listed(graph: Any, staged: bool = False) -> tuple[DeviceTransfer, ...]:
     residency = (-1,) * len(graph.externals)
     plan = make_plan(graph, residency, Costs(), CARDS, 0, b"key").plan
-    return transfers(graph, [32] * graph.values, residency, plan, staged=staged)
+    return device_transfers(graph, [32] * graph.values, residency, plan, staged=staged)
 
 
 def test_a_graph_of_the_host_moves_nothing(builder: Any) -> None:
@@ -35,9 +35,9 @@ def test_each_move_is_listed_where_it_runs(builder: Any) -> None:
     there = build.op("sin", build.op("to_device", 0, spec=one), spec=one)
     build.op("to_device", build.op("to_device", there, spec=other))
     assert listed(build.graph()) == (
-        Transfer(0, 1, "cpu", "cuda:0", 32),
-        Transfer(2, 2, "cuda:0", "cuda:1", 32),
-        Transfer(3, 2, "cuda:1", "cpu", 32),
+        DeviceTransfer(0, 1, "cpu", "cuda:0", 32),
+        DeviceTransfer(2, 2, "cuda:0", "cuda:1", 32),
+        DeviceTransfer(3, 2, "cuda:1", "cpu", 32),
     )
 
 
@@ -45,7 +45,7 @@ def test_what_crosses_between_processes_goes_through_host_memory(builder: Any) -
     build = builder()
     one, other = build.spec(ONE), build.spec(OTHER)
     build.op("to_device", build.op("to_device", 0, spec=one), spec=other)
-    assert Transfer(-1, 2, "cuda:0", "cuda:0", 32) in listed(build.graph(), staged=True)
+    assert DeviceTransfer(-1, 2, "cuda:0", "cuda:0", 32) in listed(build.graph(), staged=True)
     assert len(listed(build.graph())) == 2
 
 
@@ -67,9 +67,9 @@ def test_what_was_read_is_named_by_the_node_that_made_it(builder: Any) -> None:
     there = build.op("to_device", 0, spec=one)
     made = build.op("sin", there, spec=one)
     graph = build.graph()
-    assert brought(graph, []) == ()
-    assert brought(graph, [(made, 1, [("cuda:0", 32), ("cuda:1", 8)]), (99, 2, [("cuda:0", 4)])]) == (
-        Brought(1, 1, "cuda:0", 32),
-        Brought(1, 1, "cuda:1", 8),
-        Brought(-1, 2, "cuda:0", 4),
+    assert fetched_arrays(graph, []) == ()
+    assert fetched_arrays(graph, [(made, 1, [("cuda:0", 32), ("cuda:1", 8)]), (99, 2, [("cuda:0", 4)])]) == (
+        FetchedArray(1, 1, "cuda:0", 32),
+        FetchedArray(1, 1, "cuda:1", 8),
+        FetchedArray(-1, 2, "cuda:0", 4),
     )

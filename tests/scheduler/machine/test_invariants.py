@@ -2,7 +2,7 @@ import pytest
 
 from raygrad.errors import InvariantViolation
 from raygrad.scheduler.machine.events import RunSubmitted, SegmentFinished, SubmittedSegment
-from raygrad.scheduler.machine.invariants import check
+from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.machine.state import LiveRun, ObjectState, SegmentState
 from raygrad.scheduler.model.plan import InStore, OnWorker
@@ -22,7 +22,7 @@ def machine():
     machine.handle(SegmentFinished(at=1.0, run=0, segment=0, attempt=0, status="done", export_bytes=(10, 20)))
     reader = SubmittedSegment(worker=0, reads=((0, 5),))
     machine.handle(RunSubmitted(at=2.0, run=1, segments=(reader,)))
-    check(machine)
+    check_invariants(machine)
     return machine
 
 
@@ -69,7 +69,7 @@ BREAKS = {
 def test_a_broken_account_is_found(machine, problem):
     BREAKS[problem](machine.state)
     with pytest.raises(InvariantViolation, match=problem):
-        check(machine)
+        check_invariants(machine)
 
 
 def test_an_object_that_nobody_needs_is_found(machine):
@@ -79,7 +79,7 @@ def test_an_object_that_nobody_needs_is_found(machine):
     waiting.state = SegmentState.DONE
     machine.state.runs[0].unfinished -= 1
     with pytest.raises(InvariantViolation, match="not dropped"):
-        check(machine)
+        check_invariants(machine)
 
 
 def test_waiting_for_nothing_is_found():
@@ -88,4 +88,4 @@ def test_waiting_for_nothing_is_found():
     machine.state.runs[0].segments[0].state = SegmentState.WAITING
     machine.state.in_flight[0] = 0
     with pytest.raises(InvariantViolation, match="waits for ever"):
-        check(machine)
+        check_invariants(machine)

@@ -28,10 +28,10 @@ from raygrad.scheduler.machine.events import (
     ValueDropped,
     ValueExported,
     ValueRequested,
-    WorkerLost,
+    WorkerDied,
     run_submitted,
 )
-from raygrad.scheduler.machine.invariants import check
+from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, InStore, Plan
@@ -61,7 +61,7 @@ class World:
 
     def tell(self, event: Event) -> None:
         commands = self.machine.handle(event)
-        check(self.machine)
+        check_invariants(self.machine)
         for command in commands:
             self.obey(command)
 
@@ -190,7 +190,7 @@ class World:
                 self.poisoned.add((command.run, command.segment))
             else:
                 self.promised.remove((command.run, command.value))
-        self.tell(WorkerLost(at=0.0, worker=worker))
+        self.tell(WorkerDied(at=0.0, worker=worker))
 
 
 def submit(world: World, data: Any, graphs: Any, run: int) -> None:

@@ -21,7 +21,7 @@ from raygrad.scheduler.machine.events import (
     ValueDropped,
     ValueExported,
     ValueRequested,
-    WorkerLost,
+    WorkerDied,
 )
 from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.plan import InStore, OnWorker
@@ -326,8 +326,8 @@ def test_a_finished_run_that_is_abandoned_lets_go_of_its_values(playbook):
 
 def test_what_ran_on_a_lost_worker_fails_and_its_late_result_is_counted_and_dropped(playbook):
     p = playbook >> submitted(0, on(0, exports=(False,)), on(1, imports=((0, 0),))) << start(0, 0, 0) << start(0, 1, 1)
-    assert p >> WorkerLost(at=0.0, worker=0, reason="died") << lost(0, 0, 0)
-    assert p >> WorkerLost(at=0.0, worker=0)
+    assert p >> WorkerDied(at=0.0, worker=0, reason="died") << lost(0, 0, 0)
+    assert p >> WorkerDied(at=0.0, worker=0)
     assert p >> done(0, 0, 8)
     assert p.machine.late_results == 1
     assert p >> skipped(0, 1) << DropExport(run=0, segment=0, export=0)
@@ -339,7 +339,7 @@ def test_what_ran_on_a_lost_worker_fails_and_its_late_result_is_counted_and_drop
 def test_what_a_lost_worker_returned_before_survives(playbook):
     p = playbook >> submitted(0, on(0, exports=(True,)), kept=[(5, InStore(0, 0, 0))]) << start(0, 0, 0)
     assert p >> done(0, 0, 8) << FinishRun(run=0)
-    assert p >> WorkerLost(at=0.0, worker=0)
+    assert p >> WorkerDied(at=0.0, worker=0)
     assert p >> submitted(1, on(1, reads=((0, 5),))) << start(1, 0, 1)
     assert p >> done(1, 0) << FinishRun(run=1)
     assert p >> drop(0, 5) << DropExport(run=0, segment=0, export=0)
@@ -350,7 +350,7 @@ def test_what_was_pinned_on_a_lost_worker_is_lost_with_those_who_read_it(playboo
     p = playbooks(Machine(window=1)) >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
     assert p >> done(0, 0) << FinishRun(run=0)
     assert p >> submitted(1, on(1, reads=((0, 5),))) << ExportValue(worker=0, run=0, value=5) << start(1, 0, 1)
-    assert p >> WorkerLost(at=0.0, worker=0) << LoseValue(run=0, value=5, worker=0) << lost(1, 0, 0)
+    assert p >> WorkerDied(at=0.0, worker=0) << LoseValue(run=0, value=5, worker=0) << lost(1, 0, 0)
     assert p >> submitted(2, on(1, reads=((0, 5),))) << lost(2, 0, 0)
     assert p >> skipped(1, 0)
     assert p >> ValueExported(at=0.0, run=0, value=5) << DropValue(run=0, value=5)  # it was on its way; nobody needs it
@@ -365,7 +365,7 @@ def test_a_pinned_value_that_became_an_object_survives_its_worker(playbook):
     assert p >> ValueRequested(at=0.0, run=0, value=5) << ExportValue(worker=0, run=0, value=5)
     assert p >> done(0, 0) << FinishRun(run=0)
     assert p >> ValueExported(at=0.0, run=0, value=5)
-    assert p >> WorkerLost(at=0.0, worker=0)
+    assert p >> WorkerDied(at=0.0, worker=0)
     assert p >> submitted(1, on(1, reads=((0, 5),))) << start(1, 0, 1)
     assert p >> done(1, 0) << FinishRun(run=1)
     assert p >> drop(0, 5) << DropValue(run=0, value=5)
@@ -380,14 +380,14 @@ def test_an_unfinished_run_fails_if_what_it_has_pinned_for_the_client_is_lost(pl
         << start(0, 1, 1)
     )
     assert p >> done(0, 0)
-    assert p >> WorkerLost(at=0.0, worker=0) << lost(0, 0, 0)
+    assert p >> WorkerDied(at=0.0, worker=0) << lost(0, 0, 0)
     assert p >> done(0, 1)
     p.end()
     assert p.machine.state.runs == {}
 
 
 def test_a_run_submitted_to_a_lost_worker_fails_at_once(playbook):
-    p = playbook >> WorkerLost(at=0.0, worker=1)
+    p = playbook >> WorkerDied(at=0.0, worker=1)
     assert p >> submitted(0, on(0), on(1)) << lost(0, 1, 1)
     p.end()
     assert p.machine.state.runs == {}
@@ -465,7 +465,7 @@ def test_what_segments_of_a_failed_run_left_for_each_other_is_unpinned_where_a_w
         << start(0, 0, 0)
         << start(0, 1, 1)
     )
-    assert p >> WorkerLost(at=0.0, worker=0) << lost(0, 0, 0)
+    assert p >> WorkerDied(at=0.0, worker=0) << lost(0, 0, 0)
     assert p >> done(0, 1) << unpin(1, (0, 6), (0, 7))
     p.end()
     assert p.machine.state.runs == {}
@@ -475,7 +475,7 @@ def test_nothing_is_unpinned_on_a_worker_that_is_lost_in_the_same_moment():
     machine = Machine()
     machine.handle(submitted(0, on(0, pins=(5,)), on(1, pins=(6,)), kept=[(5, OnWorker(0, 0)), (6, OnWorker(1, 1))]))
     assert machine.handle(done(0, 0), done(0, 1)) == [FinishRun(run=0)]
-    assert machine.handle(drop(0, 5), drop(0, 6), WorkerLost(at=0.0, worker=0)) == [unpin(1, (0, 6))]
+    assert machine.handle(drop(0, 5), drop(0, 6), WorkerDied(at=0.0, worker=0)) == [unpin(1, (0, 6))]
     assert machine.state.runs == {}
 
 
@@ -484,7 +484,7 @@ def test_a_lost_worker_holds_nobody_up_and_leaves_no_account(playbooks):
     assert p >> submitted(1, on(0))
     assert p >> submitted(2, on(1, exports=(False,)), on(0, imports=((0, 0),))) << start(2, 0, 1)
     assert p >> submitted(3, on(1)) >> submitted(4, on(2)) << start(4, 0, 2)
-    assert p >> WorkerLost(at=0.0, worker=0) << lost(0, 0, 0) << DropExport(run=0, segment=0, export=0)
+    assert p >> WorkerDied(at=0.0, worker=0) << lost(0, 0, 0) << DropExport(run=0, segment=0, export=0)
     assert p << lost(1, 0, 0) << lost(2, 1, 0)
     assert p >> done(2, 0, 8) << DropExport(run=2, segment=0, export=0) << start(3, 0, 1)
     assert p >> done(3, 0) << FinishRun(run=3)
@@ -537,6 +537,6 @@ def test_nobody_waits_for_a_segment_that_was_given_up(playbooks):
 def test_a_worker_is_lost_once(playbook):
     p = playbook >> submitted(0, on(0, pins=(5,)), kept=[(5, OnWorker(0, 0))]) << start(0, 0, 0)
     assert p >> done(0, 0) << FinishRun(run=0)
-    assert p >> WorkerLost(at=0.0, worker=0) << LoseValue(run=0, value=5, worker=0)
-    assert p >> WorkerLost(at=0.0, worker=0)
+    assert p >> WorkerDied(at=0.0, worker=0) << LoseValue(run=0, value=5, worker=0)
+    assert p >> WorkerDied(at=0.0, worker=0)
     p.end()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.scheduler.memory.eviction_search import TooSmall, Walk
+from raygrad.scheduler.memory.eviction_search import DoesNotFit, EvictionSearch
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.graph_rewriter import Longer
-from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.graph_rewriter import GraphRewriter
+from raygrad.scheduler.model.priced_graph import price_graph
 
 from ...graph_nodes import NOTHING_SHOWN, function_node
 
@@ -20,9 +20,9 @@ ARRAY = 8 * ITEMS
 COSTS = Costs(context_bytes=0)
 
 
-def walk(graph: Any, limit: int, costs: Costs = COSTS) -> tuple[Walk, Longer]:
-    longer = Longer(price(graph, costs), [0] * len(graph.nodes), costs)
-    return Walk(longer, 0, range(len(graph.nodes)), (-1,) * len(graph.externals), (), limit), longer
+def walk(graph: Any, limit: int, costs: Costs = COSTS) -> tuple[EvictionSearch, GraphRewriter]:
+    longer = GraphRewriter(price_graph(graph, costs), [0] * len(graph.nodes), costs)
+    return EvictionSearch(longer, 0, range(len(graph.nodes)), (-1,) * len(graph.externals), (), limit), longer
 
 
 def fan(builder: Any, count: int, *, pure: bool = False) -> Any:
@@ -93,20 +93,20 @@ def test_a_limit_below_what_one_node_needs_is_too_small(builder: Any) -> None:
     build = builder(size=ITEMS)
     build.op("add", build.op("sin", 0), build.op("cos", 0))
     made, _ = walk(build.graph(), 2 * ARRAY)
-    with pytest.raises(TooSmall):
+    with pytest.raises(DoesNotFit):
         made.run()
 
 
 def test_the_work_grows_with_the_nodes(builder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
-    of_one = Walk._costs
+    of_one = EvictionSearch._costs
 
     def counted(self: Any, value: int) -> tuple[float, float]:
         nonlocal asked
         asked += 1
         return of_one(self, value)
 
-    monkeypatch.setattr(Walk, "_costs", counted)
+    monkeypatch.setattr(EvictionSearch, "_costs", counted)
     found: list[int] = []
     for count in (200, 800):
         asked = 0

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.scheduler.machine.invariants import check
+from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.memory import execution_order as order
-from raygrad.scheduler.memory.execution_order import arrange, follow, hold, thrifty
-from raygrad.scheduler.memory.memory_ledger import Room
+from raygrad.scheduler.memory.execution_order import blocks_of_sequences, chain_segments, min_memory_order, order_nodes
+from raygrad.scheduler.memory.memory_ledger import MemoryUse
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import link, price
+from raygrad.scheduler.model.priced_graph import node_edges, price_graph
 from raygrad.scheduler.placing.place import place
 from raygrad.scheduler.planning.planner import Planned, Planner, make_plan
 from raygrad.scheduler.segments.lowering import lower
-from raygrad.scheduler.segments.segmenter import divide
-from raygrad.scheduler.segments.transfers import cross
+from raygrad.scheduler.segments.segmenter import split_blocks
+from raygrad.scheduler.segments.transfers import plan_transfers
 from raygrad.scheduler.simulation.simulator import simulate
 
 STAGES, BATCHES = 4, 16
@@ -101,7 +101,7 @@ def test_microbatches_under_a_limit_run_one_forward_one_backward(builder, togeth
     for stage in range(STAGES):
         warm = STAGES - stage
         assert letters(graph, made.plan, stage) == "F" * warm + "BF" * (BATCHES - warm) + "B" * warm
-    shown = simulate(made, cluster, FREE, in_order=in_order, watch=check)
+    shown = simulate(made, cluster, FREE, in_order=in_order, watch=check_invariants)
     for stage, peak in enumerate(shown.peak_saved):
         assert peak <= (STAGES - stage) * (CONTEXT + ACTIVATION)
     assert shown.makespan == pytest.approx((BATCHES + STAGES - 1) * (FORWARD + BACKWARD))
@@ -110,7 +110,7 @@ def test_microbatches_under_a_limit_run_one_forward_one_backward(builder, togeth
 def written_down(graph, cluster, costs):
     """The plan of 1F1B itself: each stage's nodes in the order of the literature."""
     residency = (-1,) * BATCHES
-    priced = price(graph, costs)
+    priced = price_graph(graph, costs)
     sequences = []
     for stage in range(STAGES):
         warm = STAGES - stage
@@ -120,9 +120,11 @@ def written_down(graph, cluster, costs):
         sequences.append([*forward[:warm], *steady, *backward[BATCHES - warm :]])
     node_worker = [index % STAGES for index in range(STAGES * BATCHES)]
     node_worker += [STAGES - 1 - index % STAGES for index in range(STAGES * BATCHES)]
-    links = link(priced)
-    blocks = divide(priced, links, follow(links, sequences, node_worker), node_worker, residency, costs).blocks
-    plan = replace(planned(graph, cluster, costs).plan, segments=cross(priced, blocks, residency).segments)
+    links = node_edges(priced)
+    blocks = split_blocks(
+        priced, links, blocks_of_sequences(links, sequences, node_worker), node_worker, residency, costs
+    ).blocks
+    plan = replace(planned(graph, cluster, costs).plan, segments=plan_transfers(priced, blocks, residency).segments)
     return Planned(plan, lower(graph, plan), graph)
 
 
@@ -154,7 +156,14 @@ def test_jitter_and_slow_workers_do_not_make_a_worker_pass_its_limit(builder):
     made = planned(graph, cluster)
     for seed in range(5):
         shown = simulate(
-            made, cluster, COSTS, in_order=False, jitter=1.0, speeds=(4.0, 1.0, 0.5, 1.0), seed=seed, watch=check
+            made,
+            cluster,
+            COSTS,
+            in_order=False,
+            jitter=1.0,
+            speeds=(4.0, 1.0, 0.5, 1.0),
+            seed=seed,
+            watch=check_invariants,
         )
         for stage, peak in enumerate(shown.peak_saved):
             assert peak <= (STAGES - stage) * (CONTEXT + ACTIVATION)
@@ -165,7 +174,7 @@ def test_stages_that_share_workers_come_to_an_end_within_little_memory(builder):
     graph = pipeline(builder, pin=lambda stage: stage % 2)
     cluster = cluster_of(room_for(2), room_for(2))
     made = planned(graph, cluster)
-    shown = simulate(made, cluster, COSTS, watch=check)
+    shown = simulate(made, cluster, COSTS, watch=check_invariants)
     assert shown.finished
     assert max(shown.peak_saved) <= room_for(2)
 
@@ -208,31 +217,31 @@ def test_a_worker_with_a_limit_is_held_to_its_order(builder):
     mine = [index for index, segment in enumerate(held) if segment.worker == 0]
     assert all(before in held[index].after for before, index in pairwise(mine))
     free = planned(graph, Cluster.of(2)).plan.segments
-    assert hold(free, Cluster.of(2)) == free
+    assert chain_segments(free, Cluster.of(2)) == free
 
 
 def test_much_memory_is_not_wasted_even_without_a_limit(builder):
     """Each stage keeps about as little as in 1F1B, at no cost in time; all forwards first would keep all sixteen."""
     costs = replace(FREE, context_bytes=2**22)
     graph = pipeline(builder)
-    assert sum(price(graph, costs).size) > order.WORTH_BYTES
+    assert sum(price_graph(graph, costs).size) > order.WORTH_BYTES
     made = simulate(planned(graph, Cluster.of(STAGES), costs), Cluster.of(STAGES), costs)
-    assert made.makespan <= order.AS_FAST * (BATCHES + STAGES - 1) * (FORWARD + BACKWARD)
+    assert made.makespan <= order.EQUALLY_FAST * (BATCHES + STAGES - 1) * (FORWARD + BACKWARD)
     assert max(made.peak_saved) <= 6 * 2**22
 
 
 def test_little_memory_is_not_worth_another_order(builder):
     graph = pipeline(builder)
-    priced = price(graph, COSTS)
+    priced = price_graph(graph, COSTS)
     placed = place(priced, (-1,) * BATCHES, COSTS, Cluster.of(STAGES))
-    blocks = arrange(priced, placed.blocks, placed.node_worker, (-1,) * BATCHES, COSTS, Cluster.of(STAGES)).blocks
+    blocks = order_nodes(priced, placed.blocks, placed.node_worker, (-1,) * BATCHES, COSTS, Cluster.of(STAGES)).blocks
     assert blocks == placed.blocks
 
 
 def test_a_thrifty_order_ends_what_it_has_begun(builder):
     graph = pipeline(builder, stages=2, batches=3)
-    priced = price(graph, COSTS)
-    made = thrifty(priced, link(priced))
+    priced = price_graph(graph, COSTS)
+    made = min_memory_order(priced, node_edges(priced))
     assert "".join("B" if graph.nodes[index].depth else "F" for index in made) == "FFBB" * 3
 
 
@@ -251,8 +260,8 @@ def test_any_graph_within_any_limits_is_ordered_or_refused_with_limits_that_do(g
         limits = [needs.get(worker, limit) for worker, limit in enumerate(limits)]
         made = make_plan(graph, residency, costs, cluster_of(*limits), 0, b"")
     plan = made.plan
-    longer = price(made.graph, costs)
-    room = Room(longer, plan.node_worker, residency, 3)
+    longer = price_graph(made.graph, costs)
+    room = MemoryUse(longer, plan.node_worker, residency, 3)
     for worker, limit in enumerate(limits):
         mine = [segment.nodes for segment in plan.segments if segment.worker == worker]
         if limit is not None and mine:
@@ -265,12 +274,12 @@ def test_any_graph_within_any_limits_is_ordered_or_refused_with_limits_that_do(g
             assert graph.open_ended or room.before[worker] + fitted.peak == told
     ran = [index for segment in plan.segments for index in segment.nodes]
     assert sorted(ran) == list(range(len(made.graph.nodes)))
-    before = link(longer).before
+    before = node_edges(longer).before
     assert all(ran.index(source) < ran.index(index) for index in ran for source in before[index])
     if graph.open_ended:
         assert ran[-1] == len(made.graph.nodes) - 1
         assert made.graph.nodes[-1].fn == graph.nodes[-1].fn
-    assert simulate(made, cluster_of(*limits), costs, in_order=False, watch=check).finished
+    assert simulate(made, cluster_of(*limits), costs, in_order=False, watch=check_invariants).finished
 
 
 def test_blocks_that_follow_sequences_are_as_coarse_as_they_can_be(builder):
@@ -279,12 +288,12 @@ def test_blocks_that_follow_sequences_are_as_coarse_as_they_can_be(builder):
     b = build.op("sin", a)
     build.op("sin", 0)
     build.op("sin", b)
-    links = link(price(build.graph(), COSTS))
-    assert follow(links, [[0, 2], [1, 3]], [0, 1, 0, 1]) == [(0, [0, 2]), (1, [1, 3])]
+    links = node_edges(price_graph(build.graph(), COSTS))
+    assert blocks_of_sequences(links, [[0, 2], [1, 3]], [0, 1, 0, 1]) == [(0, [0, 2]), (1, [1, 3])]
 
 
 def test_a_limit_holds_for_large_graphs_too(builder, monkeypatch):
-    monkeypatch.setattr("raygrad.scheduler.planning.planner.LARGE", 1)
+    monkeypatch.setattr("raygrad.scheduler.planning.planner.CLUSTERED_FROM", 1)
     cluster = cluster_of(*[100] * STAGES)
     with pytest.raises(PlanError, match="needs memory="):
         planned(pipeline(builder), cluster)

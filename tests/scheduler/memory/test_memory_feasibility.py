@@ -6,10 +6,10 @@ import pytest
 
 from raygrad.errors import PlanError
 from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
-from raygrad.scheduler.memory.memory_feasibility import fitting, roomier
+from raygrad.scheduler.memory.memory_feasibility import feasible_workers, workers_with_more_memory
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
-from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.priced_graph import price_graph
 from raygrad.scheduler.planning.planner import make_plan
 
 COSTS = Costs()
@@ -17,7 +17,7 @@ COSTS = Costs()
 
 def of(graph, limits, gpu_limits=None):
     cluster = Cluster.of(len(limits)).limited(limits, gpu_limits)
-    return fitting(price(graph, COSTS), cluster), cluster
+    return feasible_workers(price_graph(graph, COSTS), cluster), cluster
 
 
 def worker_of(graph, cluster, seed=0):
@@ -89,7 +89,7 @@ def test_each_memory_counts_by_itself(builder):
     build.op("to_device", 0, spec=2)
     graph = build.graph()
     cluster = Cluster.of(2).limited([7_000, 9_000], None)
-    assert fitting(price(graph, COSTS), cluster) == {0: frozenset({1})}
+    assert feasible_workers(price_graph(graph, COSTS), cluster) == {0: frozenset({1})}
 
 
 def context_heavy(builder, count=6):
@@ -119,9 +119,9 @@ def test_what_does_not_fit_together_is_placed_where_there_is_more_memory(builder
 
 def test_only_workers_with_more_memory_than_those_that_refused_are_tried():
     cluster = Cluster.of(3).limited([10, 20, 20])
-    assert roomier(cluster, frozenset({0})) == {1, 2}
-    assert roomier(cluster, frozenset({1})) == frozenset()
-    assert roomier(cluster, frozenset({0, 1})) == frozenset()
-    assert roomier(Cluster.of(2).limited([10, None]), frozenset({0})) == {1}
-    assert roomier(Cluster.of(2).limited(None, [10, 20]), frozenset({0})) == {1}
-    assert roomier(Cluster.of(2).limited(10), frozenset({0, 1})) == frozenset()
+    assert workers_with_more_memory(cluster, frozenset({0})) == {1, 2}
+    assert workers_with_more_memory(cluster, frozenset({1})) == frozenset()
+    assert workers_with_more_memory(cluster, frozenset({0, 1})) == frozenset()
+    assert workers_with_more_memory(Cluster.of(2).limited([10, None]), frozenset({0})) == {1}
+    assert workers_with_more_memory(Cluster.of(2).limited(None, [10, 20]), frozenset({0})) == {1}
+    assert workers_with_more_memory(Cluster.of(2).limited(10), frozenset({0, 1})) == frozenset()

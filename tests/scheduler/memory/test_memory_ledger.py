@@ -5,10 +5,16 @@ from hypothesis import strategies as st
 from raygrad.proto.ir.graph import first_outputs
 from raygrad.proto.ir.nodes import Spill
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
-from raygrad.scheduler.memory.memory_ledger import Ledger, Ledgers, Room, continued, parted
+from raygrad.scheduler.memory.memory_ledger import (
+    AdmissionLedger,
+    AdmissionLedgers,
+    MemoryUse,
+    first_contexts,
+    left_on_disk,
+)
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.memory_spaces import Space
-from raygrad.scheduler.model.priced_graph import link, price
+from raygrad.scheduler.model.memory_spaces import MemorySpace
+from raygrad.scheduler.model.priced_graph import node_edges, price_graph
 from raygrad.scheduler.model.unseen_functions import estimated_bytes
 
 from ...graph_nodes import function_node, function_vjp_node, plain_node
@@ -17,8 +23,8 @@ COSTS = Costs()
 
 
 def recounted(graph, node_worker, residency, worker, order):
-    """The same as `Room.peak`, from the definition: what is alive at each node."""
-    priced = price(graph, COSTS)
+    """The same as `MemoryUse.peak`, from the definition: what is alive at each node."""
+    priced = price_graph(graph, COSTS)
     first = first_outputs(graph)
     touched = {
         index: {*graph.nodes[index].inputs, *range(first[index], first[index] + len(graph.nodes[index].outputs))} - {-1}
@@ -68,9 +74,9 @@ def shuffled(draw, links):
 @given(data=st.data())
 def test_what_an_order_needs_is_what_is_alive_at_its_nodes(graphs, data):
     graph, node_worker, residency = data.draw(placed(graphs))
-    priced = price(graph, COSTS)
-    order = shuffled(data.draw, link(priced))
-    room = Room(priced, node_worker, residency, 2)
+    priced = price_graph(graph, COSTS)
+    order = shuffled(data.draw, node_edges(priced))
+    room = MemoryUse(priced, node_worker, residency, 2)
     for worker in (0, 1):
         mine = [index for index in order if node_worker[index] == worker]
         assert room.peak(worker, mine) == recounted(graph, node_worker, residency, worker, mine)
@@ -81,12 +87,12 @@ def test_what_an_order_needs_is_what_is_alive_at_its_nodes(graphs, data):
 def test_whatever_a_ledger_admits_all_can_be_ended_within_the_limit(graphs, data):
     """Nodes are offered in any order that their edges allow; what is refused is offered again later."""
     graph, _, _ = data.draw(placed(graphs))
-    priced = price(graph, COSTS)
-    links = link(priced)
-    room = Room(priced, [0] * len(graph.nodes), [-1] * len(graph.externals), 1)
+    priced = price_graph(graph, COSTS)
+    links = node_edges(priced)
+    room = MemoryUse(priced, [0] * len(graph.nodes), [-1] * len(graph.externals), 1)
     base = shuffled(data.draw, links)
     limit = room.peak(0, base) + data.draw(st.sampled_from([0, 32, 5000]))
-    ledger = Ledger(room, 0, base, limit)
+    ledger = AdmissionLedger(room, 0, base, limit)
     missing = [len(one) for one in links.before]
     ready = {index for index, count in enumerate(missing) if not count}
     ran = []
@@ -116,7 +122,7 @@ def test_pieces_are_cut_where_they_would_hold_too_much(builder):
     for context in contexts:
         build.function_vjp("f", context, 0, 0)
     graph = build.graph()
-    room = Room(price(graph, COSTS), [0] * 8, [-1], 1)
+    room = MemoryUse(price_graph(graph, COSTS), [0] * 8, [-1], 1)
     order = [0, 1, 4, 2, 5, 3, 6, 7]
     peak = room.peak(0, order)
     assert room.fit(order, [order], 10**9) == ([order], peak)
@@ -131,7 +137,7 @@ def test_what_a_call_brings_is_there_from_its_start(builder):
     build = builder(externals=3, size=1000)
     made = [build.op("sin", one) for one in range(3)]
     graph = build.graph()
-    room = Room(price(graph, COSTS), [0] * 3, [-1] * 3, 1)
+    room = MemoryUse(price_graph(graph, COSTS), [0] * 3, [-1] * 3, 1)
     assert room.peak(0, made := [0, 1, 2]) == 16000
     assert room.fit(made, [made], 10**9) == ([made], 32000)
     assert room.fit(made, [made], 32000) == ([made], 32000)
@@ -145,7 +151,7 @@ def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
     build.op("sin", 0)
     build.add(function_node("@f", (1,), (new, 1), (1,)))
     build.op("sin", 2)
-    room = Room(price(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
+    room = MemoryUse(price_graph(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
     order = [0, 1, 2]
     most = 3 * 8000 + 4096 + 8000
     assert room.fit(order, [order], most + estimated_bytes(8000)) == ([order], most)
@@ -160,7 +166,7 @@ def test_a_call_leaves_room_for_what_a_vjp_finds_saved_that_nobody_knows(builder
     build.op("sin", 0)
     build.add(function_vjp_node("@f", (context, 1, 2), (new, 1)))
     build.op("sin", 3)
-    room = Room(price(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
+    room = MemoryUse(price_graph(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
     assert room.fit([1, 2, 3], [[1, 2, 3]], 10**9).pieces == [[1, 2, 3]]
     assert room.fit([1, 2, 3], [[1, 2, 3]], 16 * 8000).pieces == [[1], [2], [3]]
 
@@ -171,7 +177,7 @@ def test_what_goes_to_others_is_there_to_the_end_of_the_call_that_makes_it(build
     second = build.op("cos", first)
     third = build.op("exp", second)
     build.op("add", third, first)
-    room = Room(price(build.graph(), COSTS), [0, 0, 0, 1], [0], 2)
+    room = MemoryUse(price_graph(build.graph(), COSTS), [0, 0, 0, 1], [0], 2)
     assert room.before == [8000, 0]
     order = [0, 1, 2]
     assert room.fit(order, [order], 10**9) == ([order], 24000)  # first stays beside second and third
@@ -188,7 +194,7 @@ def test_what_stays_and_goes_to_others_too_is_let_go_of_where_it_was_last_read(b
     handle = build.spec(ArraySpec((0,), "uint8"))
     build.add(plain_node(Spill, (first,), (handle,)))
     build.keep_on_worker(first)
-    room = Room(price(build.graph(), COSTS), [0, 0, 0, 1, 0], [0], 2)
+    room = MemoryUse(price_graph(build.graph(), COSTS), [0, 0, 0, 1, 0], [0], 2)
     order = [0, 1, 4, 2]
     assert room.fit(order, [[0, 1, 4, 2]], 10**9).peak == 24000
     assert room.fit(order, [[0], [1, 4, 2]], 10**9).peak == 16000
@@ -200,10 +206,10 @@ def test_a_context_that_a_pass_keeps_holds_the_same_memory_before_and_after(buil
     (context,) = build.add(function_node("@f", (0,), (whole,), (1,)))
     left, _ = build.add(function_vjp_node("@f", (context, 0, 0, -1), (whole, 1), near=context))
     build.add(function_vjp_node("@f", (left, 0, 0, -1), (1,), near=left))
-    priced = price(build.graph(), COSTS)
-    assert continued(priced, ()) == {left: context}
-    assert continued(priced, {context}) == {}, "on disk it is another"
-    assert Room(priced, [0] * 3, [0], 1).peak(0, [0, 1, 2]) == 8000 + 54096 + 8000
+    priced = price_graph(build.graph(), COSTS)
+    assert first_contexts(priced, ()) == {left: context}
+    assert first_contexts(priced, {context}) == {}, "on disk it is another"
+    assert MemoryUse(priced, [0] * 3, [0], 1).peak(0, [0, 1, 2]) == 8000 + 54096 + 8000
 
 
 def test_a_node_is_admitted_where_it_fits_in_each_memory(builder):
@@ -212,22 +218,22 @@ def test_a_node_is_admitted_where_it_fits_in_each_memory(builder):
     second = build.op("o", 0)
     build.op("p", first, second)
     graph = build.graph()
-    priced = price(graph, Costs())
+    priced = price_graph(graph, Costs())
     base = list(range(len(graph.nodes)))
-    room = Room(priced, [0] * 3, [-1] * len(graph.externals), 1)
+    room = MemoryUse(priced, [0] * 3, [-1] * len(graph.externals), 1)
     most = room.peak(0, base)
-    one = Ledger(room, 0, base, most)
+    one = AdmissionLedger(room, 0, base, most)
     assert one.fits(1)
     assert one.fits(1), "asking changes nothing"
-    tight = Ledger(room, 0, base, most)
-    both = Ledgers([one, tight])
+    tight = AdmissionLedger(room, 0, base, most)
+    both = AdmissionLedgers([one, tight])
     assert both.front == 0
     assert both.admit(1)
     assert both.admit(0)
     assert both.front == 2
-    refusing = Ledger(room, 0, base, most)
+    refusing = AdmissionLedger(room, 0, base, most)
     refusing._limit = 0
-    accounts = Ledgers([Ledger(room, 0, base, most), refusing])
+    accounts = AdmissionLedgers([AdmissionLedger(room, 0, base, most), refusing])
     assert not accounts.admit(1)
     assert accounts._ledgers[0].fits(1)
 
@@ -240,12 +246,12 @@ def test_what_a_run_leaves_on_disk_takes_no_room_from_then_on(builder):
         build.add(plain_node(Spill, (value,), (handle,)))
     build.op("cos", 1)
     build.keep_on_worker(made)
-    priced = price(build.graph(), COSTS)
-    room = Room(priced, [0] * 4, [0, 0], 1)
-    assert parted(priced, [0] * 4, [0, 0]) == {0, made}
+    priced = price_graph(build.graph(), COSTS)
+    room = MemoryUse(priced, [0] * 4, [0, 0], 1)
+    assert left_on_disk(priced, [0] * 4, [0, 0]) == {0, made}
     assert room.before == [8000]
     assert room.needs([1, 0, 2, 3]) == [0, 8000, 8000, 8000]
-    assert parted(priced, [0, 1, 0, 0], [0, 0]) == {made}, "elsewhere it stays where it is"
+    assert left_on_disk(priced, [0, 1, 0, 0], [0, 0]) == {made}, "elsewhere it stays where it is"
 
 
 def test_a_ledger_counts_what_is_on_its_worker_from_the_start(builder):
@@ -254,16 +260,16 @@ def test_a_ledger_counts_what_is_on_its_worker_from_the_start(builder):
     first = build.op("o", 0)
     build.op("p", first)
     build.op("o", 1)
-    priced = price(build.graph(), Costs())
+    priced = price_graph(build.graph(), Costs())
     array = priced.size[0]
     base = [0, 1, 2]
     for home, before, worker in ((-1, 0, 0), (0, array, 0), (0, 0, 1), (1, array, 1)):
-        room = Room(priced, [worker] * 3, [-1, -1, home], 2)
+        room = MemoryUse(priced, [worker] * 3, [-1, -1, home], 2)
         assert room.before[worker] == before
         most = room.peak(worker, base)
         assert most == before + 2 * array
         for limit, admitted in ((most, False), (most + array, True)):
-            ledger = Ledger(room, worker, base, limit)
+            ledger = AdmissionLedger(room, worker, base, limit)
             assert ledger.admit(0)
             assert ledger.fits(2) == ledger.admit(2) == admitted
             assert ledger.admit(1)
@@ -277,12 +283,12 @@ def test_what_is_there_from_the_start_counts_on_its_own_worker_and_in_its_own_me
     build.values = 4
     build.op("o", 0)
     graph = build.graph()
-    priced = price(graph, Costs())
+    priced = price_graph(graph, Costs())
     residency = [1, 1, 0, -1]
     for device, before in (("cpu", [0, 80]), ("cuda:0", [800, 800])):
-        room = Room(Space(device, [None, None]).within(priced), [0], residency, 2)
+        room = MemoryUse(MemorySpace(device, [None, None]).within(priced), [0], residency, 2)
         assert room.before == before
         assert [room.peak(worker, []) for worker in (0, 1)] == before
-    host = Room(Space("cpu", [None, None]).within(priced), [0], residency, 2)
+    host = MemoryUse(MemorySpace("cpu", [None, None]).within(priced), [0], residency, 2)
     assert host.peaks([[0], []]) == [160, 80], "what is read from the other worker, and what is made"
-    assert Room(Space("cpu", [None, None]).within(priced), [1], residency, 2).peaks([[], [0]]) == [0, 160]
+    assert MemoryUse(MemorySpace("cpu", [None, None]).within(priced), [1], residency, 2).peaks([[], [0]]) == [0, 160]

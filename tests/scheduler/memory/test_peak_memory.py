@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from raygrad.scheduler.explain.explanation import explain_plan
-from raygrad.scheduler.memory.peak_memory import FOREVER, Lifetime, Peak, highest
+from raygrad.scheduler.memory.peak_memory import FOREVER, Lifetime, Peak, peak_bytes
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import make_plan
@@ -21,7 +21,7 @@ def memory(graph: Any, workers: int = 1) -> list[Peak]:
 
 def test_what_dies_at_a_moment_makes_room_for_what_is_born_then():
     lives = [Lifetime(0, 0.0, 1.0, 5), Lifetime(0, 1.0, 2.0, 7), Lifetime(1, 0.0, FOREVER, 3), Lifetime(1, 1.0, 2.0, 1)]
-    assert highest(lives, 3) == [7, 4, 0]
+    assert peak_bytes(lives, 3) == [7, 4, 0]
 
 
 def test_a_value_lives_until_its_last_reader(builder: Any):

@@ -15,13 +15,13 @@ from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import FunctionCall, Load, Node, Spill, placed, reruns
 from raygrad.proto.ir.specs import LIVE, ArraySpec, ContextSpec
 from raygrad.scheduler.memory import spill_planner
-from raygrad.scheduler.memory.memory_ledger import Room
-from raygrad.scheduler.memory.spill_planner import make_room
+from raygrad.scheduler.memory.memory_ledger import MemoryUse
+from raygrad.scheduler.memory.spill_planner import plan_spills
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.graph_rewriter import Relieved
-from raygrad.scheduler.model.memory_spaces import Space
+from raygrad.scheduler.model.graph_rewriter import RewrittenGraph
+from raygrad.scheduler.model.memory_spaces import MemorySpace
 from raygrad.scheduler.model.plan import Cluster
-from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.priced_graph import price_graph
 from raygrad.scheduler.planning.planner import Planned, make_plan
 
 from ...graph_nodes import NOTHING_SHOWN, function_node, function_vjp_node
@@ -59,7 +59,9 @@ def counts(made: Planned) -> dict[str, int]:
 
 def peak(made: Planned, costs: Costs = COSTS) -> int:
     order = [index for segment in made.plan.segments for index in segment.nodes]
-    return Room(price(made.graph, costs), made.plan.node_worker, (-1,) * len(made.graph.externals), 1).peak(0, order)
+    return MemoryUse(price_graph(made.graph, costs), made.plan.node_worker, (-1,) * len(made.graph.externals), 1).peak(
+        0, order
+    )
 
 
 def terms(graph: Graph, orders: Sequence[Sequence[int]]) -> dict[int, Any]:
@@ -145,7 +147,7 @@ def test_a_context_that_cannot_be_taken_apart_is_not_spilled(builder: Any) -> No
     staying = graph._replace(specs=(ContextSpec(ARRAY, LIVE), *graph.specs[1:]))
     made = planned(staying, 24 * ARRAY)
     spilled = [node.inputs[0] for node in made.graph.nodes if node.fn == "spill"]
-    contexts = {value for value, spec in enumerate(price(made.graph, COSTS).spec) if spec == 0}
+    contexts = {value for value, spec in enumerate(price_graph(made.graph, COSTS).spec) if spec == 0}
     assert contexts.isdisjoint(spilled)
 
 
@@ -162,17 +164,17 @@ def test_whatever_is_added_every_node_reads_what_it_would_and_limits_hold(graphs
     residency = [data.draw(st.integers(-1, 1)) for _ in graph.externals]
     limits: list[int | None] = [data.draw(st.none() | st.integers(1, 12).map(ARRAY.__mul__)) for _ in range(2)]
     costs = replace(COSTS, spill_bandwidth=data.draw(st.sampled_from([1e3, 1e9, 1e15])))
-    priced = price(graph, costs)
+    priced = price_graph(graph, costs)
     sequences = [[index for index in range(count) if workers[index] == worker] for worker in range(2)]
-    given = Relieved(priced, tuple(workers), sequences)
-    made = make_room(given, Space("cpu", limits), residency, costs)
-    if not isinstance(made, Relieved):
+    given = RewrittenGraph(priced, tuple(workers), sequences)
+    made = plan_spills(given, MemorySpace("cpu", limits), residency, costs)
+    if not isinstance(made, RewrittenGraph):
         enough = [limit if needed is None else needed for limit, needed in zip(limits, made, strict=True)]
         assert enough != limits
-        made = make_room(given, Space("cpu", enough), residency, costs)
-        assert isinstance(made, Relieved)
+        made = plan_spills(given, MemorySpace("cpu", enough), residency, costs)
+        assert isinstance(made, RewrittenGraph)
         limits = enough
-    room = Room(made.priced, made.node_worker, residency, 2)
+    room = MemoryUse(made.priced, made.node_worker, residency, 2)
     for worker, sequence in enumerate(made.sequences):
         limit = limits[worker]
         assert limit is None or not sequence or room.peak(worker, sequence) <= limit
@@ -266,7 +268,7 @@ def test_a_large_graph_is_refused_after_fewer_walks_by_a_limit_that_does(
     builder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = chain(builder, 100)
-    monkeypatch.setattr(spill_planner, "WALKED", 0)
+    monkeypatch.setattr(spill_planner, "MAX_SEARCHED_NODES", 0)
     with pytest.raises(PlanError, match=r"needs memory=(\d+)") as caught:
         planned(graph, ARRAY)
     enough = int(str(caught.value).split("needs memory=")[1].split(",")[0])
@@ -316,9 +318,9 @@ def test_a_worker_whose_order_fits_keeps_it_while_another_is_relieved(builder: A
     first, second, third = (build.op(fn, 2) for fn in ("sin", "cos", "exp"))
     build.op("add", third, second)
     build.op("mul", first, first)
-    priced = price(build.graph(), Costs(context_bytes=0))
-    given = Relieved(priced, (0, 1, 1, 1, 1, 1), [[0], [1, 2, 3, 4, 5]])
-    made = make_room(given, Space("cpu", [3 * ARRAY, 3 * ARRAY]), (0, -1, -1), COSTS)
-    assert isinstance(made, Relieved)
+    priced = price_graph(build.graph(), Costs(context_bytes=0))
+    given = RewrittenGraph(priced, (0, 1, 1, 1, 1, 1), [[0], [1, 2, 3, 4, 5]])
+    made = plan_spills(given, MemorySpace("cpu", [3 * ARRAY, 3 * ARRAY]), (0, -1, -1), COSTS)
+    assert isinstance(made, RewrittenGraph)
     assert made.sequences[0] == [0]
     assert len(made.sequences[1]) > 5

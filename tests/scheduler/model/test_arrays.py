@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.scheduler.model.arrays import arrays_of, numbered, offsets, pairs, rows, tuples
+from raygrad.scheduler.model.arrays import as_tuples, graph_arrays, number_keys, number_pairs, number_rows, offsets
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.priced_graph import price_graph
 
 
 @pytest.mark.slow
 @given(data=st.data())
 def test_arrays_say_what_the_lists_say(graphs, data):
     graph = data.draw(graphs(pins=2, least=1))
-    arrays = arrays_of(graph, Costs())
-    assert arrays.priced() == price(graph, Costs())
+    arrays = graph_arrays(graph, Costs())
+    assert arrays.priced() == price_graph(graph, Costs())
     assert len(arrays) == len(graph.nodes)
     for index, node in enumerate(graph.nodes):
         first, last = arrays.reads[index], arrays.reads[index + 1]
@@ -36,7 +36,7 @@ def test_what_is_alike_is_priced_once(builder):
             asked.append(node.fn)
             return super().node_seconds(node, inputs, outputs)
 
-    assert len(arrays_of(build.graph(), Counting())) == 100
+    assert len(graph_arrays(build.graph(), Counting())) == 100
     assert sorted(asked) == ["add", "sin"]
 
 
@@ -46,15 +46,15 @@ def test_equal_rows_and_only_they_have_equal_numbers(found):
     begin = offsets(lengths)
     flat = np.array([entry for _, entries in found for entry in entries], np.int64)
     start = np.array([one for one, _ in found], np.int64)
-    numbers = rows(start, lengths, lambda some, place: flat[begin[some] + place], 3).tolist()
+    numbers = number_rows(start, lengths, lambda some, place: flat[begin[some] + place], 3).tolist()
     assert len({*zip(numbers, map(repr, found), strict=True)}) == len({*numbers}) == len({*map(repr, found)})
-    assert tuples(flat.tolist(), begin.tolist()) == [tuple(entries) for _, entries in found]
+    assert as_tuples(flat.tolist(), begin.tolist()) == [tuple(entries) for _, entries in found]
 
 
 def test_pairs_are_numbered_by_a_table_or_by_sorting():
     one = np.array([5, 0, 5, 3])
     for others in (7, 10**12):
-        numbers = pairs(one, np.array([1, 2, 1, 1]), others).tolist()
+        numbers = number_pairs(one, np.array([1, 2, 1, 1]), others).tolist()
         assert numbers[0] == numbers[2]
         assert sorted({*numbers}) == [0, 1, 2]
-    assert numbered("abca", 4)[0].tolist() == [0, 1, 2, 0]
+    assert number_keys("abca", 4)[0].tolist() == [0, 1, 2, 0]

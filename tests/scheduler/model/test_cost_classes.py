@@ -4,9 +4,9 @@ import pytest
 
 from raygrad.proto.ir.nodes import GradSum
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.scheduler.model.cost_classes import kinds_of
+from raygrad.scheduler.model.cost_classes import cost_classes_of
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.priced_graph import price_graph
 
 from ...graph_nodes import op_node, op_vjp_node, plain_node
 
@@ -18,7 +18,7 @@ def test_nodes_of_equal_specs_are_one_class_and_those_of_like_sizes_one_kind(bui
     value = build.op("sin", value)
     build.op("sin", value, spec=wide)
     build.op("sin", value, spec=build.spec(ArraySpec((500,), "float64")))
-    kinds = kinds_of(build.graph(), Costs())
+    kinds = cost_classes_of(build.graph(), Costs())
     assert list(kinds.node) == [0, 0, 1, 2]
     assert kinds.names == ["op sin cpu 6>6", "op sin cpu 6>6", "op sin cpu 6>12"]
     assert kinds.prior == sorted(kinds.prior)
@@ -29,7 +29,7 @@ def test_user_code_is_named_by_its_fingerprint_and_a_vjp_is_another_kind(builder
     build = builder()
     context, output = build.function("f00d", 0)
     build.function_vjp("f00d", context, output, 0)
-    kinds = kinds_of(build.graph(), Costs())
+    kinds = cost_classes_of(build.graph(), Costs())
     assert kinds.names == ["function @f00d cpu 6>context,6", "function @f00d vjp cpu context,6,6>6"]
 
 
@@ -60,16 +60,20 @@ def test_nodes_that_differ_in_one_thing_alone_are_priced_and_measured_apart(buil
             build.add(node)
         return build.graph()
 
-    apart = [kinds_of(of(node), costs) for node in (LIKE, other)]
-    together = kinds_of(of(LIKE, other, LIKE), costs)
+    apart = [cost_classes_of(of(node), costs) for node in (LIKE, other)]
+    together = cost_classes_of(of(LIKE, other, LIKE), costs)
     assert list(together.node) == [0, 1, 0]
     assert together.names == [*apart[0].names, *apart[1].names]
     assert together.prior == [*apart[0].prior, *apart[1].prior]
     assert len(set(together.names)) == 2
-    seconds = [price(of(node), costs).seconds[0] for node in (LIKE, other)]
-    assert price(of(LIKE, other, LIKE), costs).seconds == [*seconds, seconds[0]]
+    seconds = [price_graph(of(node), costs).seconds[0] for node in (LIKE, other)]
+    assert price_graph(of(LIKE, other, LIKE), costs).seconds == [*seconds, seconds[0]]
     measured = replace(costs, factors=dict(zip(together.names, (3.0, 7.0), strict=True)))
-    assert price(of(LIKE, other, LIKE), measured).seconds == [3.0 * seconds[0], 7.0 * seconds[1], 3.0 * seconds[0]]
+    assert price_graph(of(LIKE, other, LIKE), measured).seconds == [
+        3.0 * seconds[0],
+        7.0 * seconds[1],
+        3.0 * seconds[0],
+    ]
 
 
 def test_a_sum_of_gradients_of_which_one_is_undefined_is_no_op_of_that_name(builder):
@@ -79,4 +83,4 @@ def test_a_sum_of_gradients_of_which_one_is_undefined_is_no_op_of_that_name(buil
     kinds = kinds_of(build.graph(), Costs())
     assert kinds.names == ["op sum cpu 6>6", "sum sum cpu 6>6"]
     costs = Costs(factors={kinds.names[1]: 3.0})
-    assert price(build.graph(), costs).seconds == [kinds.prior[0], 3.0 * kinds.prior[1]]
+    assert price_graph(build.graph(), costs).seconds == [kinds.prior[0], 3.0 * kinds.prior[1]]

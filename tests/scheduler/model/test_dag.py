@@ -7,12 +7,12 @@ from raygrad.errors import PlanError
 from raygrad.scheduler.model.dag import (
     Platform,
     Schedule,
-    check,
+    check_schedule,
     critical_path,
     dag_of,
-    levels,
+    dag_of_merged_edges,
     lower_bound,
-    merged,
+    node_levels,
     upward_rank,
 )
 
@@ -33,7 +33,7 @@ def test_edges_are_sorted_both_ways():
 
 def test_bounds_levels_and_ranks():
     dag = diamond()
-    assert levels(dag).tolist() == [0, 1, 1, 2]
+    assert node_levels(dag).tolist() == [0, 1, 1, 2]
     assert critical_path(dag) == 6.0
     assert lower_bound(dag, Platform.of(1)) == 8.0
     assert lower_bound(dag, Platform.of(2)) == 6.0
@@ -68,7 +68,7 @@ def schedule(worker, start, dag, platform):
 def test_a_schedule_is_checked():
     dag, two = diamond(), Platform.of(2)
     right = schedule([0, 1, 0, 0], [0.0, 1.25, 1.0, 5.0], dag, two)
-    check(right, dag, two)
+    check_schedule(right, dag, two)
     assert right.makespan == 6.0
     for worker, start, match in (
         ([0, 1, 0, 0], [0.0, 1.0, 1.0, 5.0], "node 1 starts before what node 0 makes"),
@@ -77,17 +77,19 @@ def test_a_schedule_is_checked():
     ):
         made = Schedule(np.array(worker), np.array(start), np.array(start) + dag.seconds)
         with pytest.raises(PlanError, match=match):
-            check(made, dag, two)
+            check_schedule(made, dag, two)
     with pytest.raises(PlanError, match="node 2 does not run for its time"):
-        check(Schedule(right.worker, right.start, right.finish + np.array([0, 0, 1.0, 0])), dag, two)
+        check_schedule(Schedule(right.worker, right.start, right.finish + np.array([0, 0, 1.0, 0])), dag, two)
     slow = Platform(np.ones(2), slowness=2.0)
     with pytest.raises(PlanError, match="node 1 starts before"):
-        check(right, dag, slow)
+        check_schedule(right, dag, slow)
 
 
 def test_edges_between_the_same_nodes_become_one():
-    dag = merged(np.ones(3), np.array([1, 0, 0, 0]), np.array([2, 2, 1, 1]), np.array([0.5, 1.0, 2.0, 3.0]))
+    dag = dag_of_merged_edges(
+        np.ones(3), np.array([1, 0, 0, 0]), np.array([2, 2, 1, 1]), np.array([0.5, 1.0, 2.0, 3.0])
+    )
     plain = dag_of(np.ones(3), [0, 0, 1], [1, 2, 2], [3.0, 1.0, 0.5])
     for name in ("seconds", "source", "target", "transfer", "before", "outgoing", "after"):
         assert getattr(dag, name).tolist() == getattr(plain, name).tolist()
-    assert len(merged(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))) == 0
+    assert len(dag_of_merged_edges(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))) == 0

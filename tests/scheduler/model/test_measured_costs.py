@@ -6,8 +6,15 @@ import pytest
 from raygrad.errors import CostsError
 from raygrad.proto.ir.program import Record, Timing
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.scheduler.model.costs import Costs, Link
-from raygrad.scheduler.model.measured_costs import NEWEST, NEWS_AT_MOST, RISING, Called, Estimate, MeasuredCosts
+from raygrad.scheduler.model.costs import Costs, LinkCost
+from raygrad.scheduler.model.measured_costs import (
+    MAX_FIRST_RUN_FACTOR,
+    NEWEST_WEIGHT,
+    SLOWER_WEIGHT,
+    Estimate,
+    MeasuredCosts,
+    TimedRecord,
+)
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import make_plan
 
@@ -22,7 +29,7 @@ def planned(graph):
 def called(segment, began=0.0, steps=1.0, nodes=(), sent=0.0, came=2.0, inputs=0.0, outputs=0.0, waited=0.0):
     timing = Timing(began, inputs, steps, outputs, tuple(nodes), waited)
     record = Record(1, segment, 0, "worker 0", 7, steps, "done", (), (), (), (), (), (), (), None, (), timing)
-    return Called(record, sent, came)
+    return TimedRecord(record, sent, came)
 
 
 def chain(builder, *pins):
@@ -106,9 +113,9 @@ def test_the_first_measurement_is_replaced_and_later_ones_are_weighted():
     assert estimate.factor == pytest.approx(20.0, rel=1e-3)
     assert estimate.spread < 0.01
     estimate.take(24.0, 0.2)
-    assert estimate.factor == pytest.approx(20.0 + 4 * RISING, rel=1e-3)
+    assert estimate.factor == pytest.approx(20.0 + 4 * SLOWER_WEIGHT, rel=1e-3)
     estimate.take(10.0, 0.2)
-    assert estimate.factor == pytest.approx(20.4 - 10.4 * NEWEST, rel=1e-3)
+    assert estimate.factor == pytest.approx(20.4 - 10.4 * NEWEST_WEIGHT, rel=1e-3)
 
 
 def test_a_pause_of_the_machine_in_every_third_run_does_not_make_a_node_heavy():
@@ -147,7 +154,7 @@ def test_the_first_run_of_a_plan_teaches_links_but_for_each_worker_s_first_call(
     second = called(1, began=1.2, steps=0.1, sent=0.99, came=1.4)  # 100 ms after what it reads
     third = called(2, began=1.31, steps=0.1, sent=0.99, came=1.5)  # 10 ms
     measured.take(graph, plan, [first, second, third], CLUSTER, "")
-    assert measured.costs().hop_seconds == pytest.approx(0.02 + NEWEST * (0.01 - 0.02), rel=1e-4)
+    assert measured.costs().hop_seconds == pytest.approx(0.02 + NEWEST_WEIGHT * (0.01 - 0.02), rel=1e-4)
 
 
 def test_what_a_segment_waited_for_last_teaches_its_link(builder):
@@ -155,7 +162,9 @@ def test_what_a_segment_waited_for_last_teaches_its_link(builder):
     plan = planned(graph)
     assert len(plan.segments) == 2
     measured = MeasuredCosts()
-    measured.links_were(send_seconds=0.001, hop_seconds=0.02, return_seconds=0.02, links={("", ""): Link(0.02, 1e9)})
+    measured.links_were(
+        send_seconds=0.001, hop_seconds=0.02, return_seconds=0.02, links={("", ""): LinkCost(0.02, 1e9)}
+    )
 
     def run(at, alone=True):
         first = called(0, began=at + 0.001, steps=0.1, sent=at, came=at + 0.11)
@@ -166,13 +175,13 @@ def test_what_a_segment_waited_for_last_teaches_its_link(builder):
     assert measured.costs().hop_seconds == 0.02, "the first call to a worker waits for its programs"
     assert measured.costs().submit_seconds == 0.0
     returned = measured.costs().return_seconds
-    assert returned == pytest.approx(0.02 + RISING * (0.039 - 0.02))
+    assert returned == pytest.approx(0.02 + SLOWER_WEIGHT * (0.039 - 0.02))
     run(2.0)
     costs = measured.costs()
-    assert costs.hop_seconds == pytest.approx(0.02 + NEWEST * (0.01 - 0.02), rel=1e-4)
+    assert costs.hop_seconds == pytest.approx(0.02 + NEWEST_WEIGHT * (0.01 - 0.02), rel=1e-4)
     assert costs.links["", ""].hop_seconds == costs.hop_seconds
-    assert costs.return_seconds == pytest.approx(returned + RISING * (0.039 - returned))
-    assert costs.submit_seconds == pytest.approx(RISING * 80e-6), "from nothing known, in small steps"
+    assert costs.return_seconds == pytest.approx(returned + SLOWER_WEIGHT * (0.039 - returned))
+    assert costs.submit_seconds == pytest.approx(SLOWER_WEIGHT * 80e-6), "from nothing known, in small steps"
     run(2.1, alone=False)  # who waited for what cannot be told
     after = measured.costs()
     assert (after.hop_seconds, after.return_seconds) == (costs.hop_seconds, costs.return_seconds)
@@ -203,7 +212,7 @@ def test_what_calls_cost_the_client_is_learned_whatever_else_goes_on(builder):
     for spent in (9.0, 2e-3, 4e-3):
         calls = [called(0, sent=1.0)._replace(spent=spent), called(1, sent=1.0)._replace(spent=spent)]
         measured.take(graph, plan, calls, CLUSTER, "", alone=False)
-    assert measured.costs().client_seconds == pytest.approx(2e-3 + NEWEST * 2e-3)
+    assert measured.costs().client_seconds == pytest.approx(2e-3 + NEWEST_WEIGHT * 2e-3)
 
 
 def test_what_a_call_costs_its_worker_is_seen_where_one_follows_another(builder):
@@ -222,7 +231,7 @@ def test_what_a_call_costs_its_worker_is_seen_where_one_follows_another(builder)
     run(1.0)
     assert measured.costs().call_seconds == before.call_seconds, "the first run of a plan waits for its programs"
     run(0.1e-3)
-    assert measured.costs().call_seconds == pytest.approx(0.4e-3 + NEWEST * (0.2e-3 - 0.4e-3), rel=1e-3)
+    assert measured.costs().call_seconds == pytest.approx(0.4e-3 + NEWEST_WEIGHT * (0.2e-3 - 0.4e-3), rel=1e-3)
 
 
 def test_of_a_host_with_another_clock_only_nodes_are_learned(builder):
@@ -292,7 +301,7 @@ def test_what_first_runs_take_longer_is_expected_of_the_first_run_of_another_pla
         first, second = called(0, sent=1.0, came=1.5), called(1, sent=1.1, came=1.0 + 1.5 * said + 0.5)
         measured.take(graph, plan, [first, second], CLUSTER, "")
     assert measured.news_seconds == pytest.approx((1.5 * said + 0.5 - said) / 2), "of the first run alone"
-    assert measured.first_run(plan) == pytest.approx(said * (1.0 + NEWS_AT_MOST)), (
+    assert measured.first_run(plan) == pytest.approx(said * (1.0 + MAX_FIRST_RUN_FACTOR)), (
         "but not many times what is predicted"
     )
     other = replace(plan, predicted_seconds=10.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.memory_spaces import Space, limited_spaces
+from raygrad.scheduler.model.memory_spaces import MemorySpace, limited_spaces
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.priced_graph import price_graph
 from raygrad.scheduler.model.unseen_functions import estimated_bytes
 
 from ...graph_nodes import function_node, function_vjp_node, op_node
@@ -32,56 +32,58 @@ def cluster(*limits: tuple[int | None, int | None]) -> Cluster:
 
 def test_a_memory_is_limited_where_a_worker_that_has_it_is() -> None:
     assert limited_spaces(SPECS, cluster((None, None), (None, None))) == []
-    assert limited_spaces(SPECS, cluster((7, None), (None, None))) == [Space("cpu", [7, None])]
+    assert limited_spaces(SPECS, cluster((7, None), (None, None))) == [MemorySpace("cpu", [7, None])]
     assert limited_spaces(SPECS, cluster((7, 1), (None, 2))) == [
-        Space("cuda:0", [1, None]),
-        Space("cuda:1", [None, 2]),
-        Space("cpu", [7, None]),
+        MemorySpace("cuda:0", [1, None]),
+        MemorySpace("cuda:1", [None, 2]),
+        MemorySpace("cpu", [7, None]),
     ]
     assert limited_spaces(SPECS[:1], cluster((None, 1), (None, 2))) == [], "nothing is there"
 
 
 def test_a_value_takes_room_where_it_is_and_nowhere_else() -> None:
     nodes = (op_node("o", (0, 1), (2, 3)),)
-    priced = price(Graph(SPECS, (0, 1), nodes, ()), Costs(context_bytes=1))
-    sizes = {device: Space(device, []).within(priced).size for device in ("cpu", "cuda:0", "cuda:1")}
+    priced = price_graph(Graph(SPECS, (0, 1), nodes, ()), Costs(context_bytes=1))
+    sizes = {device: MemorySpace(device, []).within(priced).size for device in ("cpu", "cuda:0", "cuda:1")}
     assert sizes == {"cpu": [80, 0, 0, 41], "cuda:0": [0, 160, 0, 0], "cuda:1": [0, 0, 240, 0]}
 
 
 def test_a_context_takes_room_in_each_memory_in_which_it_holds_something() -> None:
     specs = (ContextSpec(100, 1, (("cuda:0", 60), ("cuda:1", 30))),)
-    priced = price(Graph(specs, (0,), (), ()), Costs(context_bytes=1))
-    assert {device: Space(device, []).within(priced).size for device in ("cpu", "cuda:0", "cuda:1", "cuda:2")} == {
+    priced = price_graph(Graph(specs, (0,), (), ()), Costs(context_bytes=1))
+    assert {
+        device: MemorySpace(device, []).within(priced).size for device in ("cpu", "cuda:0", "cuda:1", "cuda:2")
+    } == {
         "cpu": [11],
         "cuda:0": [60],
         "cuda:1": [30],
         "cuda:2": [0],
     }
-    assert limited_spaces(specs, cluster((None, 5))) == [Space("cuda:0", [5])]
+    assert limited_spaces(specs, cluster((None, 5))) == [MemorySpace("cuda:0", [5])]
 
 
 def test_of_a_graph_of_one_memory_nothing_is_copied() -> None:
-    priced = price(Graph(SPECS[:1], (0,), (), ()), Costs())
-    assert Space("cpu", []).within(priced) is priced
+    priced = price_graph(Graph(SPECS[:1], (0,), (), ()), Costs())
+    assert MemorySpace("cpu", []).within(priced) is priced
 
 
 def test_an_amount_is_named_as_it_is_given() -> None:
-    assert Space("cpu", []).named(5) == "memory=5"
-    assert Space("cuda:1", []).named(5) == "gpu_memory=5"
+    assert MemorySpace("cpu", []).named(5) == "memory=5"
+    assert MemorySpace("cuda:1", []).named(5) == "gpu_memory=5"
 
 
 def test_what_an_open_ended_node_will_make_is_estimated_by_what_it_reads() -> None:
     node = function_node("@new", (0, 0, 1), (3,), (1, 1, 1))
     graph = Graph(SPECS, (0, 1), (node,), (), open_ended=True)
-    priced = price(graph, Costs(context_bytes=1))
-    assert Space("cpu", []).within(priced).size == [80, 0, 41 + estimated_bytes(80)]
-    assert Space("cuda:0", []).within(priced).size == [0, 160, estimated_bytes(160)]
-    assert Space("cpu", [], unseen=0.25).within(priced).size == [80, 0, 41 + estimated_bytes(80) // 4]
-    assert Space("cpu", [], unseen=0.0).within(priced).size == [80, 0, 41]
+    priced = price_graph(graph, Costs(context_bytes=1))
+    assert MemorySpace("cpu", []).within(priced).size == [80, 0, 41 + estimated_bytes(80)]
+    assert MemorySpace("cuda:0", []).within(priced).size == [0, 160, estimated_bytes(160)]
+    assert MemorySpace("cpu", [], unseen=0.25).within(priced).size == [80, 0, 41 + estimated_bytes(80) // 4]
+    assert MemorySpace("cpu", [], unseen=0.0).within(priced).size == [80, 0, 41]
 
 
 def test_what_a_backward_would_leave_takes_no_room_unless_it_is_read_or_kept() -> None:
     nodes = tuple(function_vjp_node("@f", (value, -1), (3, 0), near=value) for value in (0, 0, 0, 3))
     graph = Graph(SPECS, (3,), nodes, ((5, 0),))
-    priced = price(graph, Costs(context_bytes=1))
-    assert Space("cpu", []).within(priced).size == [41, 0, 80, 41, 80, 41, 80, 0, 80]
+    priced = price_graph(graph, Costs(context_bytes=1))
+    assert MemorySpace("cpu", []).within(priced).size == [41, 0, 80, 41, 80, 41, 80, 0, 80]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.model.dag import Platform, check, dag_of, upward_rank
-from raygrad.scheduler.placing.baselines import Board, cpop, heft, optimistic_costs, peft
+from raygrad.scheduler.model.dag import Platform, check_schedule, dag_of, upward_rank
+from raygrad.scheduler.placing.baselines import WorkerTimeline, cpop, heft, optimistic_cost_table, peft
 
 from .graphs import AGAINST_SAGA, RATIOS, Case, drawn
 
@@ -55,7 +55,7 @@ def arabnejad():
 def test_the_published_example_of_heft_and_cpop():
     dag, times = topcuoglu()
     three = Platform.of(3)
-    rank = upward_rank(Board(dag, three, times).averaged, 1.0)
+    rank = upward_rank(WorkerTimeline(dag, three, times).averaged, 1.0)
     assert rank.round(3).tolist() == [108.0, 77.0, 80.0, 80.0, 69.0, 63.333, 42.667, 35.667, 44.333, 14.667]
     assert heft(dag, three, times=times).makespan == 80.0
     assert cpop(dag, three, times=times).makespan == 86.0
@@ -64,7 +64,7 @@ def test_the_published_example_of_heft_and_cpop():
 def test_the_published_example_of_peft():
     dag, times = arabnejad()
     three = Platform.of(3)
-    table = optimistic_costs(dag, times, 1.0)
+    table = optimistic_cost_table(dag, times, 1.0)
     assert table[0].tolist() == [64.0, 68.0, 86.0]
     assert peft(dag, three, times=times).makespan == 122.0
     assert heft(dag, three, times=times).makespan == 133.0
@@ -92,7 +92,7 @@ def test_heft_and_cpop_are_those_of_saga(recorded):
     for name, algorithm in (("heft", heft), ("cpop", cpop), ("cpop_as_released", cpop)):
         if name in recorded:
             made = algorithm(dag, workers, share=share)
-            check(made, dag, workers)
+            check_schedule(made, dag, workers)
             assert made.makespan == pytest.approx(recorded[name], rel=1e-9), name
 
 
@@ -194,7 +194,7 @@ def test_no_nodes_and_no_edges(algorithm):
     assert len(algorithm(empty, Platform.of(2)).worker) == 0
     apart = dag_of([3.0, 1.0, 1.0, 1.0, 0.0], [], [], [])
     made = algorithm(apart, Platform.of(2))
-    check(made, apart, Platform.of(2))
+    check_schedule(made, apart, Platform.of(2))
     assert made.makespan == 3.0
 
 

@@ -88,6 +88,6 @@ def test_clusters_make_a_graph_of_their_own(data, monkeypatch_levels):
 def monkeypatch_levels():
     """Levels of more than two nodes are wide, and passes are made for few nodes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "NARROW", 2)
-        patch.setattr(module, "FEW", 0.0)
+        patch.setattr(module, "NARROW_LEVEL", 2)
+        patch.setattr(module, "MIN_MERGEABLE", 0.0)
         yield

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.dag import Platform, Schedule, check, dag_of
+from raygrad.scheduler.model.dag import Platform, Schedule, check_schedule, dag_of
 from raygrad.scheduler.placing.baselines import heft
-from raygrad.scheduler.placing.listing import Taste, heirs_of, listing
-from raygrad.scheduler.placing.problem import falling, problem_of, rank
+from raygrad.scheduler.placing.listing import PassPreferences, list_schedule, urgent_successors
+from raygrad.scheduler.placing.problem import order_by_falling, problem_of_dag, upward_rank
 
 
 def random_dag(seed, nodes=40, edges=80, transfer=9):
@@ -31,8 +31,8 @@ def forwards(problem, listed):
 @pytest.mark.parametrize("speed", [(1, 1, 1), (1, 2, 4, 4), (1,)])
 def test_a_plain_pass_by_upward_rank_is_heft(seed, speed):
     dag, platform = random_dag(seed), Platform(np.array(speed, float))
-    problem = problem_of(dag, platform)
-    listed = listing(problem, falling(problem, rank(problem, 1.0)))
+    problem = problem_of_dag(dag, platform)
+    listed = list_schedule(problem, order_by_falling(problem, upward_rank(problem, 1.0)))
     expected = heft(dag, platform)
     assert listed.worker == expected.worker.tolist()
     np.testing.assert_allclose(listed.finish, expected.finish)
@@ -43,56 +43,61 @@ def test_a_plain_pass_by_upward_rank_is_heft(seed, speed):
 @pytest.mark.parametrize("speed", [(1, 1, 1), (1, 2, 4, 4)])
 def test_every_taste_gives_schedules(seed, backwards, speed):
     dag, platform = random_dag(seed), Platform(np.array(speed, float))
-    problem = problem_of(dag, platform)
+    problem = problem_of_dag(dag, platform)
     problem = problem.turned() if backwards else problem
-    ranks = rank(problem, 1.0)
+    ranks = upward_rank(problem, 1.0)
     hint = np.random.default_rng(seed).integers(0, len(speed), len(dag)).tolist()
-    heirs = heirs_of(problem, ranks)
+    heirs = urgent_successors(problem, ranks)
     for taste in (
-        Taste(heirs=heirs),
-        Taste(hint=hint, bias=2.0),
-        Taste(hint=hint, bias=0.5, keen=0.5, heirs=heirs, snug=True),
-        Taste(keen=-1.0, snug=True),
+        PassPreferences(heirs=heirs),
+        PassPreferences(hint=hint, bias=2.0),
+        PassPreferences(hint=hint, bias=0.5, keen=0.5, heirs=heirs, snug=True),
+        PassPreferences(keen=-1.0, snug=True),
     ):
-        check(forwards(problem, listing(problem, falling(problem, ranks), taste)), dag, platform)
+        check_schedule(
+            forwards(problem, list_schedule(problem, order_by_falling(problem, ranks), taste)), dag, platform
+        )
 
 
 def test_an_idle_gap_is_used():
     dag = dag_of([1.0, 1.0, 3.0, 1.0], [0], [1], [4.0])
-    problem = problem_of(dag, Platform.of(2))
+    problem = problem_of_dag(dag, Platform.of(2))
     order, fixed = [0, 1, 2, 3], [0, 1, 1, -1]
-    assert listing(problem, order, fixed=fixed).finish == [1.0, 6.0, 3.0, 2.0]
+    assert list_schedule(problem, order, fixed=fixed).finish == [1.0, 6.0, 3.0, 2.0]
 
 
 def test_a_strong_hint_is_followed_and_a_weak_one_is_not():
-    problem = problem_of(dag_of([1.0, 1.0], [0], [1], [3.0]), Platform.of(2))
-    assert listing(problem, [0, 1], Taste(hint=[0, 1], bias=2.0)).worker == [0, 0]
-    assert listing(problem, [0, 1], Taste(hint=[0, 1], bias=4.0)).worker == [0, 1]
+    problem = problem_of_dag(dag_of([1.0, 1.0], [0], [1], [3.0]), Platform.of(2))
+    assert list_schedule(problem, [0, 1], PassPreferences(hint=[0, 1], bias=2.0)).worker == [0, 0]
+    assert list_schedule(problem, [0, 1], PassPreferences(hint=[0, 1], bias=4.0)).worker == [0, 1]
 
 
 def test_branches_that_join_come_together():
-    problem = problem_of(dag_of([1.0, 1.0, 1.0], [0, 1], [2, 2], [5.0, 5.0]), Platform.of(2))
-    ranks = rank(problem, 1.0)
-    assert listing(problem, [0, 1, 2]).makespan == 7.0
-    assert listing(problem, [0, 1, 2], Taste(heirs=heirs_of(problem, ranks))).makespan == 3.0
+    problem = problem_of_dag(dag_of([1.0, 1.0, 1.0], [0, 1], [2, 2], [5.0, 5.0]), Platform.of(2))
+    ranks = upward_rank(problem, 1.0)
+    assert list_schedule(problem, [0, 1, 2]).makespan == 7.0
+    assert list_schedule(problem, [0, 1, 2], PassPreferences(heirs=urgent_successors(problem, ranks))).makespan == 3.0
 
 
 def test_who_is_keen_stays():
-    problem = problem_of(dag_of([1.0, 1.0, 3.0], [0, 0], [1, 2], [1.5, 1.5]), Platform.of(2))
-    assert listing(problem, [0, 2, 1], Taste()).worker == [0, 1, 0]
-    assert listing(problem, [0, 2, 1], Taste(keen=1.1)).worker == [0, 0, 0]
+    problem = problem_of_dag(dag_of([1.0, 1.0, 3.0], [0, 0], [1, 2], [1.5, 1.5]), Platform.of(2))
+    assert list_schedule(problem, [0, 2, 1], PassPreferences()).worker == [0, 1, 0]
+    assert list_schedule(problem, [0, 2, 1], PassPreferences(keen=1.1)).worker == [0, 0, 0]
 
 
 def test_groups_go_together_and_only_where_they_may():
     dag = random_dag(3)
-    problem = problem_of(dag, Platform.of(3))
+    problem = problem_of_dag(dag, Platform.of(3))
     tied = replace(problem, group=[node % 5 for node in range(len(dag))], allowed={1: (2,), 2: (1, 2)})
     tied.fixed[0] = 1
     for one in (tied, tied.turned()):
-        hint = listing(one, list(one.order())).worker
-        for taste in (Taste(), Taste(hint=hint, bias=1.0, heirs=heirs_of(one, rank(one, 1.0)))):
-            listed = listing(one, falling(one, rank(one, 1.0)), taste)
-            check(forwards(one, listed), dag, Platform.of(3))
+        hint = list_schedule(one, list(one.order())).worker
+        for taste in (
+            PassPreferences(),
+            PassPreferences(hint=hint, bias=1.0, heirs=urgent_successors(one, upward_rank(one, 1.0))),
+        ):
+            listed = list_schedule(one, order_by_falling(one, upward_rank(one, 1.0)), taste)
+            check_schedule(forwards(one, listed), dag, Platform.of(3))
             by_group = [set(listed.worker[group::5]) for group in range(5)]
             assert all(len(workers) == 1 for workers in by_group)
             assert by_group[:2] == [{1}, {2}]

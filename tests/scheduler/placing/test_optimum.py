@@ -7,7 +7,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.dag import Platform, check, dag_of, lower_bound
+from raygrad.scheduler.model.dag import Platform, check_schedule, dag_of, lower_bound
 from raygrad.scheduler.placing.baselines import cpop, heft, peft
 from raygrad.scheduler.placing.scheduling import schedule
 
@@ -51,7 +51,7 @@ def test_the_optimum_is_that_of_all_schedules(nodes, workers, ccr, equal):
     for seed in range(3):
         dag, platform = shape(Case(nodes, workers, ccr, equal, seed=seed), slowness=1.5)
         made = optimum(dag, platform)
-        check(made, dag, platform)
+        check_schedule(made, dag, platform)
         assert made.makespan == pytest.approx(by_listing(dag, platform), rel=ROUNDING)
 
 
@@ -63,11 +63,11 @@ def test_no_heuristic_beats_the_optimum_nor_that_the_bound(nodes, workers, ccr, 
     for seed in range(4):
         dag, platform = shape(Case(nodes, workers, ccr, equal, seed=seed))
         best = optimum(dag, platform)
-        check(best, dag, platform)
+        check_schedule(best, dag, platform)
         assert lower_bound(dag, platform) <= best.makespan * (1 + ROUNDING)
         for heuristic in HEURISTICS:
             made = heuristic(dag, platform)
-            check(made, dag, platform)
+            check_schedule(made, dag, platform)
             assert best.makespan <= made.makespan * (1 + ROUNDING)
 
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from raygrad.scheduler.model.dag import Platform, dag_of, upward_rank
-from raygrad.scheduler.placing.problem import depth_first, falling, problem_of, rank
+from raygrad.scheduler.model import dag as dag_module
+from raygrad.scheduler.model.dag import Platform, dag_of
+from raygrad.scheduler.placing.problem import depth_first_order, order_by_falling, problem_of_dag, upward_rank
 
 
 def diamond():
@@ -11,7 +12,7 @@ def diamond():
 
 
 def test_a_problem_lists_edges_both_ways_and_the_pace_of_each_worker():
-    problem = problem_of(diamond(), Platform(np.array([1.0, 4.0]), slowness=2.0))
+    problem = problem_of_dag(diamond(), Platform(np.array([1.0, 4.0]), slowness=2.0))
     assert problem.before == [[], [(0, 0.5)], [(0, 0.5)], [(1, 1.0), (2, 1.0)]]
     assert problem.after == [[(1, 0.5), (2, 0.5)], [(3, 1.0)], [(3, 1.0)], []]
     assert problem.pace == [1.0, 0.25]
@@ -20,7 +21,7 @@ def test_a_problem_lists_edges_both_ways_and_the_pace_of_each_worker():
 
 
 def test_a_turned_problem_has_its_edges_turned():
-    problem = problem_of(diamond(), Platform.of(2))
+    problem = problem_of_dag(diamond(), Platform.of(2))
     turned = problem.turned()
     assert turned.before is problem.after
     assert list(turned.order()) == [3, 2, 1, 0]
@@ -29,20 +30,20 @@ def test_a_turned_problem_has_its_edges_turned():
 
 def test_ranks_are_upward_ranks_in_either_direction():
     dag = diamond()
-    problem = problem_of(dag, Platform.of(2))
-    assert rank(problem, 1.0) == upward_rank(dag, 1.0).tolist()
-    assert rank(problem.turned(), 0.5) == [1.0, 3.125, 5.125, 6.375]
-    assert rank(problem_of(dag, Platform(np.array([0.5, 0.25]))), 0.0) == [18.0, 9.0, 15.0, 3.0]
+    problem = problem_of_dag(dag, Platform.of(2))
+    assert upward_rank(problem, 1.0) == dag_module.upward_rank(dag, 1.0).tolist()
+    assert upward_rank(problem.turned(), 0.5) == [1.0, 3.125, 5.125, 6.375]
+    assert upward_rank(problem_of_dag(dag, Platform(np.array([0.5, 0.25]))), 0.0) == [18.0, 9.0, 15.0, 3.0]
 
 
 def test_equal_keys_keep_a_topological_order_in_either_direction():
     nothing = dag_of([0.0] * 3, [0, 1], [1, 2], [0.0, 0.0])
-    problem = problem_of(nothing, Platform.of(1))
-    assert falling(problem, rank(problem, 1.0)) == [0, 1, 2]
-    assert falling(problem.turned(), rank(problem.turned(), 1.0)) == [2, 1, 0]
+    problem = problem_of_dag(nothing, Platform.of(1))
+    assert order_by_falling(problem, upward_rank(problem, 1.0)) == [0, 1, 2]
+    assert order_by_falling(problem.turned(), upward_rank(problem.turned(), 1.0)) == [2, 1, 0]
 
 
 def test_depth_first_ends_one_branch_before_the_next():
-    two = problem_of(dag_of([1.0] * 5, [0, 1, 2, 3], [2, 3, 4, 4], [1.0] * 4), Platform.of(1))
-    assert depth_first(two) == [0, 2, 1, 3, 4]
-    assert depth_first(two.turned()) == [4, 2, 0, 3, 1]
+    two = problem_of_dag(dag_of([1.0] * 5, [0, 1, 2, 3], [2, 3, 4, 4], [1.0] * 4), Platform.of(1))
+    assert depth_first_order(two) == [0, 2, 1, 3, 4]
+    assert depth_first_order(two.turned()) == [4, 2, 0, 3, 1]

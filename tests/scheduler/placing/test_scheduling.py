@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.model.dag import Platform, check, dag_of, lower_bound
+from raygrad.scheduler.model.dag import Platform, check_schedule, dag_of, lower_bound
 from raygrad.scheduler.placing.baselines import heft
 from raygrad.scheduler.placing.scheduling import schedule
 
@@ -29,7 +29,7 @@ def dags(draw):
 def test_a_schedule_is_one_and_never_worse_than_that_of_heft(dag, speed, seed):
     platform = Platform(np.array(speed, float), slowness=0.5)
     made = schedule(dag, platform, seed)
-    check(made, dag, platform)
+    check_schedule(made, dag, platform)
     assert made.makespan >= lower_bound(dag, platform) * (1 - 1e-9)
     assert made.makespan <= heft(dag, platform).makespan * (1 + 1e-9)
     again = schedule(dag, platform, seed)

@@ -5,29 +5,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.scheduler.model.dag import Platform, check, dag_of
-from raygrad.scheduler.placing.spreading import Demands, by_rank, depth_first, spread
+from raygrad.scheduler.model.dag import Platform, check_schedule, dag_of
+from raygrad.scheduler.placing.spreading import NodeDemands, depth_first_order, rank_order, schedule_many_workers
 
 
 def anywhere(dag, held=None):
-    return Demands(demand=[0] * len(dag), bound=range(len(dag)), allowed=[None], held=held or {})
+    return NodeDemands(demand=[0] * len(dag), bound=range(len(dag)), allowed=[None], held=held or {})
 
 
 def test_equal_work_is_spread_evenly():
     dag = dag_of(np.ones(12), [], [], [])
-    schedule = spread(dag, Platform.of(4), anywhere(dag), by_rank(dag), seed=1)
+    schedule = schedule_many_workers(dag, Platform.of(4), anywhere(dag), rank_order(dag), seed=1)
     assert np.bincount(schedule.worker).tolist() == [3] * 4
     assert schedule.makespan == 3.0
 
 
 def test_a_chain_stays_where_it_is():
     dag = dag_of([1.0] * 3, [0, 1], [1, 2], [0.5] * 2)
-    assert spread(dag, Platform.of(3), anywhere(dag), by_rank(dag), seed=2).worker.tolist() == [2, 2, 2]
+    assert schedule_many_workers(dag, Platform.of(3), anywhere(dag), rank_order(dag), seed=2).worker.tolist() == [
+        2,
+        2,
+        2,
+    ]
 
 
 def test_work_goes_to_what_it_reads_unless_moving_pays():
     dag = dag_of([1.0, 1.0], [], [], [])
-    schedule = spread(dag, Platform.of(2), anywhere(dag, {0: [(1, 5.0)], 1: [(1, 0.5)]}), [0, 1])
+    schedule = schedule_many_workers(dag, Platform.of(2), anywhere(dag, {0: [(1, 5.0)], 1: [(1, 0.5)]}), [0, 1])
     assert schedule.worker.tolist() == [1, 0]
     assert schedule.start.tolist() == [0.0, 0.5]
 
@@ -35,15 +39,15 @@ def test_work_goes_to_what_it_reads_unless_moving_pays():
 def test_the_faster_worker_is_taken():
     dag = dag_of([4.0, 4.0, 4.0], [], [], [])
     platform = Platform(np.array([1.0, 1.0, 4.0]))
-    schedule = spread(dag, platform, anywhere(dag), by_rank(dag))
-    check(schedule, dag, platform)
+    schedule = schedule_many_workers(dag, platform, anywhere(dag), rank_order(dag))
+    check_schedule(schedule, dag, platform)
     assert schedule.worker.tolist() == [2, 2, 2]
 
 
 def test_an_idle_gap_is_used():
     dag = dag_of([4.0, 1.0, 1.0], [0], [1], [2.0])
-    demands = Demands(demand=[0, 1, 1], bound=[0, 1, 2], allowed=[[0], [1]])
-    schedule = spread(dag, Platform.of(2), demands, [0, 1, 2])
+    demands = NodeDemands(demand=[0, 1, 1], bound=[0, 1, 2], allowed=[[0], [1]])
+    schedule = schedule_many_workers(dag, Platform.of(2), demands, [0, 1, 2])
     assert schedule.worker.tolist() == [0, 1, 1]
     assert schedule.start.tolist() == [0.0, 6.0, 0.0]
 
@@ -68,12 +72,12 @@ def test_any_schedule_is_one_and_meets_its_demands(data):
         root = bound[one // 2]
         if demand[one] == demand[root] and one not in bound[one + 1 :]:
             bound[one] = root
-    demands = Demands(demand=demand, bound=bound, allowed=allowed, held={0: [(workers - 1, 1.0)]})
-    for order in (by_rank(dag), depth_first(dag)):
-        schedule = spread(dag, platform, demands, order, seed=3)
-        check(schedule, dag, platform)
+    demands = NodeDemands(demand=demand, bound=bound, allowed=allowed, held={0: [(workers - 1, 1.0)]})
+    for order in (rank_order(dag), depth_first_order(dag)):
+        schedule = schedule_many_workers(dag, platform, demands, order, seed=3)
+        check_schedule(schedule, dag, platform)
         for one, worker in enumerate(schedule.worker.tolist()):
             options = allowed[demand[one]]
             assert options is None or worker in options
             assert worker == schedule.worker[bound[one]]
-        assert schedule.start.tolist() == spread(dag, platform, demands, order, seed=3).start.tolist()
+        assert schedule.start.tolist() == schedule_many_workers(dag, platform, demands, order, seed=3).start.tolist()

@@ -8,20 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.memory.memory_ledger import Room
+from raygrad.scheduler.memory.memory_ledger import MemoryUse
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.dag import Platform, Schedule, check, dag_of
+from raygrad.scheduler.model.dag import Platform, Schedule, check_schedule, dag_of
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import price
-from raygrad.scheduler.placing.place import constrain
+from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.placing.place import find_constraints
 from raygrad.scheduler.planning import clustered_planner as large_module
 from raygrad.scheduler.planning import planner as planner_module
-from raygrad.scheduler.planning.clustered_planner import LargePlanner, Way, make_large, remake
+from raygrad.scheduler.planning.clustered_planner import (
+    ClusteredPlanner,
+    PlacementStrategy,
+    make_clustered_plan,
+    replan_for_workers,
+)
 from raygrad.scheduler.planning.planner import Planner, make_plan
 from raygrad.scheduler.segments.lowering import lower
-from raygrad.scheduler.segments.segment_clusters import pack
+from raygrad.scheduler.segments.segment_clusters import segment_clusters
 from raygrad.scheduler.segments.segmenter import Block
-from raygrad.scheduler.segments.transfers import cross
+from raygrad.scheduler.segments.transfers import plan_transfers
 
 COSTS = Costs(call_seconds=1e-5, hop_seconds=5e-5)
 
@@ -31,20 +36,22 @@ def consistent(graph, plan, residency, cluster):
     assert plan.workers == tuple(worker.name for worker in cluster.workers)
     assert sorted(index for segment in plan.segments for index in segment.nodes) == list(range(len(graph.nodes)))
     place = {node: at for at, node in enumerate(index for segment in plan.segments for index in segment.nodes)}
-    priced = price(graph, COSTS)
+    priced = price_graph(graph, COSTS)
     for index, node in enumerate(graph.nodes):
         assert all(place[priced.maker[one]] < place[index] for one in node.inputs if one >= 0 <= priced.maker[one])
     if graph.open_ended:
         assert plan.segments[-1].nodes[-1] == len(graph.nodes) - 1
     for segment in plan.segments:
         assert all(plan.node_worker[index] == segment.worker for index in segment.nodes)
-    constraints = constrain(priced, residency, cluster)
+    constraints = find_constraints(priced, residency, cluster)
     for index, root in enumerate(constraints.group):
         worker = plan.node_worker[index]
         assert worker == plan.node_worker[root]
         assert worker == constraints.forced.get(root, worker)
         assert worker in constraints.allowed.get(root, [worker])
-    crossing = cross(priced, [Block(segment.worker, list(segment.nodes)) for segment in plan.segments], residency)
+    crossing = plan_transfers(
+        priced, [Block(segment.worker, list(segment.nodes)) for segment in plan.segments], residency
+    )
     assert (plan.segments, plan.kept, plan.crossing_bytes) == crossing
     assert len(lower(graph, plan)) == len(plan.segments)
 
@@ -57,19 +64,19 @@ def test_any_graph_is_planned_made_small(graphs, data):
     residency = tuple(data.draw(some))
     cluster = Cluster.of(3)
     nodes, most = data.draw(st.sampled_from([(2, 3), (6, 8), (40_000, 150_000)]))
-    large = make_large(graph, residency, COSTS, cluster, 0, b"", nodes, most)
+    large = make_clustered_plan(graph, residency, COSTS, cluster, 0, b"", nodes, most)
     consistent(graph, large.plan, residency, cluster)
-    assert make_large(graph, residency, COSTS, cluster, 0, b"", nodes, most).plan == large.plan
+    assert make_clustered_plan(graph, residency, COSTS, cluster, 0, b"", nodes, most).plan == large.plan
     if not large.demanded.forced:
         fewer = Cluster(cluster.workers[:1] + cluster.workers[2:])
         residency = tuple(min(one, 1) for one in residency)
         if any(node.near in range(len(residency)) for node in graph.nodes):
             return
         again = data.draw(st.sampled_from([0, 10_000]))
-        less = remake(large, residency, COSTS, fewer, 0, b"", again)
+        less = replan_for_workers(large, residency, COSTS, fewer, 0, b"", again)
         assert less is not None
         consistent(graph, less.plan, residency, fewer)
-        more = remake(less, residency, COSTS, cluster, 0, b"", again)
+        more = replan_for_workers(less, residency, COSTS, cluster, 0, b"", again)
         assert more is not None
         consistent(graph, more.plan, residency, cluster)
 
@@ -89,18 +96,18 @@ def member(build, length):
 
 def test_members_of_an_ensemble_are_spread_and_taken_over(builder):
     graph, costs = ensemble(builder), Costs()
-    large = make_large(graph, (-1,), costs, Cluster.of(3), 0, b"")
+    large = make_clustered_plan(graph, (-1,), costs, Cluster.of(3), 0, b"")
     busy = [sum(segment.predicted_seconds for segment in large.plan.segments if segment.worker == w) for w in range(3)]
     assert busy == pytest.approx([busy[0]] * 3)
     two = Cluster(large.cluster.workers[1:])
-    less = remake(large, (-1,), costs, two, 0, b"")
+    less = replan_for_workers(large, (-1,), costs, two, 0, b"")
     assert less is not None
     kept = [index for index, worker in enumerate(large.plan.node_worker) if worker]
     assert all(less.plan.node_worker[index] == large.plan.node_worker[index] - 1 for index in kept)
     assert sorted(map(less.plan.node_worker.count, range(2))) == [12, 12]  # a member to each
     assert less.plan.hash != large.plan.hash
     new = Cluster((*two.workers, WorkerSpec("new")))
-    more = remake(less, (-1,), costs, new, 0, b"")
+    more = replan_for_workers(less, (-1,), costs, new, 0, b"")
     assert more is not None
     assert 2 in more.plan.node_worker
     assert more.plan.predicted_seconds < less.plan.predicted_seconds
@@ -108,31 +115,33 @@ def test_members_of_an_ensemble_are_spread_and_taken_over(builder):
 
 def test_members_are_placed_again_in_the_way_that_was_best(builder, monkeypatch):
     graph, full = ensemble(builder, members=40), Cluster.of(20)
-    large = make_large(graph, (-1,), COSTS, full, 0, b"")
+    large = make_clustered_plan(graph, (-1,), COSTS, full, 0, b"")
     tried: list[int] = []
-    monkeypatch.setattr(large_module, "pack", lambda *given: tried.append(1) or pack(*given))
-    less = remake(large, (-1,), COSTS, Cluster(full.workers[:-1]), 0, b"", 10_000)
+    monkeypatch.setattr(large_module, "segment_clusters", lambda *given: tried.append(1) or segment_clusters(*given))
+    less = replan_for_workers(large, (-1,), COSTS, Cluster(full.workers[:-1]), 0, b"", 10_000)
     assert less is not None
     assert (len(tried), less.way, less.changes) == (1, large.way, 1)
     consistent(graph, less.plan, (-1,), less.cluster)
-    few = make_large(graph, (-1,), COSTS, Cluster.of(3), 0, b"")
+    few = make_clustered_plan(graph, (-1,), COSTS, Cluster.of(3), 0, b"")
     tried.clear()
-    remake(few, (-1,), COSTS, Cluster.of(2), 0, b"", 10_000)  # a third of the workers: another way may be better
+    replan_for_workers(
+        few, (-1,), COSTS, Cluster.of(2), 0, b"", 10_000
+    )  # a third of the workers: another way may be better
     assert len(tried) > 1
-    for _ in range(large_module.CHANGES):
+    for _ in range(large_module.MAX_CHANGES):
         assert large is not None
         cluster = Cluster(full.workers[:-1]) if large.cluster == full else full
-        large = remake(large, (-1,), COSTS, cluster, 0, b"", 10_000)
+        large = replan_for_workers(large, (-1,), COSTS, cluster, 0, b"", 10_000)
     assert large is not None
-    assert remake(large, (-1,), COSTS, Cluster(full.workers[1:]), 0, b"", 10_000) is None
+    assert replan_for_workers(large, (-1,), COSTS, Cluster(full.workers[1:]), 0, b"", 10_000) is None
 
 
 def test_a_way_that_is_not_for_what_is_on_workers_by_now_gives_place_to_others(builder):
     graph, full = ensemble(builder, members=40), Cluster.of(20)
-    large = replace(make_large(graph, (-1,), COSTS, full, 0, b""), way=Way.SEARCHED)
-    less = remake(large, (4,), COSTS, Cluster(full.workers[:-1]), 0, b"", 10_000)
+    large = replace(make_clustered_plan(graph, (-1,), COSTS, full, 0, b""), way=PlacementStrategy.SEARCHED)
+    less = replan_for_workers(large, (4,), COSTS, Cluster(full.workers[:-1]), 0, b"", 10_000)
     assert less is not None
-    assert less.way is not Way.SEARCHED
+    assert less.way is not PlacementStrategy.SEARCHED
     consistent(graph, less.plan, (4,), less.cluster)
 
 
@@ -155,26 +164,26 @@ def carried_out(large, cluster):
     apart = blocks.worker[flow.source] != blocks.worker[flow.reader]
     moved = np.where(apart, COSTS.hop_seconds + flow.size / COSTS.bandwidth, 0.0)
     dag = dag_of(work + COSTS.call_seconds, flow.source, flow.reader, moved)
-    check(Schedule(blocks.worker, times.start, times.end), dag, Platform.of(len(cluster.workers)))
+    check_schedule(Schedule(blocks.worker, times.start, times.end), dag, Platform.of(len(cluster.workers)))
 
 
 @pytest.mark.parametrize("again", [0, 10_000])
 def test_plans_for_other_workers_are_nearly_as_good_as_fresh_ones(builder, again):
     graph = layers(builder, 200, 20)
     residency, full = (-1,) * 200, Cluster.of(20)
-    large = make_large(graph, residency, COSTS, full, 0, b"", 400, 2_000)
+    large = make_clustered_plan(graph, residency, COSTS, full, 0, b"", 400, 2_000)
     for lost in (19, 3):
         fewer = Cluster(full.workers[:lost] + full.workers[lost + 1 :])
-        fresh = make_large(graph, residency, COSTS, fewer, 0, b"", 400, 2_000)
-        less = remake(large, residency, COSTS, fewer, 0, b"", again)
+        fresh = make_clustered_plan(graph, residency, COSTS, fewer, 0, b"", 400, 2_000)
+        less = replan_for_workers(large, residency, COSTS, fewer, 0, b"", again)
         assert less is not None
         assert less.plan.predicted_seconds <= 1.1 * fresh.plan.predicted_seconds
         carried_out(less, fewer)
         consistent(graph, less.plan, residency, fewer)
-        twice = remake(large, residency, COSTS, fewer, 0, b"", again)
+        twice = replan_for_workers(large, residency, COSTS, fewer, 0, b"", again)
         assert twice is not None
         assert twice.plan == less.plan
-        more = remake(less, residency, COSTS, full, 0, b"", again)
+        more = replan_for_workers(less, residency, COSTS, full, 0, b"", again)
         assert more is not None
         assert more.plan.predicted_seconds <= min(less.plan.predicted_seconds, 1.1 * large.plan.predicted_seconds)
         carried_out(more, full)
@@ -184,8 +193,8 @@ def test_plans_for_other_workers_are_nearly_as_good_as_fresh_ones(builder, again
 def test_what_does_not_have_to_move_stays(builder):
     graph = layers(builder, 200, 20)
     residency, full = (-1,) * 200, Cluster.of(20)
-    large = make_large(graph, residency, COSTS, full, 0, b"", 400, 2_000)
-    less = remake(large, residency, COSTS, Cluster(full.workers[1:]), 0, b"", 0)
+    large = make_clustered_plan(graph, residency, COSTS, full, 0, b"", 400, 2_000)
+    less = replan_for_workers(large, residency, COSTS, Cluster(full.workers[1:]), 0, b"", 0)
     assert less is not None
     before = large.plan.node_worker
     assert all(was in (0, now + 1) for was, now in zip(before, less.plan.node_worker, strict=True))
@@ -193,14 +202,14 @@ def test_what_does_not_have_to_move_stays(builder):
 
 
 def test_what_cannot_be_made_again_is_made_afresh(builder):
-    large = make_large(ensemble(builder), (-1,), COSTS, Cluster.of(4), 0, b"")
+    large = make_clustered_plan(ensemble(builder), (-1,), COSTS, Cluster.of(4), 0, b"")
     others = Cluster(tuple(WorkerSpec(f"other {index}") for index in range(4)))
-    assert remake(large, (-1,), COSTS, others, 0, b"") is None
+    assert replan_for_workers(large, (-1,), COSTS, others, 0, b"") is None
     build = builder()
     build.op("sin", 0, pin=1)
-    pinned = make_large(build.graph(), (-1,), COSTS, Cluster.of(3), 0, b"")
-    assert remake(pinned, (-1,), COSTS, Cluster.of(2), 0, b"") is None
-    planner = LargePlanner()
+    pinned = make_clustered_plan(build.graph(), (-1,), COSTS, Cluster.of(3), 0, b"")
+    assert replan_for_workers(pinned, (-1,), COSTS, Cluster.of(2), 0, b"") is None
+    planner = ClusteredPlanner()
     graph = ensemble(builder)
     for cluster, remade in ((Cluster.of(4), 0), (Cluster.of(3), 1), (others, 1), (Cluster.of(3), 1)):
         plan = planner.plan(graph, (-1,), COSTS, cluster, 0, b"")
@@ -209,7 +218,7 @@ def test_what_cannot_be_made_again_is_made_afresh(builder):
 
 
 def test_the_planner_plans_large_graphs_so(builder, monkeypatch):
-    monkeypatch.setattr(planner_module, "LARGE", 20)
+    monkeypatch.setattr(planner_module, "CLUSTERED_FROM", 20)
     graph = ensemble(builder)
     planner = Planner(Cluster.of(3), COSTS)
     planned = planner.plan(graph, (-1,), b"key")
@@ -223,13 +232,13 @@ def test_limits_of_memory_are_kept(builder):
     graph = ensemble(builder, members=4)
     peak = 5 * 4096 + 6 * 32
     cluster = Cluster(tuple(WorkerSpec(f"worker {index}", memory=peak) for index in range(2)))
-    large = make_large(graph, (-1,), COSTS, cluster, 0, b"")
+    large = make_clustered_plan(graph, (-1,), COSTS, cluster, 0, b"")
     orders = [[n for s in large.plan.segments if s.worker == w for n in s.nodes] for w in range(2)]
-    assert max(Room(large.crosser.arrays.priced(), large.plan.node_worker, (-1,), 2).peaks(orders)) <= peak
-    assert remake(large, (-1,), COSTS, Cluster(cluster.workers[:1]), 0, b"") is None
+    assert max(MemoryUse(large.crosser.arrays.priced(), large.plan.node_worker, (-1,), 2).peaks(orders)) <= peak
+    assert replan_for_workers(large, (-1,), COSTS, Cluster(cluster.workers[:1]), 0, b"") is None
     tight = Cluster(tuple(replace(worker, memory=10) for worker in cluster.workers))
     with pytest.raises(PlanError, match="memory"):
-        make_large(graph, (-1,), COSTS, tight, 0, b"")
+        make_clustered_plan(graph, (-1,), COSTS, tight, 0, b"")
 
 
 def test_hash_of_a_plan_for_other_workers_names_the_plan_that_it_was_made_from(builder):
@@ -239,9 +248,9 @@ def test_hash_of_a_plan_for_other_workers_names_the_plan_that_it_was_made_from(b
     workers = Cluster.of(12).workers
     left = Cluster(workers[1:11])
     before = [Cluster(workers[:11]), Cluster(workers[1:])]
-    firsts = [make_large(graph, residency, Costs(), cluster, 0, b"key") for cluster in before]
-    made = [remake(first, residency, Costs(), left, 0, b"key") for first in firsts]
-    fresh = make_large(graph, residency, Costs(), left, 0, b"key")
+    firsts = [make_clustered_plan(graph, residency, Costs(), cluster, 0, b"key") for cluster in before]
+    made = [replan_for_workers(first, residency, Costs(), left, 0, b"key") for first in firsts]
+    fresh = make_clustered_plan(graph, residency, Costs(), left, 0, b"key")
     assert None not in made
     assert len({one.plan.hash for one in (*firsts, *made, fresh)}) == 5
-    assert remake(firsts[0], residency, Costs(), left, 0, b"key").plan.hash == made[0].plan.hash
+    assert replan_for_workers(firsts[0], residency, Costs(), left, 0, b"key").plan.hash == made[0].plan.hash

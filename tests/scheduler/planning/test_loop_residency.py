@@ -6,9 +6,9 @@ from raygrad.proto.ir.graph import structural_hash
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.measured_costs import MeasuredCosts
 from raygrad.scheduler.model.plan import Cluster
-from raygrad.scheduler.model.priced_graph import price
-from raygrad.scheduler.placing.place import constrain
-from raygrad.scheduler.planning.loop_residency import carried, left, settled, tied
+from raygrad.scheduler.model.priced_graph import price_graph
+from raygrad.scheduler.placing.place import find_constraints
+from raygrad.scheduler.planning.loop_residency import count_misplaced, next_residency, place_for_loop, tie_loop_carried
 from raygrad.scheduler.planning.planner import Planner, make_plan
 
 from ..conftest import random_graphs
@@ -39,21 +39,21 @@ def swapped(count=2):
 def test_what_is_read_elsewhere_is_carried(builder):
     graph, loop = training(builder)
     plan = make_plan(graph, swapped(), Costs(), CLUSTER, 0, b"", (0,) * 4 + (1,) * 4).plan
-    assert carried(graph, plan, swapped(), loop) == 4
-    assert carried(graph, plan, (0, 0, 1, 1), loop) == 0
-    assert carried(graph, plan, (-1,) * 4, loop) == 0
-    assert carried(graph, plan, swapped(), loop[:1]) == 1
+    assert count_misplaced(graph, plan, swapped(), loop) == 4
+    assert count_misplaced(graph, plan, (0, 0, 1, 1), loop) == 0
+    assert count_misplaced(graph, plan, (-1,) * 4, loop) == 0
+    assert count_misplaced(graph, plan, swapped(), loop[:1]) == 1
 
 
 def test_a_round_leaves_what_it_makes_where_it_was_made(builder):
     graph, loop = training(builder)
-    assert left(graph, (0, 0, 0, 1, 1, 1, 0, 1), (-1,) * 4, loop) == (1, 0, 1, 0)
-    assert left(graph, (0,) * 8, (1, 1, 1, 1), loop[:1]) == (0, 1, 1, 1)
+    assert next_residency(graph, (0, 0, 0, 1, 1, 1, 0, 1), (-1,) * 4, loop) == (1, 0, 1, 0)
+    assert next_residency(graph, (0,) * 8, (1, 1, 1, 1), loop[:1]) == (0, 1, 1, 1)
 
 
 def test_makers_go_with_the_first_readers_of_the_next_round(builder):
     graph, loop = training(builder)
-    assert settled(graph, swapped(), loop, Costs(), CLUSTER, 0) == (0, 0, 0, 0, 1, 1, 1, 1)
+    assert place_for_loop(graph, swapped(), loop, Costs(), CLUSTER, 0) == (0, 0, 0, 0, 1, 1, 1, 1)
 
 
 def test_what_is_pinned_elsewhere_stays_there(builder):
@@ -62,7 +62,7 @@ def test_what_is_pinned_elsewhere_stays_there(builder):
     made = build.op("cos", read, pin=1)
     build.keep_on_worker(made)
     graph = build.graph()
-    assert settled(graph, (-1,), [(0, made)], Costs(), CLUSTER, 0) == (0, 1)
+    assert place_for_loop(graph, (-1,), [(0, made)], Costs(), CLUSTER, 0) == (0, 1)
 
 
 @given(st.data())
@@ -71,15 +71,15 @@ def test_ties_keep_what_was_asked_for(data):
     values = sum(len(node.outputs) for node in graph.nodes)
     some = st.integers(3, 2 + values) if values else st.nothing()
     loop = [(external, data.draw(some)) for external in range(3 if values else 0)]
-    priced, cluster = price(graph, Costs()), Cluster.of(3)
+    priced, cluster = price_graph(graph, Costs()), Cluster.of(3)
     residency = (-1,) * 3
-    before = constrain(priced, residency, cluster)
-    after = tied(before, priced, loop)
+    before = find_constraints(priced, residency, cluster)
+    after = tie_loop_carried(before, priced, loop)
     for index, root in enumerate(before.group):
         assert after.group[index] == after.group[root]
         if root in before.forced:
             assert after.forced[after.group[index]] == before.forced[root]
-    node_worker = settled(graph, residency, loop, Costs(), cluster, 0)
+    node_worker = place_for_loop(graph, residency, loop, Costs(), cluster, 0)
     for index, node in enumerate(graph.nodes):
         assert node.pin in (-1, node_worker[index])
 
@@ -104,9 +104,9 @@ def rounds(planner, graph, loop, residency, told):
     for _ in range(12):
         plan = planner.plan(graph, residency, structural_hash(encode_graph(graph))).plan
         planner.reconsider(lambda: loop if told else ())
-        seen.append(carried(graph, plan, residency, loop))
+        seen.append(count_misplaced(graph, plan, residency, loop))
         misses.append(planner.misses)
-        residency = left(graph, plan.node_worker, residency, loop)
+        residency = next_residency(graph, plan.node_worker, residency, loop)
     return seen, misses, plan
 
 

@@ -5,22 +5,22 @@ import pytest
 
 from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.ir.graph import structural_hash
-from raygrad.scheduler.model.cost_classes import kinds_of
+from raygrad.scheduler.model.cost_classes import cost_classes_of
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.measured_costs import Counted, Estimate, MeasuredCosts, Span
+from raygrad.scheduler.model.measured_costs import Estimate, MeasuredCosts, PlanCostClasses, PlanTimes
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.priced_graph import price_graph
 from raygrad.scheduler.planning.plan_refinement import (
-    GAIN,
-    MOVED,
-    least_seconds,
-    look_again,
-    moved,
-    predicted_anew,
+    MIN_GAIN,
+    MIN_SHIFT,
+    cost_shift,
+    is_due,
+    lower_bound_seconds,
     refine,
+    repredict,
 )
 from raygrad.scheduler.planning.planner import Planner, make_plan
-from raygrad.scheduler.segments.timetable import loads_of, predict
+from raygrad.scheduler.segments.timetable import predict_seconds, segment_loads
 
 CLUSTER = Cluster.of(2)
 KIND = "function @f cpu 6>context,6"
@@ -49,9 +49,9 @@ def settle(measured, seconds, count=5, spread=0.0):
 
 def counted(graph, plan, measured):
     """What is known of the nodes of a plan that has run."""
-    kinds = kinds_of(graph, measured.prior)
+    kinds = cost_classes_of(graph, measured.prior)
     segments = [Counter(kinds.node[index] for index in segment.nodes) for segment in plan.segments]
-    return Counted(kinds.names, kinds.prior, segments)
+    return PlanCostClasses(kinds.names, kinds.prior, segments)
 
 
 def workers_of(plan):
@@ -67,18 +67,18 @@ class Ran:
         self.planner = Planner(CLUSTER, measured=measured)
         self.spans = {}
         self.alone = True
-        monkeypatch.setattr(MeasuredCosts, "span_of", lambda _, plan: self.spans.setdefault(plan.hash, Span()))
+        monkeypatch.setattr(MeasuredCosts, "span_of", lambda _, plan: self.spans.setdefault(plan.hash, PlanTimes()))
         monkeypatch.setattr(MeasuredCosts, "counted", lambda _, plan: counted(self.graph, plan, measured))
 
     def submit(self, times=1):
         plan = self.planner.plan(self.graph, (-1, -1), structural_hash(encode_graph(self.graph))).plan
         self.planner.reconsider()
         costs = self.measured.costs()
-        span = self.spans.setdefault(plan.hash, Span())
+        span = self.spans.setdefault(plan.hash, PlanTimes())
         span.measured += 1
         span.count += self.alone
-        span.seconds = predict(
-            plan.segments, loads_of(plan.segments, price(self.graph, costs)), (-1, -1), costs, CLUSTER
+        span.seconds = predict_seconds(
+            plan.segments, segment_loads(plan.segments, price_graph(self.graph, costs)), (-1, -1), costs, CLUSTER
         )
         return plan if times == 1 else self.submit(times - 1)
 
@@ -89,15 +89,15 @@ def ran(builder, monkeypatch):
 
 
 def test_plans_are_looked_at_again_ever_more_rarely():
-    assert [uses for uses in range(1, 40) if look_again(uses)] == [2, 3, 5, 9, 17, 33]
+    assert [uses for uses in range(1, 40) if is_due(uses)] == [2, 3, 5, 9, 17, 33]
 
 
 def test_no_plan_falls_below_the_least_time(builder):
     graph = branches(builder)
-    priced = price(graph, known(0.5).costs())
-    assert least_seconds(priced, 1) == pytest.approx(1.0)
-    assert least_seconds(priced, 2) == pytest.approx(0.5)
-    assert least_seconds(priced, 9) == pytest.approx(0.5)
+    priced = price_graph(graph, known(0.5).costs())
+    assert lower_bound_seconds(priced, 1) == pytest.approx(1.0)
+    assert lower_bound_seconds(priced, 2) == pytest.approx(0.5)
+    assert lower_bound_seconds(priced, 9) == pytest.approx(0.5)
 
 
 def test_a_better_plan_replaces_one_that_ran_twice_once_costs_have_settled(ran):
@@ -136,7 +136,7 @@ def test_a_plan_that_is_hardly_worse_stays_and_its_programs_with_it(ran):
 
 def test_plans_do_not_take_turns(ran, monkeypatch):
     """Costs that move to and fro each time: each change asks for a larger gain, so that changes end."""
-    monkeypatch.setattr("raygrad.scheduler.planning.planner.look_again", lambda _: True)
+    monkeypatch.setattr("raygrad.scheduler.planning.planner.is_due", lambda _: True)
     run = ran(known(10e-6))
     plans = []
     for number in range(60):
@@ -158,13 +158,13 @@ class Compare:
 
     def __call__(self, seconds, compared, pace=1.0):
         made = []
-        self.monkeypatch.setattr(MeasuredCosts, "span_of", lambda *_: Span(seconds, 2, measured=2))
+        self.monkeypatch.setattr(MeasuredCosts, "span_of", lambda *_: PlanTimes(seconds, 2, measured=2))
 
         def make(costs):
             made.append(costs)
             return self.plan
 
-        now = predicted_anew(self.graph, self.plan, (-1, -1), self.measured, CLUSTER)
+        now = repredict(self.graph, self.plan, (-1, -1), self.measured, CLUSTER)
         assert now.predicted_seconds == seconds
         self.measured.pace = pace
         return refine(self.graph, now, (-1, -1), self.measured, CLUSTER, 0, compared, make), made
@@ -176,7 +176,7 @@ def compare(builder, monkeypatch):
 
 
 def test_where_no_plan_can_gain_enough_none_is_made(compare):
-    refined, made = compare(0.5 * (1 + GAIN / 2), Costs())
+    refined, made = compare(0.5 * (1 + MIN_GAIN / 2), Costs())
     assert refined.plan is None
     assert not made
     assert compare(0.7, Costs())[1]
@@ -197,21 +197,23 @@ def test_while_costs_stay_as_they_are_plans_are_compared_once(compare):
 
 def test_what_moves_is_the_part_of_the_time_that_goes_elsewhere(compare):
     before = Costs(call_seconds=0.0, hop_seconds=0.25)  # two segments and two workers: a second
-    assert moved(compare.plan, compare.counted, before, before) == 0.0
+    assert cost_shift(compare.plan, compare.counted, before, before) == 0.0
     after = replace(before, hop_seconds=0.125, factors=compare.measured.costs().factors)
     settle(compare.measured, 1.0)
     before = replace(before, factors=compare.measured.costs().factors)
-    assert moved(compare.plan, compare.counted, before, after) == pytest.approx(0.0, abs=1e-6)  # both are half of it
+    assert cost_shift(compare.plan, compare.counted, before, after) == pytest.approx(
+        0.0, abs=1e-6
+    )  # both are half of it
     after = replace(before, hop_seconds=0.0)
-    assert moved(compare.plan, compare.counted, before, after) == pytest.approx(1 / 3, rel=1e-3)
-    assert moved(compare.plan, compare.counted, before, replace(before, bandwidth=1e3)) < MOVED
+    assert cost_shift(compare.plan, compare.counted, before, after) == pytest.approx(1 / 3, rel=1e-3)
+    assert cost_shift(compare.plan, compare.counted, before, replace(before, bandwidth=1e3)) < MIN_SHIFT
 
 
 def test_of_a_plan_that_never_ran_the_pace_of_others_is_expected(builder):
     graph, measured = branches(builder), known(0.5)
     measured.pace = 2.0
     plan = make_plan(graph, (-1, -1), measured.costs(), CLUSTER, 0, b"").plan
-    now = predicted_anew(graph, plan, (-1, -1), measured, CLUSTER)
+    now = repredict(graph, plan, (-1, -1), measured, CLUSTER)
     assert now.predicted_seconds == pytest.approx(2.0 * plan.predicted_seconds)
     assert refine(graph, now, (-1, -1), measured, CLUSTER, 0, Costs(), lambda costs: plan).plan is None
 
@@ -219,11 +221,11 @@ def test_of_a_plan_that_never_ran_the_pace_of_others_is_expected(builder):
 def test_a_first_run_and_what_the_parts_say_are_each_half_of_what_is_predicted(builder):
     graph, measured = branches(builder), known(0.5)
     plan = make_plan(graph, (-1, -1), measured.costs(), CLUSTER, 0, b"").plan
-    spans = iter([Span(9.0, 1, measured=1), Span(7.0, 2, measured=2)])
+    spans = iter([PlanTimes(9.0, 1, measured=1), PlanTimes(7.0, 2, measured=2)])
     measured.span_of = lambda plan: next(spans)
-    first = predicted_anew(graph, plan, (-1, -1), measured, CLUSTER)
+    first = repredict(graph, plan, (-1, -1), measured, CLUSTER)
     assert first.predicted_seconds == pytest.approx((plan.predicted_seconds + 9.0) / 2)
-    assert predicted_anew(graph, plan, (-1, -1), measured, CLUSTER).predicted_seconds == 7.0
+    assert repredict(graph, plan, (-1, -1), measured, CLUSTER).predicted_seconds == 7.0
 
 
 def test_without_measurements_the_costs_given_are_used(builder):
@@ -241,7 +243,7 @@ def test_without_measurements_the_costs_given_are_used(builder):
 def test_of_a_large_graph_the_plan_that_was_taken_is_made_again_for_other_workers(ran, monkeypatch):
     run = ran(known(10e-6))
     assert len(workers_of(run.submit())) == 1
-    monkeypatch.setattr("raygrad.scheduler.planning.planner.LARGE", 2)
+    monkeypatch.setattr("raygrad.scheduler.planning.planner.CLUSTERED_FROM", 2)
     settle(run.measured, 0.5)
     run.submit(2)
     changed = run.submit()

@@ -105,7 +105,7 @@ def test_twenty_thousand_nodes_are_planned_in_reasonable_time(builder):
 
 @pytest.mark.parametrize("large", [2, 20_000])
 def test_what_a_node_of_a_graph_of_any_size_asks_for_is_obeyed(builder, monkeypatch, large):
-    monkeypatch.setattr(planner_module, "LARGE", large)
+    monkeypatch.setattr(planner_module, "CLUSTERED_FROM", large)
     graph = chain(builder, 3)._replace(demands=(Demand(1, "F", (("fpga", 2.0),)),))
     workers = tuple(WorkerSpec(f"worker {have}", resources=(("fpga", float(have)),)) for have in range(4))
     plan = Planner(Cluster(workers)).plan(graph, (-1,), key(graph)).plan
@@ -124,7 +124,7 @@ def test_costs_that_are_given_count_before_what_is_measured(builder):
 
 @pytest.mark.parametrize("large", [2, 20_000])
 def test_the_hash_of_a_plan_stands_for_all_that_it_was_made_from(builder, monkeypatch, large):
-    monkeypatch.setattr(planner_module, "LARGE", large)
+    monkeypatch.setattr(planner_module, "CLUSTERED_FROM", large)
     graph = chain(builder, 3)
     usual = {"residency": (-1,), "costs": Costs(), "cluster": Cluster.of(2), "seed": 0, "key": b"key"}
     changes = [

@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from raygrad.scheduler.model.arrays import arrays_of
+from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
-from raygrad.scheduler.placing.constraints import demands_of
-from raygrad.scheduler.planning.replan import Known, relieve, shares_of, spread_lost
-from raygrad.scheduler.segments.array_timetable import times_of
-from raygrad.scheduler.segments.array_transfers import Crosser, blocks_of
+from raygrad.scheduler.placing.constraints import constraint_arrays
+from raygrad.scheduler.planning.replan import PlanState, colocated_blocks, move_from_lost_workers, move_to_new_workers
+from raygrad.scheduler.segments.array_timetable import segment_times
+from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner, block_arrays
 from raygrad.scheduler.segments.segmenter import Block
 
 COSTS = Costs(
@@ -21,20 +21,20 @@ def known(graph, blocks, workers):
     """What is known of a plan of these blocks, when so many workers are left."""
     residency = (-1,) * len(graph.externals)
     count = max(block.worker for block in blocks) + 1
-    arrays = arrays_of(graph, COSTS)
-    made = blocks_of(blocks, len(graph.nodes))
-    crosser = Crosser(arrays, made)
+    arrays = graph_arrays(graph, COSTS)
+    made = block_arrays(blocks, len(graph.nodes))
+    crosser = ArrayTransferPlanner(arrays, made)
     crossed = crosser.run(residency)
     cluster = Cluster.of(max(count, workers))
-    demanded = demands_of(arrays, residency, cluster)
-    return Known(
+    demanded = constraint_arrays(arrays, residency, cluster)
+    return PlanState(
         arrays=arrays,
         blocks=made,
         crossing=crosser.crossing,
         demanded=demanded,
-        share=shares_of(made, demanded.bound),
+        share=colocated_blocks(made, demanded.bound),
         kinds=np.zeros(len(blocks), np.int64),
-        times=times_of(crossed.crossing.segments, crosser, crossed.flow, residency, COSTS, cluster),
+        times=segment_times(crossed.crossing.segments, crosser, crossed.flow, residency, COSTS, cluster),
         costs=COSTS,
         cluster=Cluster.of(workers),
     )
@@ -62,7 +62,7 @@ def independent(builder, count, of=1):
 def test_parts_of_a_lost_block_that_are_independent_are_spread(builder):
     graph = independent(builder, 12)
     some = known(graph, [Block(worker, [3 * worker, 3 * worker + 1, 3 * worker + 2]) for worker in range(4)], 3)
-    moves = spread_lost(some, without_last(some))
+    moves = move_from_lost_workers(some, without_last(some))
     assert moves is not None
     assert moves.nodes.tolist() == [9, 10, 11]
     workers = moves.blocks.worker[moves.blocks.home]
@@ -75,7 +75,7 @@ def test_parts_of_a_lost_block_that_are_independent_are_spread(builder):
 def test_a_lost_block_that_hangs_together_goes_whole(builder):
     graph = independent(builder, 3, of=4)
     some = known(graph, [Block(worker, list(range(4 * worker, 4 * worker + 4))) for worker in range(3)], 2)
-    moves = spread_lost(some, without_last(some))
+    moves = move_from_lost_workers(some, without_last(some))
     assert moves is not None
     assert moves.blocks.home.tolist() == some.blocks.home.tolist()
     assert moves.blocks.worker.tolist() == [0, 1, 0]
@@ -88,7 +88,7 @@ def test_a_lost_block_goes_where_there_is_time_for_it(builder):
     build.keep_on_worker(build.op("sin", second), build.op("sin", 1))  # worker 0 again; the lost one
     blocks = [Block(0, [0]), Block(2, [3]), Block(1, [1]), Block(0, [2])]
     some = known(build.graph(), blocks, 2)
-    moves = spread_lost(some, without_last(some))
+    moves = move_from_lost_workers(some, without_last(some))
     assert moves is not None
     assert moves.blocks.worker.tolist() == [0, 1, 1, 0], "worker 0 is busy then"
 
@@ -102,7 +102,7 @@ def test_blocks_that_share_their_worker_go_together(builder):
     blocks = [Block(2, [0]), Block(0, [1]), Block(1, [2]), Block(2, [3])]
     some = known(build.graph(), blocks, 2)
     assert some.share.tolist() == [0, 1, 2, 0]
-    moves = spread_lost(some, without_last(some))
+    moves = move_from_lost_workers(some, without_last(some))
     assert moves is not None
     assert moves.blocks.worker[0] == moves.blocks.worker[3] >= 0
 
@@ -122,7 +122,7 @@ def test_no_node_goes_before_what_it_reads_or_after_its_readers(builder):
         for worker in range(4)
     ]
     some = known(graph, blocks, 3)
-    moves = spread_lost(some, without_last(some))
+    moves = move_from_lost_workers(some, without_last(some))
     assert moves is not None
     home = moves.blocks.home
     assert (home != some.blocks.home).sum() >= layers, "parts were moved"
@@ -139,7 +139,7 @@ def test_nothing_follows_an_open_ended_node(builder, open_ended):
     graph = independent(builder, 9)._replace(open_ended=open_ended)
     blocks = [Block(2, [0, 1, 2]), Block(0, [3, 4, 5]), Block(1, [6, 7, 8])]
     some = known(graph, blocks, 2)
-    moves = spread_lost(some, without_last(some))
+    moves = move_from_lost_workers(some, without_last(some))
     assert moves is not None
     last = moves.blocks.as_lists()[-1]
     assert (last.nodes == [6, 7, 8]) is open_ended
@@ -148,7 +148,7 @@ def test_nothing_follows_an_open_ended_node(builder, open_ended):
 def test_a_new_worker_takes_over_what_others_have_to_wait_for(builder):
     graph = independent(builder, 4)
     some = known(graph, [Block(0, [0]), Block(1, [1]), Block(0, [2]), Block(1, [3])], 3)
-    moves = relieve(some, some.blocks.worker, [2])
+    moves = move_to_new_workers(some, some.blocks.worker, [2])
     assert moves.blocks.worker.tolist() == [2, 1, 0, 1]
     assert moves.nodes.tolist() == [0]
 
@@ -161,6 +161,6 @@ def test_a_new_worker_takes_over_a_share_where_nobody_waits(builder):
     some = known(
         build.graph(), [Block(0, [0]), Block(0, [1]), Block(1, [2]), Block(0, [3]), Block(0, [4]), Block(1, [5])], 3
     )
-    moves = relieve(some, some.blocks.worker, [2])
+    moves = move_to_new_workers(some, some.blocks.worker, [2])
     work = np.bincount(moves.blocks.worker[moves.blocks.home])
     assert work.tolist() == [2, 2, 2]

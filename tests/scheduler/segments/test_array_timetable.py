@@ -6,21 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.scheduler.model.arrays import arrays_of
-from raygrad.scheduler.model.costs import Costs, Link
+from raygrad.scheduler.model.arrays import graph_arrays
+from raygrad.scheduler.model.costs import Costs, LinkCost
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import link, price
+from raygrad.scheduler.model.priced_graph import node_edges, price_graph
 from raygrad.scheduler.segments import array_timetable
 from raygrad.scheduler.segments import timetable as predict_module
-from raygrad.scheduler.segments.array_timetable import times_of
-from raygrad.scheduler.segments.array_transfers import Crosser, blocks_of
-from raygrad.scheduler.segments.segmenter import cut
-from raygrad.scheduler.segments.timetable import loads_of, predict, timetable
+from raygrad.scheduler.segments.array_timetable import segment_times
+from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner, block_arrays
+from raygrad.scheduler.segments.segmenter import segment_graph
+from raygrad.scheduler.segments.timetable import predict_seconds, segment_loads, timetable
 
 COSTS = (
     Costs(),
     Costs(call_seconds=1e-5, hop_seconds=5e-5, send_seconds=1e-3, submit_seconds=1e-4, return_seconds=2e-3),
-    Costs(follow_seconds=1e-3, give_bandwidth=1e8, links={("a", "b"): Link(0.5, 32.0), ("b", "z"): Link(0.1, 1.0)}),
+    Costs(
+        follow_seconds=1e-3, give_bandwidth=1e8, links={("a", "b"): LinkCost(0.5, 32.0), ("b", "z"): LinkCost(0.1, 1.0)}
+    ),
 )
 
 
@@ -43,15 +45,15 @@ def compared(graphs, data):
     costs = data.draw(st.sampled_from(COSTS))
     workers = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
-    priced = price(graph, costs)
-    blocks = cut(priced, link(priced), workers, residency, replace(costs, call_seconds=0.0)).blocks
-    crosser = Crosser(arrays_of(graph, costs), blocks_of(blocks, count))
+    priced = price_graph(graph, costs)
+    blocks = segment_graph(priced, node_edges(priced), workers, residency, replace(costs, call_seconds=0.0)).blocks
+    crosser = ArrayTransferPlanner(graph_arrays(graph, costs), block_arrays(blocks, count))
     crossed = crosser.run(residency)
     segments = crossed.crossing.segments
-    times = times_of(segments, crosser, crossed.flow, residency, costs, CLUSTER)
-    loads = loads_of(segments, priced)
+    times = segment_times(segments, crosser, crossed.flow, residency, costs, CLUSTER)
+    loads = segment_loads(segments, priced)
     slots = timetable(segments, loads, residency, costs, CLUSTER)
     assert times.start.tolist() == pytest.approx([slot.start for slot in slots])
     assert times.end.tolist() == pytest.approx([slot.end for slot in slots])
     assert (times.ready <= times.start).all()
-    assert times.seconds == pytest.approx(predict(segments, loads, residency, costs, CLUSTER))
+    assert times.seconds == pytest.approx(predict_seconds(segments, loads, residency, costs, CLUSTER))

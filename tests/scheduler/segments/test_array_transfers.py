@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.scheduler.model.arrays import arrays_of
+from raygrad.scheduler.model.arrays import graph_arrays
 from raygrad.scheduler.model.costs import Costs
-from raygrad.scheduler.model.priced_graph import link, price
-from raygrad.scheduler.segments.array_transfers import Crosser, blocks_of
-from raygrad.scheduler.segments.segmenter import Block, cut
-from raygrad.scheduler.segments.transfers import cross
+from raygrad.scheduler.model.priced_graph import node_edges, price_graph
+from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner, block_arrays
+from raygrad.scheduler.segments.segmenter import Block, segment_graph
+from raygrad.scheduler.segments.transfers import plan_transfers
 
 
 @pytest.mark.slow
@@ -19,17 +19,17 @@ def test_segments_are_those_that_a_walk_over_the_values_finds(graphs, data):
     count = len(graph.nodes)
     workers = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
-    priced = price(graph, Costs())
-    blocks = cut(priced, link(priced), workers, residency, Costs(call_seconds=0.0)).blocks
-    arrays = arrays_of(graph, Costs())
-    crosser = Crosser(arrays, blocks_of(blocks, count))
-    assert crosser.run(residency).crossing == cross(priced, blocks, residency)
-    staying = Crosser(arrays, blocks_of(blocks, count), saved_stays=True)
-    assert staying.run(residency).crossing == cross(priced, blocks, residency, saved_stays=True)
+    priced = price_graph(graph, Costs())
+    blocks = segment_graph(priced, node_edges(priced), workers, residency, Costs(call_seconds=0.0)).blocks
+    arrays = graph_arrays(graph, Costs())
+    crosser = ArrayTransferPlanner(arrays, block_arrays(blocks, count))
+    assert crosser.run(residency).crossing == plan_transfers(priced, blocks, residency)
+    staying = ArrayTransferPlanner(arrays, block_arrays(blocks, count), saved_stays=True)
+    assert staying.run(residency).crossing == plan_transfers(priced, blocks, residency, saved_stays=True)
     moved = [
         Block((block.worker + 1) % 3 if number % 2 else block.worker, block.nodes)
         for number, block in enumerate(blocks)
     ]
-    assert blocks_of(blocks, count).as_lists() == blocks
-    crosser = Crosser(arrays, blocks_of(moved, count))
-    assert crosser.run(residency).crossing == cross(priced, moved, residency)
+    assert block_arrays(blocks, count).as_lists() == blocks
+    crosser = ArrayTransferPlanner(arrays, block_arrays(moved, count))
+    assert crosser.run(residency).crossing == plan_transfers(priced, moved, residency)

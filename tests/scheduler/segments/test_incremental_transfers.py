@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raygrad.scheduler.model.arrays import arrays_of, offsets
+from raygrad.scheduler.model.arrays import graph_arrays, offsets
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import OnWorker
-from raygrad.scheduler.model.priced_graph import link, price
-from raygrad.scheduler.segments.array_transfers import Crosser, blocks_of
-from raygrad.scheduler.segments.incremental_transfers import recross
-from raygrad.scheduler.segments.segmenter import Block, cut
+from raygrad.scheduler.model.priced_graph import node_edges, price_graph
+from raygrad.scheduler.segments.array_transfers import ArrayTransferPlanner, block_arrays
+from raygrad.scheduler.segments.incremental_transfers import update_transfers
+from raygrad.scheduler.segments.segmenter import Block, segment_graph
 
 
 def same(one, other):
@@ -45,9 +45,11 @@ def test_after_any_moves_segments_are_those_that_would_be_found_anew(graphs, dat
     count = len(graph.nodes)
     workers = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
-    priced, arrays = price(graph, Costs()), arrays_of(graph, Costs())
-    blocks = blocks_of(cut(priced, link(priced), workers, residency, Costs(call_seconds=0.0)).blocks, count)
-    crosser = Crosser(arrays, blocks)
+    priced, arrays = price_graph(graph, Costs()), graph_arrays(graph, Costs())
+    blocks = block_arrays(
+        segment_graph(priced, node_edges(priced), workers, residency, Costs(call_seconds=0.0)).blocks, count
+    )
+    crosser = ArrayTransferPlanner(arrays, blocks)
     crossed = crosser.run(residency)
     for _ in range(2):
         home, worker, many = blocks.home.copy(), blocks.worker.copy(), len(blocks.worker)
@@ -70,8 +72,8 @@ def test_after_any_moves_segments_are_those_that_would_be_found_anew(graphs, dat
         elsewhere = np.flatnonzero((worker != crosser.blocks.worker)[crosser.blocks.home])
         nodes = np.union1d(np.array(moved, np.int64), elsewhere)
         nodes = np.union1d(nodes, np.flatnonzero((worker != crosser.blocks.worker)[home]))
-        crosser, crossed = recross(crosser, crossed, blocks, nodes, residency)
-        fresh = Crosser(arrays, blocks)
+        crosser, crossed = update_transfers(crosser, crossed, blocks, nodes, residency)
+        fresh = ArrayTransferPlanner(arrays, blocks)
         same((crosser, crossed), (fresh, fresh.run(residency)))
 
 
@@ -79,12 +81,12 @@ def test_workers_may_have_other_numbers(builder):
     build = builder()
     build.keep_on_worker(build.op("sin", build.op("sin", 0)))
     graph = build.graph()
-    arrays = arrays_of(graph, Costs())
-    blocks = blocks_of([Block(1, [0]), Block(2, [1])], 2)
-    crosser = Crosser(arrays, blocks)
+    arrays = graph_arrays(graph, Costs())
+    blocks = block_arrays([Block(1, [0]), Block(2, [1])], 2)
+    crosser = ArrayTransferPlanner(arrays, blocks)
     other = replace(blocks, worker=blocks.worker - 1)
-    _, crossed = recross(crosser, crosser.run((-1,)), other, np.zeros(0, np.int64), (-1,))
-    assert crossed.crossing == Crosser(arrays, other).run((-1,)).crossing
+    _, crossed = update_transfers(crosser, crosser.run((-1,)), other, np.zeros(0, np.int64), (-1,))
+    assert crossed.crossing == ArrayTransferPlanner(arrays, other).run((-1,)).crossing
     assert list(crossed.crossing.kept.values()) == [OnWorker(1, 1)]
 
 
@@ -92,13 +94,13 @@ def test_readers_of_an_object_learn_its_new_number(builder):
     build = builder(externals=3)
     one, other, third = (build.op("sin", external) for external in range(3))
     build.keep_on_worker(build.op("sin", one), build.op("sin", other), third)
-    arrays = arrays_of(build.graph(), Costs())
-    blocks = blocks_of([Block(0, [0, 1]), Block(1, [2]), Block(2, [3]), Block(1, [4])], 5)
-    crosser = Crosser(arrays, blocks)
+    arrays = graph_arrays(build.graph(), Costs())
+    blocks = block_arrays([Block(0, [0, 1]), Block(1, [2]), Block(2, [3]), Block(1, [4])], 5)
+    crosser = ArrayTransferPlanner(arrays, blocks)
     crossed = crosser.run((-1,) * 3)
     assert crossed.crossing.segments[3].imports == ((0, 1),)
-    after = blocks_of([Block(0, [1]), Block(1, [2, 0]), Block(2, [3]), Block(1, [4])], 5)
-    changed = recross(crosser, crossed, after, np.array([0]), (-1,) * 3)
-    fresh = Crosser(arrays, after)
+    after = block_arrays([Block(0, [1]), Block(1, [2, 0]), Block(2, [3]), Block(1, [4])], 5)
+    changed = update_transfers(crosser, crossed, after, np.array([0]), (-1,) * 3)
+    fresh = ArrayTransferPlanner(arrays, after)
     same(changed, (fresh, fresh.run((-1,) * 3)))
     assert changed[1].crossing.segments[3].imports == ((0, 0),)

@@ -7,21 +7,21 @@ from raygrad.proto.ir.graph import KEEP_ON_WORKER
 from raygrad.proto.ir.nodes import placed
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, InStore, OnWorker, Plan
-from raygrad.scheduler.model.priced_graph import link, price
+from raygrad.scheduler.model.priced_graph import node_edges, price_graph
 from raygrad.scheduler.planning.planner import make_plan
-from raygrad.scheduler.segments.lowering import Programs, lower
-from raygrad.scheduler.segments.segmenter import Block, cut
-from raygrad.scheduler.segments.transfers import cross
+from raygrad.scheduler.segments.lowering import LazyPrograms, lower
+from raygrad.scheduler.segments.segmenter import Block, segment_graph
+from raygrad.scheduler.segments.transfers import plan_transfers
 
 UNSET = object()
 
 
 def planned(graph, node_worker, blocks=None, costs=None):
-    priced = price(graph, costs or Costs())
+    priced = price_graph(graph, costs or Costs())
     residency = [-1] * len(graph.externals)
     if blocks is None:
-        blocks = cut(priced, link(priced), node_worker, residency, costs or Costs()).blocks
-    crossing = cross(priced, blocks, residency)
+        blocks = segment_graph(priced, node_edges(priced), node_worker, residency, costs or Costs()).blocks
+    crossing = plan_transfers(priced, blocks, residency)
     plan = Plan(
         hash=b"",
         workers=(),
@@ -203,7 +203,7 @@ def test_programs_are_made_when_asked_for_in_any_order(builder):
     build.keep_on_worker(value)
     graph = build.graph()
     plan = make_plan(graph, (-1,), Costs(), Cluster.of(2), 0, b"").plan
-    programs = Programs(graph, plan)
+    programs = LazyPrograms(graph, plan)
     assert len(programs) == 4
     assert programs[-1] is programs[3]
     assert programs[1:] == lower(graph, plan)[1:]

@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 
 from raygrad.proto.ir.specs import ArraySpec
-from raygrad.scheduler.model.costs import Costs, Link
+from raygrad.scheduler.model.costs import Costs, LinkCost
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
-from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.priced_graph import price_graph
 from raygrad.scheduler.planning.planner import make_plan
-from raygrad.scheduler.segments.timetable import loads_of, predict
+from raygrad.scheduler.segments.timetable import predict_seconds, segment_loads
 
 COSTS = Costs(op_bandwidth=1e30)
 
@@ -49,8 +49,8 @@ def seconds_of(graph, costs, cluster=None):
     cluster = cluster or Cluster.of(2)
     residency = (-1,) * len(graph.externals)
     plan = make_plan(graph, residency, costs, cluster, 0, b"").plan
-    assert plan.predicted_seconds == predict(
-        plan.segments, loads_of(plan.segments, price(graph, costs)), residency, costs, cluster
+    assert plan.predicted_seconds == predict_seconds(
+        plan.segments, segment_loads(plan.segments, price_graph(graph, costs)), residency, costs, cluster
     )
     return plan.predicted_seconds
 
@@ -90,7 +90,7 @@ def test_calls_take_no_less_than_they_cost_the_client(builder):
 def test_a_link_that_was_measured_counts_between_its_hosts(builder):
     workers = tuple(WorkerSpec(name, host=name) for name in ("a", "b"))
     costs = Costs(
-        call_seconds=0.0, hop_seconds=9.0, op_seconds=1.0, op_bandwidth=1e30, links={("a", "b"): Link(0.5, 32.0)}
+        call_seconds=0.0, hop_seconds=9.0, op_seconds=1.0, op_bandwidth=1e30, links={("a", "b"): LinkCost(0.5, 32.0)}
     )
     assert seconds_of(across(builder), costs, Cluster(workers)) == pytest.approx(2.0 + 0.5 + 1.0)
     assert seconds_of(across(builder), costs, Cluster(workers[:1] * 2)) > 11.0

@@ -1,9 +1,9 @@
 from raygrad.proto.ir.specs import ContextSpec
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Export, InStore, OnWorker
-from raygrad.scheduler.model.priced_graph import price
+from raygrad.scheduler.model.priced_graph import price_graph
 from raygrad.scheduler.segments.segmenter import Block
-from raygrad.scheduler.segments.transfers import cotangents, cross
+from raygrad.scheduler.segments.transfers import cotangent_bounds, plan_transfers
 
 from ...graph_nodes import function_vjp_node, op_vjp_node
 
@@ -11,7 +11,9 @@ from ...graph_nodes import function_vjp_node, op_vjp_node
 def crossing(graph, blocks, residency=None, *, saved_stays=False, limited=()):
     residency = [-1] * len(graph.externals) if residency is None else residency
     made = [Block(worker, nodes) for worker, nodes in blocks]
-    return cross(price(graph, Costs()), made, residency, saved_stays=saved_stays, limited=frozenset(limited))
+    return plan_transfers(
+        price_graph(graph, Costs()), made, residency, saved_stays=saved_stays, limited=frozenset(limited)
+    )
 
 
 def test_what_another_worker_reads_is_exported_and_imported(builder):
@@ -155,12 +157,12 @@ def test_h7_the_cotangents_of_a_vjp_of_any_level_are_found():
     arguments, outputs = 3, 2
     first = outputs + arguments + outputs  # inputs of the vjp
     second = arguments + first  # cotangents of its gradients, and what it was given
-    assert cotangents(vjp(1, arguments, outputs)) == (1, 1 + outputs)
-    assert cotangents(vjp(2, arguments, outputs)) == (1, 1 + arguments)
-    assert cotangents(vjp(3, arguments, outputs)) == (1, 1 + first)
-    assert cotangents(vjp(4, arguments, outputs)) == (1, 1 + second)
+    assert cotangent_bounds(vjp(1, arguments, outputs)) == (1, 1 + outputs)
+    assert cotangent_bounds(vjp(2, arguments, outputs)) == (1, 1 + arguments)
+    assert cotangent_bounds(vjp(3, arguments, outputs)) == (1, 1 + first)
+    assert cotangent_bounds(vjp(4, arguments, outputs)) == (1, 1 + second)
     op = op_vjp_node("mul", (5, 6, 7), (1, 1), (1, 1), (0, 0), (0,))
-    assert cotangents(op) == (2, 3)
+    assert cotangent_bounds(op) == (2, 3)
 
 
 def test_what_is_saved_or_kept_in_the_store_stays_on_a_worker_with_a_limit(builder):

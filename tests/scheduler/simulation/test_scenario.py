@@ -1,7 +1,13 @@
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import make_plan
-from raygrad.scheduler.simulation.scenario import Simulated, Submission, Transfer, as_submissions, submission
+from raygrad.scheduler.simulation.scenario import (
+    SimulatedRun,
+    VirtualSubmission,
+    VirtualTransfer,
+    as_submissions,
+    virtual_submission,
+)
 
 
 def test_a_submission_knows_the_bytes_of_its_externals(builder):
@@ -9,19 +15,22 @@ def test_a_submission_knows_the_bytes_of_its_externals(builder):
     build.op("add", 0, 1)
     graph = build.graph()
     planned = make_plan(graph, (-1, 0), Costs(), Cluster.of(1), 0, b"")
-    made = submission(graph, planned, Costs(), at=2.0, residency=(-1, 0))
-    assert made == Submission(planned=planned, at=2.0, residency=(-1, 0), external_bytes=(80, 80))
-    assert as_submissions(planned) == (Submission(planned=planned),)
+    made = virtual_submission(graph, planned, Costs(), at=2.0, residency=(-1, 0))
+    assert made == VirtualSubmission(planned=planned, at=2.0, residency=(-1, 0), external_bytes=(80, 80))
+    assert as_submissions(planned) == (VirtualSubmission(planned=planned),)
     assert as_submissions(made) == (made,)
     assert as_submissions([made, made]) == (made, made)
 
 
 def test_peaks_and_shares_are_those_of_the_series():
-    made = Simulated(
+    made = SimulatedRun(
         makespan=4.0,
         busy=(4.0, 2.0),
         segments=(),
-        transfers=(Transfer(0.0, 1.0, 0, 1, 30, 0, "value 1"), Transfer(1.0, 2.0, 1, 0, 12, 0, "value 2")),
+        transfers=(
+            VirtualTransfer(0.0, 1.0, 0, 1, 30, 0, "value 1"),
+            VirtualTransfer(1.0, 2.0, 1, 0, 12, 0, "value 2"),
+        ),
         waits=(),
         saved=(((0.0, 0), (1.0, 8), (2.0, 0)), ((0.0, 0),)),
         stored=(((0.0, 0), (1.0, 9), (2.0, 4)), ((0.0, 0),)),

@@ -7,11 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raygrad.errors import PlanError
-from raygrad.scheduler.machine.invariants import check
+from raygrad.scheduler.machine.invariants import check_invariants
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster, OnWorker
 from raygrad.scheduler.planning.planner import make_plan
-from raygrad.scheduler.simulation.scenario import Link, Loss, Raise, Submission, submission
+from raygrad.scheduler.simulation.scenario import (
+    SegmentRaise,
+    VirtualLink,
+    VirtualSubmission,
+    WorkerLoss,
+    virtual_submission,
+)
 from raygrad.scheduler.simulation.simulator import simulate, what_if
 
 COSTS = Costs()
@@ -52,7 +58,7 @@ def several(draw, graphs, builder):
             residency.append(place.worker if isinstance(place, OnWorker) else -1)
         plan = make_plan(graph, tuple(residency), costs, Cluster.of(workers), 0, b"")
         at = (made[-1].at if made else 0.0) + draw(st.sampled_from([0.0, 1e-3]))
-        made.append(Submission(planned=plan, at=at, sources=tuple(sources)))
+        made.append(VirtualSubmission(planned=plan, at=at, sources=tuple(sources)))
     return made, Cluster.of(workers), costs
 
 
@@ -62,8 +68,8 @@ def test_any_runs_with_any_failures_end_with_every_invariant_held_and_the_same_e
     submissions, cluster, costs = data.draw(several(graphs, builder))
     workers = len(cluster.workers)
     segments = [(run, k) for run, one in enumerate(submissions) for k in range(len(one.planned.plan.segments))]
-    lost = st.builds(Loss, st.integers(0, workers - 1), st.none() | st.sampled_from([0.0, 3e-4, 1e-3]))
-    broken = st.sampled_from(segments).map(lambda one: Raise(*one)) if segments else lost
+    lost = st.builds(WorkerLoss, st.integers(0, workers - 1), st.none() | st.sampled_from([0.0, 3e-4, 1e-3]))
+    broken = st.sampled_from(segments).map(lambda one: SegmentRaise(*one)) if segments else lost
     failures = data.draw(st.lists(lost | broken, max_size=3))
     speeds = data.draw(st.lists(st.sampled_from([0.5, 1.0, 4.0]), min_size=workers, max_size=workers))
     options: dict[str, Any] = {
@@ -75,7 +81,7 @@ def test_any_runs_with_any_failures_end_with_every_invariant_held_and_the_same_e
         "window": data.draw(st.sampled_from([1, 2, 16])),
         "dispatch_seconds": data.draw(st.sampled_from([0.0, 1e-4])),
     }
-    made = simulate(submissions, cluster, costs, watch=check, **options)
+    made = simulate(submissions, cluster, costs, watch=check_invariants, **options)
     assert made == simulate(submissions, cluster, costs, **options)
     failed = {one.run for failure in made.failures for one in failure.runs}
     assert {run for run, _ in made.finished}.isdisjoint(failed)
@@ -91,7 +97,7 @@ def test_a_run_without_failures_ends_when_its_plan_says(graphs, data):
     costs = data.draw(st.sampled_from([COSTS, Costs(call_seconds=0.0), Costs(hop_seconds=0.0, bandwidth=1e4)]))
     residency = tuple(data.draw(st.integers(-1, 2)) for _ in graph.externals)
     made = planned(graph, 3, costs, residency)
-    one = submission(graph, made, costs, residency=residency)
+    one = virtual_submission(graph, made, costs, residency=residency)
     shown = simulate(one, Cluster.of(3), costs, window=100)
     assert shown.makespan == pytest.approx(made.plan.predicted_seconds, rel=1e-9)
     assert sum(shown.busy) == pytest.approx(
@@ -106,7 +112,7 @@ def test_a_faster_worker_and_a_slower_link_are_felt(builder):
     base = simulate(made, cluster, costs)
     assert [one.worker for one in base.segments] == [0, 1] * 3
     assert simulate(made, cluster, costs, speeds=(2.0, 2.0)).makespan < 0.6 * base.makespan
-    slow = simulate(made, cluster, costs, links={(0, 1): Link(1.0, 1e9)})
+    slow = simulate(made, cluster, costs, links={(0, 1): VirtualLink(1.0, 1e9)})
     assert slow.makespan == pytest.approx(base.makespan + 3 * (1.0 - costs.hop_seconds))
     assert [(one.source, one.target, one.size) for one in base.transfers] == [(0, 1, 32), (1, 0, 32)] * 2 + [(0, 1, 32)]
     assert sum(one.finish - one.start for one in base.waits) == pytest.approx(
@@ -145,16 +151,16 @@ def test_a_lost_worker_fails_what_ran_there_and_what_reads_from_it(builder):
     graph = build.graph()
     first = planned(graph)
     second = planned(graph)
-    runs = [Submission(planned=first), Submission(planned=second, sources=((0, z),))]
+    runs = [VirtualSubmission(planned=first), VirtualSubmission(planned=second, sources=((0, z),))]
     costs = COSTS
-    made = simulate(runs, Cluster.of(2), costs, failures=[Loss(1, 1e-3)], watch=check)
+    made = simulate(runs, Cluster.of(2), costs, failures=[WorkerLoss(1, 1e-3)], watch=check_invariants)
     (failure,) = made.failures
     assert failure.at == 1e-3
     assert [one.run for one in failure.runs] == [0, 1]
     assert (0, 1) in failure.segments
     assert made.finished == ()
     assert {one.status for one in made.segments if one.worker == 1} == {"lost"}
-    later = simulate(runs, Cluster.of(2), costs, failures=[Loss(1, 9.0)])
+    later = simulate(runs, Cluster.of(2), costs, failures=[WorkerLoss(1, 9.0)])
     assert later.failures == ()
     assert len(later.finished) == 2
 
@@ -162,7 +168,9 @@ def test_a_lost_worker_fails_what_ran_there_and_what_reads_from_it(builder):
 def test_code_that_raises_has_what_reads_from_it_skipped(builder):
     graph = chain(builder, 2, 4)
     costs = Costs(op_seconds=1e-2)
-    made = simulate(planned(graph, costs=costs), Cluster.of(2), costs, failures=[Raise(0, 1)], watch=check)
+    made = simulate(
+        planned(graph, costs=costs), Cluster.of(2), costs, failures=[SegmentRaise(0, 1)], watch=check_invariants
+    )
     assert [one.status for one in made.segments] == ["done", "failed", "skipped", "skipped"]
     assert made.failures[0].segments == ((0, 1),)
 
@@ -170,10 +178,10 @@ def test_code_that_raises_has_what_reads_from_it_skipped(builder):
 def test_losses_at_random_times_are_those_of_the_seed(builder):
     graph = chain(builder, 2, 20)
     made, cluster = planned(graph), Cluster.of(2)
-    at = [simulate(made, cluster, COSTS, failures=[Loss(0)], seed=seed).failures[0].at for seed in (1, 1, 2)]
+    at = [simulate(made, cluster, COSTS, failures=[WorkerLoss(0)], seed=seed).failures[0].at for seed in (1, 1, 2)]
     assert at[0] == at[1] != at[2]
     generator = np.random.default_rng(1)
-    assert simulate(made, cluster, COSTS, failures=[Loss(0)], seed=generator).failures[0].at == at[0]
+    assert simulate(made, cluster, COSTS, failures=[WorkerLoss(0)], seed=generator).failures[0].at == at[0]
 
 
 def test_jitter_does_not_depend_on_who_runs_what(builder):
@@ -231,17 +239,17 @@ def test_arguments_that_do_not_fit_together_are_refused(builder):
         ({"speeds": (1.0, 0.0)}, "positive"),
         ({"jitter": -1.0}, "jitter"),
         ({"dispatch_seconds": -1.0}, "dispatch_seconds"),
-        ({"links": {(0, 2): Link(0.0, 1.0)}}, "no link"),
-        ({"links": {(0, 1): Link(0.0, 0.0)}}, "no link"),
-        ({"failures": [Loss(2)]}, "no worker"),
-        ({"failures": [Loss(0, -1.0)]}, "no time"),
-        ({"failures": [Raise(1, 0)]}, "no segment"),
-        ({"failures": [Raise(0, 9)]}, "no segment"),
+        ({"links": {(0, 2): VirtualLink(0.0, 1.0)}}, "no link"),
+        ({"links": {(0, 1): VirtualLink(0.0, 0.0)}}, "no link"),
+        ({"failures": [WorkerLoss(2)]}, "no worker"),
+        ({"failures": [WorkerLoss(0, -1.0)]}, "no time"),
+        ({"failures": [SegmentRaise(1, 0)]}, "no segment"),
+        ({"failures": [SegmentRaise(0, 9)]}, "no segment"),
     ]
     for options, why in wrong:
         with pytest.raises(PlanError, match=why):
             simulate(made, cluster, COSTS, **options)
-    one = Submission(planned=made)
+    one = VirtualSubmission(planned=made)
     for submissions, why in [
         ([one, replace(one, sources=((1, 0),))], "does not precede"),
         ([one, replace(one, sources=((0, 0),))], "not kept"),

@@ -6,9 +6,9 @@ from raygrad.scheduler.machine.machine import Machine
 from raygrad.scheduler.model.costs import Costs
 from raygrad.scheduler.model.plan import Cluster
 from raygrad.scheduler.planning.planner import make_plan
-from raygrad.scheduler.simulation.scenario import Submission
+from raygrad.scheduler.simulation.scenario import VirtualSubmission
 from raygrad.scheduler.simulation.simulator import simulate
-from raygrad.scheduler.simulation.virtual_driver import World
+from raygrad.scheduler.simulation.virtual_driver import VirtualDriver
 
 
 class Broken(Machine):
@@ -30,9 +30,9 @@ def world(builder, machine):
     a = build.op("sin", 0, pin=0)
     build.keep_in_store(build.op("cos", a, pin=1))
     planned = make_plan(build.graph(), (-1,), Costs(), Cluster.of(2), 0, b"")
-    return World(
+    return VirtualDriver(
         machine=machine,
-        submissions=[Submission(planned=planned)],
+        submissions=[VirtualSubmission(planned=planned)],
         costs=Costs(),
         speed=[1.0, 1.0],
         factors=[[1.0, 1.0]],

@@ -11,7 +11,7 @@ from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import ExecutionError, PlanError, WaitTimeout, WorkerLost
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Record
-from raygrad.scheduler.model.measured_costs import Called
+from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import unpack_exception
 from raygrad.workers.executors.base import Report, WorkerGone
 from raygrad.workers.executors.calls import Given, Kept
@@ -405,7 +405,7 @@ def test_a_handler_may_use_the_session(session: Any, graphs: Any):
     seen: list[Any] = []
     plain = session.log.record
 
-    def record(called: Called) -> None:
+    def record(called: TimedRecord) -> None:
         plain(called)
         if called.record.run == 1:
             seen.append(session.driver.read(session.submit(g.graph(), np.full(4, 2.0)), out))
@@ -430,7 +430,7 @@ def test_a_record_tells_its_times_between_sending_and_coming(session: Any, graph
 
 
 def test_a_record_tells_whether_somebody_was_waiting_and_what_the_call_cost(session: Any, graphs: Any):
-    called: list[Called] = []
+    called: list[TimedRecord] = []
     plain = session.log.record
     session.log.record = lambda one: (called.append(one), plain(one))
     for run in (1, 2):
@@ -451,7 +451,7 @@ def test_an_error_in_a_handler_is_raised_to_who_polls_and_loses_nothing(session:
     g.keep(g.mul(0, 0))
     plain = session.log.record
 
-    def record(called: Called) -> None:
+    def record(called: TimedRecord) -> None:
         session.log.record = plain
         raise LookupError("in a handler")
 

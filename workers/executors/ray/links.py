@@ -13,7 +13,7 @@ from itertools import permutations
 from statistics import median
 from typing import Any, Final
 
-from raygrad.scheduler.model.costs import Link
+from raygrad.scheduler.model.costs import LinkCost
 
 ROUNDS: Final = 5
 """Repetitions of each measurement."""
@@ -94,13 +94,13 @@ class _Probe:
         self.ray.get(answers[-1] if waiting else answers, timeout=DEADLINE)
         return time.perf_counter() - start
 
-    def link(self, source: Any, target: Any, trip: float) -> Link:
+    def link(self, source: Any, target: Any, trip: float) -> LinkCost:
         """Measure the way from one worker to another."""
         there_and_back = [source, target] * (CHAIN // 2)
         small = self.best(lambda: (self.chain(there_and_back), 0.0))[0]
         hop = max(small - trip, 1e-5) / (CHAIN - 1)
         large = self.best(lambda: (self.moved(source, target), 0.0))[0]
-        return Link(hop, LARGE / max(large - trip - hop, 1e-5))
+        return LinkCost(hop, LARGE / max(large - trip - hop, 1e-5))
 
     def moved(self, source: Any, target: Any) -> float:
         """Return how long it takes to make a large object on one worker and have another see it."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import PlanError, SessionError
-from raygrad.report.explanation import Elsewhere, Explanation, Waited
-from raygrad.report.shown import shown
-from raygrad.scheduler.explain.device_transfers import Transfer
+from raygrad.report.explanation import Explanation, OtherMachines, SignatureWait
+from raygrad.report.shown import label_graph
+from raygrad.scheduler.explain.device_transfers import DeviceTransfer
 from raygrad.scheduler.explain.explanation import explain_plan
 from raygrad.scheduler.simulation.simulator import what_if
 
@@ -74,23 +74,23 @@ def explain(
             planned.graph, residency, planner.costs, planner.cluster, planned.plan, staged=not recorder.by_reference
         )
         sent = [one for one in built.sources if isinstance(one, Constant) and one.moved]
-        left = [Transfer(-1, -1, one.moved, "cpu", one.value.nbytes) for one in sent]
+        left = [DeviceTransfer(-1, -1, one.moved, "cpu", one.value.nbytes) for one in sent]
         return Explanation(
             plan=replace(facts, transfers=(*left, *facts.transfers)),
-            graph=shown(planned.graph, name_of, sites),
-            infer=tuple(Waited(name, *waited) for name, waited in session.resolved.items()),
+            graph=label_graph(planned.graph, name_of, sites),
+            infer=tuple(SignatureWait(name, *waited) for name, waited in session.resolved.items()),
             hooks=tuple(session.hooked.items()),
             elsewhere=elsewhere,
         )
 
 
-def _elsewhere(graph: Graph, planner: Planner, workers: int | None, gpus: int | None) -> Elsewhere:
+def _elsewhere(graph: Graph, planner: Planner, workers: int | None, gpus: int | None) -> OtherMachines:
     """Plan the graph for other machines, and simulate the plan. What is not said stays as it is here."""
     here = planner.cluster.workers
     workers = len(here) if workers is None else workers
     gpus = min(workers, sum("cuda" in one.kinds for one in here)) if gpus is None else gpus
     planned, simulated = what_if(graph, planner.costs, workers=workers, gpus=gpus, like=planner.cluster)
-    return Elsewhere(
+    return OtherMachines(
         workers=workers,
         gpus=gpus,
         seconds=simulated.makespan,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 from raygrad.errors import NumericsError, NumericsWarning
-from raygrad.scheduler.model.numerics_class import differing
+from raygrad.scheduler.model.numerics_class import describe_differences
 from raygrad.scheduler.model.plan import Cluster
 
 
@@ -20,7 +20,7 @@ def check_numerics(cluster: Cluster, deterministic: bool) -> None:
         NumericsError: they are not, and bits are to be the same wherever a node runs. If they need not be, it is a
             `NumericsWarning`.
     """
-    told = differing([(worker.name, worker.numerics) for worker in cluster.workers])
+    told = describe_differences([(worker.name, worker.numerics) for worker in cluster.workers])
     if not told:
         return
     what = f"workers may give different bits for the same node ({told})"

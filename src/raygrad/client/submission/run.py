@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from raygrad.errors import SessionError
 from raygrad.scheduler.explain.actual_run import run_facts
 from raygrad.scheduler.explain.clock_alignment import ClockOffset
-from raygrad.scheduler.explain.device_transfers import brought
-from raygrad.scheduler.model.measured_costs import Called, MeasuredCosts
+from raygrad.scheduler.explain.device_transfers import fetched_arrays
+from raygrad.scheduler.model.measured_costs import MeasuredCosts, TimedRecord
 
 from ..options import path as path_of
 from ..options import seconds
@@ -47,7 +47,7 @@ class Run:
         self._sites = sites
         self._submitted = submitted
         """When planning began, on the session's clock, `time.monotonic`."""
-        self._answers: list[Called] = []
+        self._answers: list[TimedRecord] = []
         self.finished = False
         self.failed = False
         self.alone = False
@@ -55,7 +55,7 @@ class Run:
         self._emits: list[tuple[int, int, str, Any]] = []
         self._brought: list[tuple[int, int, Sequence[tuple[str, int]]]] = []
 
-    def take(self, called: Called) -> None:
+    def take(self, called: TimedRecord) -> None:
         """Enter what a segment has told."""
         record = called.record
         self.records.append(record)
@@ -104,7 +104,7 @@ class Run:
     def report(self) -> RunReport:
         """Return what it did beside what was predicted, so far or in full. Does not wait: see `wait`."""
         from raygrad.report.run_report import RunReport
-        from raygrad.report.shown import shown
+        from raygrad.report.shown import label_graph
 
         session = self._session
         session.poll()
@@ -113,8 +113,8 @@ class Run:
             state=self._state(),
             plan=self.plan,
             run=run_facts(self.plan, self._answers, session.clocks, self._submitted),
-            graph=shown(self._graph, session._driver.executor.name_of, self._sites),
-            brought=brought(self._graph, self._brought),
+            graph=label_graph(self._graph, session._driver.executor.name_of, self._sites),
+            brought=fetched_arrays(self._graph, self._brought),
         )
 
     def trace(self, path: str | Path) -> Path:

@@ -16,7 +16,7 @@ from raygrad.proto.ir.nodes import ObservedGradients
 from raygrad.proto.ir.program import Learned
 from raygrad.proto.ir.program import Record as RunRecord
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
-from raygrad.scheduler.model.measured_costs import Called
+from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import unpickle_value
 from raygrad.workers.executors.driver import Lost
 from raygrad.workers.interpreter.derivatives import CHANGES, CONDUCT
@@ -36,7 +36,7 @@ class Arrivals:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def record(self, called: Called) -> None:
+    def record(self, called: TimedRecord) -> None:
         """A segment's record has arrived and counts."""
         session = self._session
         record = called.record
