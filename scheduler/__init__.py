@@ -1,14 +1,20 @@
-"""The scheduler room: the planner and the state machine. Pure: it knows no clock, thread, socket or Ray.
+"""The planner and the state machine of runs: pure functions and data, without clock, thread, socket or Ray.
 
-Its nouns:
+Terms:
 
-- A *plan* says which worker runs which nodes of a graph, forward and backward together, in which order, and what
-  crosses; it is a pure function of (graph, residency, costs, cluster, seed). `planner.Planner` makes and keeps plans.
-- A *segment* is a block of nodes that one worker runs by one call; `lower` turns it into a `Program` for the worker.
+- A *plan* assigns the nodes of a graph, forward and backward together, to workers, and fixes their order and the
+  transfers between them. It is a pure function of (graph, residency, costs, cluster, seed); `planner.Planner` makes
+  and caches plans.
+- A *segment* is a block of nodes that one worker runs in one call; `lowering` turns it into a `Program`.
 - A *run* is one submission of a plan: numbered, made of segments, each tried in numbered *attempts*.
-- An *event* is what has happened (`events`, past tense); a *command* is what shall be done (`commands`, imperative).
-- The *machine* takes events and gives commands: `machine.handle(*events) -> list[Command]`. A driver (in the workers
-  room) turns commands into work and work into events; it decides nothing.
+- An *event* says what has happened (`events`, past tense), a *command* what is to be done (`commands`, imperative).
+- The *machine* takes events and returns commands: `machine.handle(*events) -> list[Command]`. A driver in `workers`
+  turns commands into calls, and their results into events; it decides nothing.
+
+The sub-rooms: `model` (graph, costs, cluster and plan as data), `planning` (the planner, its cache, replanning),
+`placing` (the worker of each node), `memory` (node orders and spilling under memory limits), `segments` (cutting into
+segments, transfers, timetable, lowering), `machine` (the state machine), `simulation` (runs in virtual time) and
+`explain` (facts about plans and runs).
 """
 
 if not __name__.startswith("raygrad."):  # found through the repository's root, where the folder is called `scheduler`

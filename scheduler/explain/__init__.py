@@ -1,4 +1,4 @@
-"""What a plan predicts and what its run showed: timetable, reasons, transfers, memory.
+"""Facts about plans and runs as data: timetable, reasons, transfers, memory.
 
-Reads plans and records; the report room renders what it returns.
+Computed from plans and records; the report room renders them.
 """

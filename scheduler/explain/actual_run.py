@@ -1,8 +1,8 @@
-"""What a run did, beside what its plan predicted: when each segment ran, what it waited for, what crossed, memory.
+"""Facts about a run beside its plan's predictions: times, waits, transfers and memory of each segment and worker.
 
-Rules of this file: from a plan and the records of its segments, purely. All times are seconds since the run was
-submitted, by the session's clock; those of workers are brought there by `clocks`. Of segments that have not ended
-nothing is said.
+Computed from the plan and the segments' records; `report.run_report` and `report.trace` render them. All times are
+seconds since the submission, by the session's clock, to which `clock_alignment` converts those of workers. Segments
+without a record are listed as missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Clocks of several machines as one.
+"""Clock alignment: the offset between a worker's clock and the session's, bounded by the calls between them.
 
-Rules of this file: no clock is read here. A call cannot begin before it was sent, nor its answer come before it has
-ended: each call that is told of narrows down how far a worker's clock is from the session's.
+A call cannot begin before it was sent, nor can its answer arrive before it has ended, so each call narrows the bounds.
+The session updates the offsets, `actual_run` applies them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a plan moves between devices: all that it moves, since nothing else does.
+"""Transfers between devices in a plan, and arrays that a run copied from devices to the client.
 
-Rules of this file: nothing is decided here. A node `to_device` moves a value, and its derivative the gradient back;
-besides, a value of a device that another process reads goes there through host memory, and so does one that is spilled
-to disk and loaded again.
+The explanation of a plan lists the former, the report of a run the latter; there are no other transfers. A `to_device`
+node moves a value, its vjp the gradient back. Besides, a value on a device goes through host memory when another
+process reads it, and when it is spilled to disk and loaded again.
 """
 
 from __future__ import annotations

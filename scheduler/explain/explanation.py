@@ -1,8 +1,8 @@
-"""What a plan would do and why: its timetable, the reason for each worker, what crosses, the critical path, memory.
+"""Facts about a plan before its run: timetable, the reason for each placement, transfers, critical path, memory.
 
-Rules of this file: it decides nothing and changes nothing; everything follows from (graph, residency, costs, cluster,
-plan), in O(nodes + edges). Nodes and segments are named by index; whoever shows this gives nodes their names.
-Times are seconds since the run was submitted, by the costs that are given: those of a kept plan may have been others.
+`session.explain` computes them and `report.explanation` renders them. All of it follows from (graph, residency, costs,
+cluster, plan), in O(nodes + edges). Nodes and segments are named by index; the report adds names. Times are predicted
+seconds since the submission by the given costs, which may be newer than those of a cached plan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """The state machine of runs: events go in, commands come out.
 
-It carries out plans, decides when a value is dropped, and knows no clock, thread or Ray.
+It carries out plans and decides when values are dropped, without clock, thread or Ray.
 """

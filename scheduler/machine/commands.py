@@ -1,8 +1,8 @@
-"""What the state machine asks for: its only output.
+"""Commands: the output of the state machine, as frozen data in the imperative.
 
-Rules of this file: frozen data in the imperative. The driver carries commands out in the order given and answers
-`RunSegment` with exactly one `SegmentFinished`, `ExportValue` with one `ValueExported`, unless the worker is lost;
-the others have no answer. A command never has to be refused: what it names exists or was commanded before it.
+The driver carries them out in the order given. It answers `RunSegment` with exactly one `SegmentFinished` and
+`ExportValue` with one `ValueExported`, unless the worker dies; the others have no answer. No command has to be refused:
+what it names exists, or was commanded before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What can happen to a run: the only input of the state machine.
+"""Events: the input of the state machine, as frozen data in the past tense.
 
-Rules of this file: frozen data in the past tense; time comes in as `at` (seconds, any monotonic clock of the driver,
-used for stories only); runs are numbered by the driver, ascending; workers and segments are indices as in `plan`.
-The driver reports what it saw and decides nothing: whether a result counts is the machine's business.
+The driver reports what it has seen, and the machine decides what counts. Time comes in as `at`: seconds of any
+monotonic clock of the driver, used in error messages only. Runs are numbered by the driver, ascending; workers and
+segments are indices as in `model.plan`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What always holds of the state machine between two events.
+"""The invariants of the state machine between two events, checked by recounting its state from scratch.
 
-Rules of this file: it recounts from scratch what the machine keeps as running accounts, and changes nothing. Tests
-check it after every event; it costs time proportional to everything alive, so that nothing else does.
+Tests call `check_invariants` after every event, also in simulations (`watch`). A session never does, because it takes
+time proportional to everything alive.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Who still needs what: when an object is dropped and a pinned value is unpinned.
+"""Liveness: reader counts that decide when an object is dropped and a pinned value is unpinned.
 
-Rules of this file: counts only. A kept value is needed while the client holds it or a segment that is not final reads
-it; an object while a segment that is not final imports it, or a kept value in it is needed. Nothing is let go before
-the segment that makes it is final, so that no command overtakes the making. What is not needed is let go at once.
+The machine updates the counts and takes the resulting commands. A kept value is needed while the client holds it or a
+segment that is not final reads it; an object while a segment that is not final imports it, or a kept value in it is
+needed. What is not needed is dropped at once, but never before the segment that makes it is final, so that no command
+overtakes the making.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The state machine of all runs of a session: events go in, commands come out.
+"""The state machine of all runs of a session: the driver passes events in and carries out the commands that come out.
 
-Rules of this file: `Machine.handle` is the only way in; it never waits, and equal events give equal commands. The
-driver answers commands by events (see `commands`), in any order in which the answers come.
+`Machine.handle` is the only entry; it never waits, and equal events give equal commands. Answers to commands may come
+in any order.
 
 - *Dispatch ahead.* A segment is commanded as soon as everything that it reads has been commanded, not finished: the
-  driver passes references. Per worker that happens in order of submission, `window` segments at a time (H13).
-- *Liveness.* An object is dropped, a pinned value unpinned, as soon as the client does not hold it and no segment
+  driver passes references. Per worker segments are commanded in order of submission, `window` at a time (H13).
+- *Liveness.* An object is dropped, and a pinned value unpinned, as soon as the client does not hold it and no segment
   that is not final reads it.
-- *Failure.* A run fails once, at its first failure; what of it already runs is let run out (workers pass poison on,
-  so it comes back as skipped), and the rest is not started. Runs that read from a failed run fail too. A run finishes
-  only after the runs that it reads from, so that whether it fails does not depend on who was faster.
-- *Loss.* With a worker goes what is pinned there. Attempts are numbered, and results of an old one only counted;
-  making lost segments anew is decided here, where a worker is lost, once that is built.
+- *Failure.* A run fails once, at its first failure. Its running segments end by themselves (workers pass poison on, so
+  they are reported as skipped), and the others are not started. Runs that read from a failed run fail too. A run
+  finishes only after the runs that it reads from, so that its outcome does not depend on timing.
+- *Loss.* Values pinned on a worker are lost with it. Attempts are numbered, and results of old ones are only counted.
+  A new attempt at lost segments (recovery) will be decided here, where a worker's death is handled.
 """
 
 from __future__ import annotations

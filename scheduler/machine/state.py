@@ -1,8 +1,8 @@
-"""What the state machine remembers, and which moves a segment can make.
+"""The state of the machine: runs, segments, values and exports that are alive, and the transitions of a segment.
 
-Rules of this file: data and its accounts, no decisions. A segment changes state by `move` only, and `TRANSITIONS` is
-all it can do; a missing pair is a bug and raises. There is no state for "cancelled": what is no longer wanted runs
-out, and a result that comes too late carries an old attempt.
+Data and counts only; `machine` and `liveness` decide. A segment changes state by `LiveSegment.move` alone, and a
+transition that is not in `TRANSITIONS` raises. There is no state for "cancelled": a running segment ends by itself,
+and a late result carries an old attempt.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory in a plan: the bytes that live on each worker for a node order, and what is spilled or rematerialised to fit.
+"""Memory of workers in a plan: live bytes for a node order, and orders, spills and rematerialisation under a limit.
 
-Stands between segments and placement: it chooses each worker's node order under that worker's limits.
+After placement, `execution_order` orders the nodes of each worker; it asks `spill_planner` where no order fits.
 """

@@ -1,13 +1,11 @@
-"""One walk through the nodes of a worker, holding what is alive, within a limit.
+"""The eviction search: the decision which values of a worker are spilled or rematerialised, and when, under a limit.
 
-Rules of this file: from an order of one worker's nodes to another with more nodes in it: `spill` and `load` of a value,
-and second runs of nodes, which read what was loaded or made again in the place of what was given up.
-
-Where the next node does not fit, what costs least to have back for its bytes and the time for which it is not needed
-goes first: a spill and a load at the measured bandwidth, or its node and what else that reads and is not there, at
-their measured times. What is made again is what has the same bits for certain: built-in ops, sums of gradients, and
-forwards of Functions that say they are pure (H2). What is kept beyond the run can only be spilled. A walk takes time in
-proportion to its nodes.
+`spill_planner` starts one search per worker whose nodes do not fit in their order, and tries several limits. The search
+goes through that order once and keeps the set of live values. Where the next node does not fit, it evicts the value
+with the least cost per byte and time until its next use. The cost is the cheaper of two: a spill and a load at the
+measured bandwidth, or running the node again, with all that is needed for that and not in memory. Only nodes that give
+the same bits again are repeated: built-in ops, sums of gradients, and forwards of Functions declared pure (H2). Values
+that are kept beyond the run can only be spilled.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""In which order each worker runs its nodes: as fast as possible within its memory, and no more wasteful than that.
+"""The order of each worker's nodes: the fastest of a few orders that keep the worker's memory limit.
 
-Rules of this file: it moves no node to another worker. Nothing here knows of microbatches: branches of one graph come
-out one forward, one backward in turn because
+It runs after placement and moves no node to another worker. Orders under a limit come from list scheduling in virtual
+time (`_LimitedListScheduler`): of the nodes whose inputs have arrived, one that frees memory goes first, then the one
+that comes first in a base order, which is the least demanding of `min_memory_order`, program order and the order of
+placement. A node that needs more memory starts only if the remaining nodes can still be run within the limit
+(`AdmissionLedger`). So branches of one graph come out one forward, one backward in turn, without any notion of
+microbatches. If no base order fits, `spill_planner` adds spills and rematerialisation.
 
-- among nodes whose inputs have come, those that give room back go first, as backward does; then the oldest, by their
-  place in an order that ends what it has begun (`thrift`);
-- under a limit, a node that takes more room is admitted only if all can still be ended within the limit (`AdmissionLedger`).
-
-Without a limit the order of placement stands, unless it would hold much: then orders under limits of our own choice
-are tried, and the one that needs least is taken among those that are as fast as any. A worker with a limit is held to
-its order whatever happens (`chain_segments`): else it would run ahead while it waits, into memory that it does not have.
+Without limits the order of placement stays, unless it needs much memory: then orders under a few assumed limits are
+tried, and of those that are as fast as any the one with the least memory is taken. The segments of a worker with a
+limit are chained in their order (`chain_segments`): else it would run ahead into memory that it does not have.
 """
 
 from __future__ import annotations

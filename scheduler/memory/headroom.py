@@ -1,8 +1,7 @@
-"""How much of a limited memory values of earlier runs may take while a segment runs, if it does not read them.
+"""Headroom: per segment, the bytes that values of earlier runs may occupy on its worker if the segment does not read them.
 
-Rules of this file: counts only. What a plan needs of a worker's memory is `Plan.peaks`; what is left of the limit is
-for values that the client still holds, and which no node of this plan reads. What is more waits on disk: workers see to
-that when they are called (`Call.beside`), since no plan knows what else there is.
+It is what a worker's limit leaves beside the plan's peak. The planner puts it into `Plan.headroom`, calls carry it
+(`Call.beside`), and workers spill what exceeds it, since no plan knows all values that the client still holds.
 """
 
 from __future__ import annotations

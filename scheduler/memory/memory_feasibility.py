@@ -1,8 +1,7 @@
-"""Which workers have the memory that a node needs by itself: what it reads and makes is there at once, whatever waits
-on disk meanwhile.
+"""Memory feasibility: the workers whose memory is large enough for what a single node reads and makes.
 
-Rules of this file: it tells where a node cannot run, so that it is placed elsewhere. Whether all nodes of a worker fit
-there together is for `order` and `relief`, who find a way or refuse; where they refuse, it tells which are left.
+Placement excludes the other workers (`feasible_workers`). Whether all nodes of a worker fit together is decided later,
+by `execution_order`; if they do not, `workers_with_more_memory` names the workers for the next try.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""How much of a worker's memory the values of a graph take, in which order of its nodes, and who may start when.
+"""Memory ledger: bytes live on each worker for a given node order, and admission of nodes under a limit.
 
-Rules of this file: counts only; which order is taken is decided in `order`. A value takes room on each worker that
-makes or reads it: from the first node there that makes or reads it to the end of the last, and to the end of the run
-where it is kept or was there before, unless a node of the run spills it (`relief`). So what a worker needs follows from
-the order of its own nodes alone, whatever the others do and however long anything takes. Saved values (contexts,
-residuals) are the ones that last.
+`execution_order` and `spill_planner` choose orders by it. A value takes memory on each worker that makes or reads it:
+from the first such node to the end of the last, and to the end of the run if it is kept or was there before, unless the
+plan spills it. So the need of a worker follows from the order of its own nodes alone, not from times or other workers.
 
-`AdmissionLedger` is how a limit is kept without a deadlock: it knows one complete order that fits (the `base`), and admits a
-node out of that order only if the rest of the base order, from there on, still fits. So whatever has been admitted,
-the run can always be ended.
+`AdmissionLedger` keeps a limit without deadlock: it has one complete order that fits (the base order), and admits a
+node out of that order only if the rest of the base order still fits. So an admitted run can always be completed.
 """
 
 from __future__ import annotations

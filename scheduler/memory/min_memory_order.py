@@ -1,9 +1,10 @@
-"""An order of all nodes that needs little memory, whoever runs them.
+"""A minimum-memory order: one topological order of all nodes that needs little memory, by a heuristic.
 
-Rules of this file: one topological order, from sizes and edges alone, in O((nodes + edges) log nodes). Two ideas:
-nothing is made before it is demanded (a walk back from what is made last, so that a gradient's cotangent does not lie
-about while forward still runs), and what gives at least as much room back as it takes runs as soon as it can (a sum of
-gradients, a backward). The least memory is hard to find; this ends one branch of a graph before it begins the next.
+`execution_order` uses it as a candidate for the base order, from which it departs only within the limit. Nothing is
+made before a demand-driven traversal from the graph's ends needs it (so that the cotangent of a gradient is not held
+while forward runs), and a node that frees as much memory as it takes runs as early as possible (a sum of gradients, a
+backward). The minimum itself is hard to find; this order completes one branch of a graph before it begins the next.
+O((nodes + edges) log nodes).
 """
 
 from __future__ import annotations

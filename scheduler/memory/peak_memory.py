@@ -1,8 +1,8 @@
-"""How many bytes live where, at most: from when values are made and last read.
+"""Peak memory of a timed plan: the most bytes live on each worker, of all values, saved values and stored objects.
 
-Rules of this file: lifetimes in, peaks out; when things happen is told (`explain` from predictions, `actual` from
-records). A value lives on the worker that makes it from the start of its node to the end of its last reader, wherever
-that is; on another worker that reads it, from the start of the first segment there to its last reader there.
+`explain` applies it to predicted times, `actual_run` to measured ones. A value lives on the worker that makes it from
+the start of its node to the end of its last reader on any worker; on another worker that reads it, from the start of
+the first segment there to the end of its last reader there.
 """
 
 from __future__ import annotations

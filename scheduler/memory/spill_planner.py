@@ -1,8 +1,9 @@
-"""What a worker with too little memory spills to disk or makes again, so that the rest fits.
+"""The spill planner: per worker, the limits under which `eviction_search` is tried, and the smallest limit that works.
 
-Rules of this file: which walks are tried (`walk`), within a limit or to find the smallest. Nothing here moves a node to
-another worker. Values that earlier runs left on a worker can only wait on disk, from the start: all but as much of what
-is read first as leaves room for the rest.
+`execution_order` calls it when no order of a worker's nodes fits. It returns the rewritten graph, or the smallest
+sufficient limits for the error message. The choice between spilling and rematerialising, and of the values, is made in
+`eviction_search`. Values that earlier runs left on a worker can only be spilled, from the start: as many as needed,
+those that are read last first. No node changes its worker.
 """
 
 from __future__ import annotations

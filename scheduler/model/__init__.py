@@ -1,4 +1,4 @@
-"""The planner's model of a graph: nodes and values with costs, workers with speeds and memories, and the plan itself.
+"""The planner's data model: graphs with costs, workers with speeds and memories, and plans.
 
-Everything else in the scheduler computes on what is defined here.
+Everything else in the scheduler computes on these classes.
 """

@@ -1,7 +1,6 @@
-"""A priced graph as flat arrays: what the planning of large graphs is computed on.
+"""A graph with predicted seconds and bytes as flat NumPy arrays, for large graphs; and functions that number equal rows.
 
-Rules of this file: one pass over the nodes, everything else in NumPy; nothing is decided here. Says the same of
-a graph as `priced`, whose lists it can give (`GraphArrays.priced`).
+`graph_arrays` takes one pass over the nodes, all else is NumPy. The content is that of `priced_graph`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What work and transfers are believed to cost: a prior, and what was measured beside it.
+"""The cost model: predicted seconds of nodes, transfers and calls, and predicted bytes of values.
 
-Rules of this file: seconds and bytes only, from specs only; no graph, no plan. The prior is right within a small
-factor on a small machine (DESIGN §6): it decides what is worth moving, not what is billed. `Costs` is a frozen value;
-whoever learns better figures makes a new `Costs` with the next epoch (`measured`).
+`Costs` is a frozen value with a prior for every kind of node; `measured_costs` replaces its figures by measured ones
+and counts up the epoch. Costs are computed from specs alone, not from a graph or a plan.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A graph of work as arrays: what placement algorithms compute on, at any size.
+"""A task graph as NumPy arrays of times and edges, with platform, schedule, ranks and lower bounds.
 
-Rules of this file: flat NumPy arrays and what follows from them alone (ranks, bounds, whether a schedule is one). No
-specs, no sessions, no decisions. Nodes are in a topological order: every edge goes from a lower index to a higher one,
-as in a recorded graph. Times are seconds on a worker of speed 1.
+The placement algorithms of large graphs and the baselines compute on it. Nodes are in topological order: every edge
+goes from a lower index to a higher one. Times are seconds on a worker of speed 1. `upward_rank` is HEFT's rank on these
+arrays; `placing.problem.upward_rank` is the same rank on adjacency lists, where the search for schedules needs it.
 """
 
 from __future__ import annotations

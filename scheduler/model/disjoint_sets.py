@@ -1,7 +1,4 @@
-"""Groups that are joined one by one.
-
-Rules of this file: a group is a tree over numbers, in which each names another of its group, and the first itself.
-"""
+"""Disjoint sets (union-find) over integers, as a parent per element."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A graph to which nodes are added that spill values of a worker, load them, and run again.
+"""A builder of graphs with added nodes: spills, loads, and repeated nodes that rematerialise values.
 
-Rules of this file: how such a graph is put together, and of which values and nodes it may be made; which of them are
-given up and when is decided in `walk`. Its first nodes are those of the graph that was asked for, under their numbers;
-only the order in which nodes run, no longer their numbers, tells what comes before what. The last node of an open-ended
-graph stays last, since the ids of what it makes follow its own.
+`eviction_search` decides which values are spilled or rematerialised, and when; this file adds the nodes and says which
+values can be spilled and which nodes can run again. The nodes of the original graph keep their numbers, so that in a
+rewritten graph numbers no longer tell the order of execution. The last node of an open-ended graph stays last, because
+the ids of its outputs follow its own.
 """
 
 from __future__ import annotations

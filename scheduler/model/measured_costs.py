@@ -1,9 +1,10 @@
-"""What runs have shown of costs: learned from their records, handed out as `Costs`, kept from one session to the next.
+"""Measured costs: a running estimate of what nodes, links and calls cost, learned from the records of runs.
 
-Rules of this file: pure; times come in with the records. A node's time is learned as a factor on its prior, per kind
-(`Costs.kind_of`), so that sizes within a kind still tell. A record times long nodes one by one, the others together:
-their time is divided among their kinds in proportion to what was expected of each, and each further segment with
-another mixture puts that right. Nothing is learned of hosts whose clock is not the client's but the times of nodes.
+A session feeds it with each run, the planner reads it as `Costs`, and `session.costs.save` keeps it for other
+sessions. The time of a node is learned as a factor on its prior, per kind (`Costs.kind_of`), so that sizes within a
+kind still matter. A record times long nodes one by one and the others of a segment together: their time is divided
+among kinds in proportion to the expected times, and later segments with other mixtures correct the division. From a
+host with another clock than the client's only the times of nodes are learned.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The memories of a worker, of which each has a limit of its own: the host's, and that of each device.
+"""Memory spaces: the host memory and the memory of each device, with limits per worker and the bytes of values there.
 
-Rules of this file: which values take room in which memory, and how much each worker has of it. What is done with that
-(`order`, `relief`) works on one memory at a time: a graph in which all other values are priced at no bytes.
+Ordering and spilling work on one space at a time: `MemorySpace.within` returns the graph with the bytes in that space,
+and 0 for values that are elsewhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Numerics classes: which workers give the same bits for the same node (H12).
+"""Numerics classes: strings that workers report, equal where the same node gives equal bits (H12).
 
-Rules of this file: classes are compared as words, and not understood: equal ones mean equal bits, different ones that
-the last bits may differ.
+Only their equality has a meaning here; `workers.process.numerics_class` makes them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a program leaves on its worker, in predicted bytes: objects that it returns, and values that stay pinned.
+"""Predicted bytes of the values that a program leaves behind: the objects that it returns, and the values that it pins.
 
-Rules of this file: read off the program and its specs; what is measured is elsewhere.
+The simulator accounts for memory with them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a plan is: which worker runs which nodes, in which order, and what crosses between them.
+"""The plan of a graph as frozen data: segments with workers, order, imports, exports and pins; and the cluster.
 
-Rules of this file: frozen data, and how to show it; how a plan is found is in `place`, `segment`, `crossing` and
-`lower`. The order of `Plan.segments` is part of the plan: some topological order of all nodes has every segment as
-one unbroken block, and this is the order of those blocks (H6). Segments are submitted in it and never out of it.
-Workers and segments are named by index; value ids are those of the graph.
+`planning` makes plans, the state machine carries them out. The order of `Plan.segments` is part of the plan: it is the
+order of unbroken blocks in one topological order of all nodes (H6), and segments are submitted in it. Workers and
+segments are named by index; value ids are those of the graph.
 """
 
 from __future__ import annotations

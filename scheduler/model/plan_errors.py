@@ -1,7 +1,7 @@
-"""What cannot be planned, said of nodes.
+"""Plan errors: the `PlanError` of a graph that cannot be planned, with names of the nodes concerned.
 
-Rules of this file: nodes are called by their index and by what the graph calls them; who knows what users call them and
-where they were recorded puts that in its place (`PlanError.call_nodes`).
+The planner names nodes by index and function; the client replaces these by the user's names and source lines
+(`PlanError.call_nodes`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A graph with a price on every node and value: what placement, segmentation and the plan's figures are computed from.
+"""A graph with predicted seconds of every node and predicted bytes of every value, as lists.
 
-Rules of this file: flat lists by node index or value id, built once per plan in O(nodes + edges); nothing is decided
-here. The lists are shared and must not be changed.
+The planner builds it once per plan, in O(nodes + edges); placement, ordering, segmentation and the explanation of a
+plan read it. Its lists are shared and must not be changed. `arrays` holds the same for large graphs.
 """
 
 from __future__ import annotations

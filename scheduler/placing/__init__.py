@@ -1,10 +1,9 @@
-"""Placement of a graph of arrays on workers: which worker runs each node, and when.
+"""Placement: which worker runs each node, and when.
 
-- `scheduling`: `schedule`, the entry;
-- `problem`: a graph as lists, forwards and backwards in time, and where its nodes may go;
-- `listing`: one pass of list scheduling, each node where it suits best, idle gaps included;
-- `refining`: passes over the best schedules known, within a budget;
-- `baselines`: HEFT, CPOP and PEFT after their papers, to compare with;
-- `coarse`: a smaller graph for a large one;
-- `spreading`: list scheduling that looks at a few of many workers.
+- `place`: placement of a recorded graph, with its constraints; `constraints`: the same constraints as arrays;
+- `scheduling`: `schedule`, the placement of a task graph without specs or sessions;
+- `problem`: a task graph as adjacency lists, in either direction of time, with groups and allowed workers;
+- `listing`: one pass of list scheduling; `refining`: a search by many passes, within a budget;
+- `baselines`: HEFT, CPOP and PEFT after their papers, for comparison;
+- `coarse`: clustering of a large graph; `spreading`: list scheduling for many workers.
 """

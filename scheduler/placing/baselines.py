@@ -1,15 +1,15 @@
-"""HEFT, CPOP and PEFT: list schedulers of the literature, which ours is measured against.
+"""HEFT, CPOP and PEFT: list schedulers of the literature, as baselines for `scheduling.schedule`.
 
-Rules of this file: what the papers say, ties to the lower node and the lower worker, and nothing of our own. All three
-give each node to a worker by its earliest finish, in an idle gap where it fits ("insertion").
+They follow the papers, with ties to the lower node and the lower worker; the planner does not use them. All three give
+each node to the worker where it finishes earliest, in an idle gap where it fits ("insertion").
 
 - HEFT and CPOP: H. Topcuoglu, S. Hariri and M.-Y. Wu, "Performance-effective and low-complexity task scheduling for
   heterogeneous computing", IEEE Transactions on Parallel and Distributed Systems 13(3), 2002.
 - PEFT: H. Arabnejad and J. G. Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost
   table", IEEE Transactions on Parallel and Distributed Systems 25(3), 2014.
 
-`times` (nodes, workers) says how long each node takes on each worker, where that is more than seconds / speed, as in
-the papers' examples. It is a full matrix: these are for graphs of up to some 10^5 nodes.
+`times` (nodes, workers) gives the time of each node on each worker where that is not seconds / speed, as in the papers'
+examples. The matrix is full: the algorithms are for graphs of up to some 10^5 nodes.
 """
 
 from __future__ import annotations

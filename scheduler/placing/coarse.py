@@ -1,15 +1,15 @@
-"""A smaller graph for a large one: nodes that had better run on one worker become one.
+"""Clustering (coarsening) of a large task graph: nodes that had better run on one worker are merged.
 
-Rules of this file: the small graph has no cycle, its nodes are in a topological order, and the large one's nodes know
-theirs; where anything runs is decided elsewhere. Every step merges nodes in one of two ways that cannot make a cycle:
+`clustered_planner` places the smaller graph instead of the large one. The small graph has no cycle, and its nodes are
+in topological order. Every step merges nodes in one of two ways that cannot make a cycle:
 
-- a node joins the cluster that all it reads is in. Every way into a cluster then leads through its first node, so that
-  a cycle of clusters would be one of nodes. The same with time running backwards. A node joins if it is the likeliest
-  to run next, or if all that hangs on it is not worth a transfer;
-- nodes on one level (edges on the longest way to a node) join, for none depends on another.
+- A node joins the cluster that contains all its inputs. Every path into a cluster then leads through its first node, so
+  that a cycle of clusters would be one of nodes. The same holds with time reversed. A node joins if it is the likeliest
+  to run next, or if all that depends on it is not worth a transfer.
+- Nodes on one level (edges on the longest path to a node) join, for none depends on another.
 
-Nodes that are bound together (`near`) go to one worker later; so that not all are in the end, a cluster holds nodes
-that are bound to one other cluster at most.
+Nodes that are bound together (`near`) must be placed on one worker later; so that this does not bind all nodes in the
+end, the nodes of a cluster are bound to one other cluster at most.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What a large graph demands of its placement: `place.constrain` in arrays.
+"""Placement constraints of a large graph as arrays: `place.find_constraints` without a loop over nodes.
 
-Rules of this file: nothing is chosen here. What cannot be met is told by `place.constrain`, which names the node.
+`clustered_planner` computes them before clustering. Where a constraint cannot be met, `place.find_constraints` is
+called, which raises an error that names the node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Chance for a search, by a seed: equal on every machine and with every version of NumPy.
+"""A seeded pseudorandom generator for the search for schedules: SplitMix64 (Steele, Lea and Flood, 2014).
 
-Rules of this file: the whole state is one integer. SplitMix64 (Steele, Lea and Flood, 2014).
+It gives equal numbers on every machine and with every version of NumPy, so that plans are reproducible.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""One pass of list scheduling: nodes in a given order, each on the worker that suits it best, idle gaps included.
+"""One pass of list scheduling: each node of a given order goes to the worker that suits it best, idle gaps included.
 
-Rules of this file: a pass is a pure function of its arguments, O(nodes + edges) for workers of equal pace; ties go to
-the lowest index. It works alike forwards and backwards in time (`PlacementProblem.turned`).
+`refining` makes many such passes with different orders and preferences, forwards and backwards in time. A pass is a
+pure function of its arguments, O(nodes + edges) for workers of equal speed; ties go to the lowest index.
 
-Why a pass need not look at every worker: what a node reads comes last from one worker, and on every other worker the
-node is ready at one and the same time. So there is that worker to look at and, of each pace, the one that is idle
-first; of the idle gaps only those that end late enough.
+A pass need not look at every worker: the last input of a node comes from one worker, and on every other worker the node
+is ready at the same time. So the candidates are that worker and, of each speed, the one that is idle first; of the idle
+gaps only those that end late enough.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""Choose the worker of every node, forward and backward in one graph.
+"""Placement of a recorded graph: the worker of every node, forward and backward together.
 
-Rules of this file: a placement is a pure function of (graph, residency, costs, cluster, seed); ties are broken by
-index. What must hold comes first (`Constraints`): the kinds of device that a node needs, `pin`, `near`. Among what is
-left, several placements are tried and the one whose segments are predicted to end first is taken:
+The planner calls `place` after pricing the graph. A placement is a pure function of (graph, residency, costs, cluster,
+seed); ties are broken by index. Constraints come first (`Constraints`): the devices that a node needs, `pin`, `near`,
+requested resources. Among the placements that satisfy them, several are tried, and the one whose segments are predicted
+to end first is taken:
 
-- everything on one worker: the one that holds most of what the graph reads;
+- all nodes on one worker: the one that holds most of what the graph reads;
 - nodes depth first, each where it finishes earliest, idle gaps included;
-- HEFT: the same greedy choice by upward rank (Topcuoglu et al., 2002), if that may win as much time as it takes. It
-  advances all branches together, so that moving the next node of any one of them never seems worth a hop; finishing one
-  branch before the next shows that the other worker is idle;
-- what a search over schedules finds from there (`placing.refining`), for as long as that pays: it may take a share of
-  the time by which a run would be shorter if all work were divided perfectly.
+- HEFT: the same greedy choice by upward rank (Topcuoglu et al., 2002), if that may gain as much time as it takes. It
+  advances all branches together, so that moving the next node of any one of them never seems worth a transfer;
+  completing one branch before the next shows that the other worker is idle;
+- schedules found by a search from there (`refining`), limited to a share of the time that a perfect division of all
+  work would save.
 """
 
 from __future__ import annotations

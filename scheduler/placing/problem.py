@@ -1,7 +1,8 @@
-"""A placement problem in the form in which list scheduling is quickest in plain Python.
+"""A placement problem as adjacency lists, in either direction of time: the form in which list scheduling is fastest.
 
-Rules of this file: lists by node, built once in O(nodes + edges), never changed afterwards; nothing is decided here.
-`turned` is the same problem with time running backwards: a schedule of one, read from its end, is one of the other.
+`listing` and `refining` work on it. Its lists are built once, in O(nodes + edges), and never changed. `turned` is the
+same problem with time reversed: a schedule of one, read from its end, is one of the other. `upward_rank` is HEFT's rank
+on these lists; `model.dag.upward_rank` is the same rank on arrays, which would take longer to convert than to compute.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Search among schedules: passes of list scheduling over the best ones known, forwards and backwards in turn.
+"""The search for short schedules: passes of list scheduling that start from the best schedules known.
 
-Rules of this file: deterministic by the draws passed in; effort is counted in nodes visited, not in time.
+`place` and `scheduling` run it within a budget, which is counted in passes, not in time: the seed decides the result.
 
-A pass over a schedule takes its nodes in the order that the schedule read from its other end gives: by the time from
-a node's start to the end of everything, communication counted only where it happens. It keeps nodes where they were
-unless moving pays (`PassPreferences.hint`), so each pass repairs what the last one left late. Some passes are kicked: nodes
-beside a transfer on the critical chain are told to be where the other end of it is.
+A pass takes the nodes in the order of a known schedule read from its other end: by the time from a node's start to the
+end of everything, with communication counted only where it happens. It keeps nodes on their workers unless moving pays
+(`PassPreferences.hint`), so that each pass repairs what the last one left late. Some passes are perturbed: nodes at one
+end of a transfer on the critical chain are moved to the worker of the other end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Schedule a graph of arrays: the placement algorithm by itself, without specs, segments or sessions.
+"""Scheduling of a task graph on a platform: the placement algorithm by itself, without specs, segments or sessions.
 
-Rules of this file: `schedule` is a pure function of (graph, platform, seed).
+`clustered_planner` and the benchmarks call `schedule`, a pure function of (graph, platform, seed).
 """
 
 from __future__ import annotations

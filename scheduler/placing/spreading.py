@@ -1,8 +1,8 @@
-"""List scheduling for many workers: each node where it finishes first, of a few workers only.
+"""List scheduling for many workers: each node goes where it finishes first, of a few candidate workers only.
 
-Rules of this file: what is looked at per node does not grow with the number of workers. These are the two whose share
-of what it reads would come last from elsewhere, and of each speed the one that is idle first. Pure; ties go to the
-worker with the smaller index, counted from the seed.
+`clustered_planner` places clusters with it. The number of candidates does not grow with the number of workers: the two
+workers from which the latest inputs come, and of each speed the worker that is idle first. Pure; ties go to the worker
+with the smaller index, counted from the seed.
 """
 
 from __future__ import annotations

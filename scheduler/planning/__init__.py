@@ -1,4 +1,4 @@
-"""From a graph to a plan and its programs: the planner, its cache, and plans made again after costs or workers changed.
+"""From a graph to a plan with its programs: the planner, its cache, and replanning after changed costs or workers.
 
-Calls placement, segments and memory in turn; the driver and `explain` ask it for plans.
+It calls placement, memory and segments in turn; the driver and `session.explain` ask it for plans.
 """

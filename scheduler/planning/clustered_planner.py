@@ -1,10 +1,10 @@
-"""Plans of large graphs, and the same plans after a change of a few workers.
+"""The planner of large graphs: it clusters the graph, places and segments the clusters, and replans for other workers.
 
-Rules of this file: says how the steps follow each other; each of them is in a file of its own. A large graph is made
-smaller (`placing.coarse`), that is placed (`placing`) and cut (`packing`); `crossing_arrays` decides what crosses.
-When few workers have come or gone, the difference alone is planned: blocks stay as they are and where they are, but for
-those of workers that are gone, and some that a new worker takes over (`moving`); segments that they have nothing to do
-with are taken over (`recrossing`). The order of blocks remains one in which they can be submitted, whoever runs them.
+`planner` uses it from `CLUSTERED_FROM` nodes on, if there are neither memory limits nor requested resources. The steps
+are in files of their own: clustering in `placing.coarse`, placement in `placing.spreading` and `placing.scheduling`,
+segments in `segment_clusters`, transfers in `array_transfers`. When few workers have come or gone, only the difference
+is planned: `replan` moves the blocks of lost workers, and some blocks to a new worker; `incremental_transfers` updates
+the segments concerned. The order of blocks remains one in which they can be submitted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Plans of a graph that is run round after round: what a round makes stays where the next one reads it.
+"""Placement of loop-carried values: plans in which an iteration makes each value where the next iteration reads it.
 
-Rules of this file: pure. A loop says which externals of a graph are what the run before made of it: parameters, and the
-state of optimisers. A plan of one round knows nothing of the next: it makes a value wherever that does not end later,
-and the value then crosses in each round. Here the node that makes it goes with the first one that reads it in the next
-round, wherever that is. Whether such a plan is taken, `planner` decides.
+A loop pairs external inputs of a graph with the values of its previous run that they are: parameters, and the state of
+optimisers. A plan of one iteration makes a value wherever that does not end later, and the value then moves to another
+worker in every iteration. Here its maker is tied to its first reader of the next iteration. `planner` decides whether
+such a plan is taken.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Whether a plan is worth giving up for a better one, once runs have shown what things cost.
+"""Plan refinement: the decision whether a cached plan is replaced, after runs have measured what things cost.
 
-Rules of this file: pure; a plan is looked at again between submissions only, when it is submitted for the second,
-third, fifth, ninth, ... time, so that what looking costs is soon spread thin. To look is to predict it from what is
-known of its segments (`repredict`). Another plan is made only where it could be taken: the runs of this one have
-been measured twice, costs have settled, they have moved since plans were last compared (`MIN_SHIFT`), and no bound says
-that nothing shorter by `MIN_GAIN` exists. It is taken if it is predicted to be shorter by more than that; each change asks
-for more than the one before, so that plans which are about as good do not take turns. Results do not depend on it: any
-plan gives the same bits (H12).
+`Planner.reconsider` calls it between submissions: the second, third, fifth, ninth, ... of a plan, so that the effort is
+small. The plan's time is predicted again from what its runs have shown (`repredict`). A new plan is made only if it
+could be taken: runs were measured twice, costs have settled, they have shifted by `MIN_SHIFT` since plans were last
+compared, and no lower bound excludes a gain of `MIN_GAIN`. It is taken if its predicted gain is larger than that; each
+change for a graph requires a larger gain than the one before, so that equally good plans do not alternate. Any plan
+gives the same bits (H12).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""From a graph to a plan and its programs, and the cache of what was planned before.
+"""The planner: from a graph to a plan with its programs, with a cache of plans.
 
-Rules of this file: a plan is a pure function of (graph, residency, costs, cluster, seed); so the cache is keyed by
-what stands for those: (structural hash, residency, cluster epoch, cost epoch) (H14), the seed being fixed. A training
-loop plans its step once. What runs show of costs is no new epoch of that key: it would make every plan anew at every
-step. New graphs are planned by it; plans that exist are looked at again now and then (`refine`): by `reconsider`, which
-whoever submits calls once the workers have what they need, so that nobody waits for it.
+The driver asks it at each submission. A plan is a pure function of (graph, residency, costs, cluster, seed), and the
+cache is keyed by (structural hash, residency, cluster epoch, cost epoch) (H14), the seed being fixed: a training loop
+is planned once. Measured costs do not change the cost epoch, since that would replan every step: new graphs are planned
+with them, and cached plans are compared with new ones at times (`plan_refinement`), in `reconsider`, which the driver
+calls once the workers have their segments, so that nothing waits for it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Which blocks and nodes of a plan go elsewhere when few workers have come or gone.
+"""Replanning for few changed workers: the blocks and nodes of a large plan that move to other blocks or other workers.
 
-Rules of this file: the order of blocks is that of the plan, and their number stays. A node may go to another block only
-if all that it reads is made in blocks before that one and all its readers are in blocks after it: so blocks can still
-be submitted in their order, and no two can wait for each other (H6). Times are those of the plan before; what is
-decided later sees what was decided earlier. Ties go to the worker with the least work, then to the lowest index.
+`clustered_planner` calls it; `incremental_transfers` then updates the segments. Order and number of blocks stay. A node
+moves to another block only if that comes after the makers of all its inputs and before all its readers, so that blocks
+can still be submitted in their order, and no two wait for each other (H6). Times are those of the previous plan. Ties
+go to the worker with the least work, then to the lowest index.
 
-- Blocks that share their worker with others go to one worker together: the one with the least work.
-- A block that is by itself goes where it delays least: itself, and what the worker runs after it.
-- If that is more than a call takes, its parts that have nothing to do with each other are spread over blocks that run
-  at about its time, as far as each then delays less.
-- A new worker takes over, along the plan, blocks that waited for their worker, or made others wait; and else some from
-  the workers that have the most work.
+- Colocated blocks go to one worker together: the one with the least work.
+- Any other block goes where it delays itself and the next block of that worker least.
+- If that delay is longer than a call takes, the independent parts of the block go to blocks that run at about its time,
+  as far as each then causes less delay.
+- A new worker takes over, along the plan, blocks that waited for their worker or made others wait; if there are none,
+  blocks from the workers that have the most work.
 """
 
 from __future__ import annotations

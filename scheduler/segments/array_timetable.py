@@ -1,7 +1,7 @@
-"""When the segments of a large plan run: `predict.timetable` from arrays.
+"""The timetable of a large plan from arrays: when each segment is ready, starts and ends.
 
-Rules of this file: says the same as `predict` of what `ArrayTransferPlanner` found to pass between segments; what
-can be known of all objects at once is computed at once, so that the walk over the segments only adds and compares.
+It gives the times that `timetable` gives for the same segments; `replan` needs them all. Imports are computed for many
+segments at once, so that the loop over segments only adds and compares.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Decide how every value gets from the segment that makes it to those that read it, for large graphs.
+"""Transfers of large plans from arrays: how values get from the segments that make them to the segments that read them.
 
-Rules of this file: says the same as `crossing`, whose rules hold here, from arrays: sorting in the place of a walk from
-value to value. Objects of Python are made once for each segment and each object that is exported.
+It gives the segments that `transfers` gives, by the rules in the head of that file, with sorting in place of a loop
+over values. Python objects are made once per segment and per exported object. `clustered_planner` calls it.
 """
 
 from __future__ import annotations

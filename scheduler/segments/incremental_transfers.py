@@ -1,9 +1,9 @@
-"""How values get from segment to segment, once few nodes have gone to other blocks or few blocks to other workers.
+"""Incremental transfers: the segments of a large plan updated after few nodes or blocks have moved.
 
-Rules of this file: the result is what `ArrayTransferPlanner.run` would say of the new blocks; what no move can have changed is taken
-over. A move changes how the values get around that the moved node makes or reads (the *touched* ones), and so what
-their makers hand on and what their readers find. If it changes the number of an object among those of its segment, all
-readers of that are told, too. The number of blocks stays: so do the numbers by which segments name each other.
+The result equals that of `ArrayTransferPlanner.run` on the new blocks; `replan` says what moves. A move concerns the
+values that a moved node makes or reads (the *touched* ones), hence the exports of their makers and the imports of their
+readers. If an export gets another number in its segment, all its readers are updated too. The number of blocks stays,
+and with it the numbers by which segments refer to each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Turn each segment of a plan into the program that its worker runs.
+"""Lowering: each segment of a plan becomes the program that its worker runs.
 
-Rules of this file: no decision is left here. Value ids become slots, numbered per segment in the order external,
-imported, unpinned, made; a slot is freed by the step that reads it last, unless the end of the program needs it.
-Hints that placement has used up (`pin`, `near`) are blanked, so that equal work has equal programs on any worker.
+It is the last step of planning and decides nothing. Value ids become slots, numbered per segment in the order external,
+imported, unpinned, made; the step that reads a slot last frees it, unless the end of the program needs it. The hints
+`pin` and `near`, which placement has used, are removed, so that equal work has equal programs on any worker.
 """
 
 from __future__ import annotations

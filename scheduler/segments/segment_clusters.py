@@ -1,10 +1,10 @@
-"""Cut a schedule into blocks that can be submitted in order (H6), at any size.
+"""Segments of clusters: the schedule of a clustered graph, cut into blocks that can be submitted in order (H6).
 
-Rules of this file: as in `segment`, with the schedule's order in the place of a search for one. Nodes come by their
-start; each joins the open block of its worker. A block is closed when a node on another worker reads of it: up to what
-is read, if what follows would delay the reader by more than a call costs. It is also closed before a node that must
-wait for longer than that. An open block is read by nobody else, so what a closed one reads was closed before: the order
-in which blocks are closed is one in which they can be submitted, and no two can wait for each other.
+`clustered_planner` calls it after placement. Nodes come by their start; each joins the open block of its worker. A
+block is closed when a node on another worker reads from it: after the node that is read, if what follows would delay
+the reader by more than a call costs. It is also closed before a node that must wait for longer than that. No other
+worker reads from an open block, so all that a closed block reads was closed before: blocks can be submitted in the
+order in which they are closed, and no two wait for each other.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Cut a placed graph into segments that can be submitted in order (H6).
+"""The segmenter: a placed graph, cut into blocks that can be submitted in order (H6), with their predicted time.
 
-Rules of this file: the result is one topological order of all nodes, cut into blocks of one worker each. So the
-quotient graph is acyclic by construction, however nodes were assigned: in the exchange `a=f(x); c=f(y); d=g(y,a);
-b=g(x,c)` with {a,b} and {c,d} on two workers, each pair is convex and yet no order of the two exists; here one of
-the pairs is cut. A block is cut further only where a worker would wait for longer than a call costs.
+Placement compares candidates by it. The result is one topological order of all nodes, cut into blocks of one worker
+each, so that the quotient graph is acyclic for any placement. Convex sets would not suffice: in the exchange
+`a=f(x); c=f(y); d=g(y,a); b=g(x,c)` with {a,b} and {c,d} on two workers, each pair is convex and yet no order of the
+two exists; here one of the pairs is cut. A block is cut further only where a worker would wait for longer than a call
+costs.
 
-How the order is found: Kahn's algorithm, staying on one worker for as long as it has a node that is ready. Among
-ready nodes those with fewer changes of worker behind them go first, then program order: what can start at once
-precedes what must wait for others.
+The order is found by Kahn's algorithm, staying on one worker for as long as it has a ready node. Among ready nodes,
+those with fewer changes of worker behind them go first, then program order.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""How long a plan takes, as it is carried out: its timetable, and when the client knows that it is over, which is
-`Plan.predicted_seconds`.
+"""The timetable of a plan: predicted start and end of each segment, and `Plan.predicted_seconds`.
 
-Rules of this file: one walk over the segments in plan order, each worker running its own in that order. The client
-sends one call after the other, large values that it gives with the first that reads them; a call starts when it has
-come, its worker is free, and what it reads is there. An object travels whole: its readers on other workers wait for
-all values in it. All that calls cost the client, it does one after the other. What workers take from each other by
-running at once (cores, memory) is in the measured times of nodes, and in the prior not at all. A simulation without
-chance and failures ends at this time.
+The planner predicts by it, `explain` shows it. It is computed in one pass over the segments in plan order, in which
+each worker runs its own. The client sends one call after the other, and large external values with the first call that
+reads them. A segment starts when its call has arrived, its worker is free and its inputs are there. An object is
+transferred as a whole: readers on other workers wait for all of its values. Contention between workers for cores and
+memory is in the measured times of nodes, not in the prior. A simulation without jitter and failures ends at this time.
 """
 
 from __future__ import annotations

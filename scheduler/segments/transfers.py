@@ -1,18 +1,18 @@
-"""Decide how every value gets from the segment that makes it to those that read it.
+"""Transfers: how each value gets from the segment that makes it to the segments that read it.
 
-Rules of this file: it turns blocks of nodes into `Segment`s and moves no node. For each value made in a segment:
+Blocks of nodes become `Segment`s with imports, exports and pins; no node is moved. For each value made in a segment:
 
-- one that the client keeps in the store, one that another worker reads, and a saved one (a context, or a residual of
-  a vjp) that a later segment reads, is *exported*: returned to the object store, where it outlives its process. All
-  its readers import it. On a cluster where what is saved stays on its worker, and of contexts that must, being saved is
-  no reason; on a worker with a limited memory, which has it on disk instead, to be kept in the store is none either.
-  What such a worker keeps, its own later segments read where it is kept, though others import it.
-  Values with equal readers and an equal purpose share one object, so that there are few and none holds what one of its
-  readers does not need;
-- one that only later segments of the same worker read stays there, *pinned*, and is dropped by its last reader;
-- one that the client keeps on the worker is pinned besides, until the client drops it.
+- It is *exported*, that is returned to the object store, where it outlives its process, if the client keeps it in the
+  store, if another worker reads it, or if it is saved (a context, or a residual of a vjp) and a later segment reads it.
+  All its readers import it. Two exceptions: on a cluster where saved values stay on their worker (`saved_stays`), and
+  for contexts that must stay there, being saved is no reason to export; on a worker with limited memory, which has a
+  disk for them, neither is being saved or kept in the store. What such a worker keeps, its own later segments read
+  where it is, though others import it. Values with equal readers and an equal purpose share one object: so there are
+  few, and none holds what one of its readers does not need.
+- It stays there, *pinned*, if only later segments of the same worker read it; the last of these drops it.
+- It is pinned, besides, if the client keeps it on the worker, until the client drops it.
 
-No value is exported twice, and an external needs nothing: it is where it is.
+No value is exported twice. External inputs stay where they are.
 """
 
 from __future__ import annotations

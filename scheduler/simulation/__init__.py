@@ -1,4 +1,4 @@
-"""Runs of plans in virtual time: the real state machine with simulated workers, links and client.
+"""Simulated runs of plans: the real state machine in virtual time, with simulated workers, links and client.
 
-It is the scheduler's test bench and answers how a plan would run on other machines.
+It is the machine's test bench, and predicts how a plan would run on other machines.
 """

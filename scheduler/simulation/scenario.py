@@ -1,7 +1,7 @@
-"""What a simulation is given and what it shows.
+"""Input and output of a simulation as frozen data: submissions, links and failures go in, traces of the runs come out.
 
-Rules of this file: frozen data only; how it comes about is in `simulator`. Times are virtual seconds from the start of
-the simulation; workers and segments are indices, as in plans; bytes are predicted ones.
+`simulator` is the entry, `virtual_driver` fills in the traces. Times are virtual seconds from the start of the
+simulation; workers and segments are indices, as in plans; bytes are predicted.
 """
 
 from __future__ import annotations

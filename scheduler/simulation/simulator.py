@@ -1,15 +1,15 @@
-"""Runs of plans in virtual time, by the real state machine.
+"""The simulator: `simulate` runs plans in virtual time, `what_if` plans and simulates a graph for other machines.
 
-Rules of this file: the machine decides, here is only what workers and links would do; equal arguments give equal
-results. Chance comes from the generator or seed that is passed in, drawn per segment in plan order, so that two
-simulations which differ in something else are jittered alike.
+It checks the arguments, draws the jitter and starts a `VirtualDriver`, which passes events to the real state machine
+and models driver, links and client. Equal arguments give equal results. Randomness comes from the generator or seed
+that is passed in, drawn per segment in plan order, so that simulations that differ in something else have equal jitter.
 
-How a worker is modelled: it runs one segment at a time, for the call and the predicted time of its nodes over its
-speed. With `in_order` it runs them in the order in which they were commanded, waiting for what the next one reads, as
-the executor in process does and as plans predict; without, it takes the earliest whose inputs have come, as actors on
-Ray do (H13). Objects set out as soon as they are made or, if that is later, their reader is commanded; links do not
-get in each other's way. The client never lets go of a kept value before the last run is over; then of all, and the
-machine must remember nothing.
+The model of a worker: it runs one segment at a time, for the call and the predicted time of its nodes over its speed.
+With `in_order` it runs segments in the order in which they were commanded, waiting for the inputs of the next one, as
+the in-process executor does and plans predict; without, it takes the earliest whose inputs have arrived, as Ray actors
+do (H13). Objects are sent as soon as they are made or, if that is later, their reader is commanded; links do not slow
+each other down. The client holds all kept values until the last run is over and then drops them; afterwards the machine
+must have forgotten everything.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A driver, links and a client that exist in virtual time only: what a simulation drives the state machine with.
+"""The virtual driver: an event loop in virtual time that carries out the state machine's commands on simulated workers.
 
-Rules of this file: it carries commands out as a driver and its executor would, decides nothing, and believes nothing:
-whatever the machine must not do (command twice, drop twice, leave something behind, stand still) raises. Time is the
-head of a heap; what happens at one instant happens in the order in which it was foreseen. See `simulator` for the
-model; what there is on a worker is in `virtual_workers`.
+`simulator.simulate` starts one per simulation. It does what the driver in `workers` and an executor would do, with
+simulated calls, transfers and failures, and decides nothing. It trusts nothing, either: a segment commanded twice, an
+object dropped twice, values left over, or a standstill raise. Events of one instant are handled in the order in which
+they were scheduled. The state of each worker is in `virtual_workers`.
 """
 
 from __future__ import annotations

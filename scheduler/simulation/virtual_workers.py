@@ -1,6 +1,6 @@
-"""Workers in virtual time: the calls that they have, what these wait for, and the bytes that they leave.
+"""Simulated workers as data: their calls, the objects that calls wait for, and their memory over time.
 
-Rules of this file: state alone, and the books of memory, which are kept by time. What happens when is in `virtual`.
+`virtual_driver` changes them; nothing happens here by itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which picture shows a plan or a run, and what it says of each segment.
+"""The drawing of a plan or a run: the choice between a picture by node and one by segment, and the segments' texts.
 
-Rules of this file: from facts to pieces and links; where they stand is decided in `layout` and `grouped`.
+`Explanation.picture` and `RunReport.picture` call it with facts; `layout` and `grouped` place the boxes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Pictures and tables as files: SVG and HTML that need nothing else, no network and no scripts.
+"""SVG and HTML files of pictures and tables, without network access or scripts.
 
-Rules of this file: templates are filled in, nothing is placed or computed. jinja2 escapes every text, of which what no
-such file may hold is left out before.
+It fills in the templates; `layout` and `grouped` have placed everything before. jinja2 escapes every text, and
+characters that such files must not contain are replaced first.
 """
 
 from __future__ import annotations

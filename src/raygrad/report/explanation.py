@@ -1,6 +1,6 @@
-"""A plan before its run, in four forms.
+"""The explanation of a plan before its run, in four forms: what `session.explain` returns.
 
-Rules of this file: what is said of a plan, and in which tables; the figures are `scheduler.explain.explanation`'s.
+It chooses the lines and tables; the facts are those of `scheduler.explain.explanation`.
 """
 
 from __future__ import annotations

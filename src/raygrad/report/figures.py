@@ -1,4 +1,7 @@
-"""Numbers as people read them."""
+"""Numbers as text: seconds, bytes, shares and ratios, rounded and with units.
+
+Tables, drawings and traces format their figures with it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A picture by segment, for graphs of many nodes: workers as lanes, a box for each segment, from left to right.
+"""The layout of a picture by segment, for large graphs: a lane per worker, a box per segment, time to the right.
 
-Rules of this file: places only. A segment stands right of the one before it on its worker and of all that it reads;
-where there are very many, boxes hold a number and the rest is shown to who points at them.
+`draw` calls it. A segment stands to the right of the previous one on its worker and of all that it reads. The more
+segments there are, the less is written on a box; the rest is in its tooltip.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A picture node by node: workers as lanes, time from left to right, forward above backward.
+"""The layout of a picture by node, for small graphs: a lane per worker, time to the right, forward above backward.
 
-Rules of this file: places only. Nodes of one segment stand in one frame; frames of one worker follow each other. A
-node stands right of all that it reads, in the row of the first of them if that is free there.
+`draw` calls it. The nodes of a segment stand in one frame; the frames of a worker follow each other. A node stands to
+the right of all that it reads, in the row of the first of its inputs if that is free there.
 """
 
 from __future__ import annotations

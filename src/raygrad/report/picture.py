@@ -1,6 +1,6 @@
-"""A picture: boxes, lines and texts with places on a sheet, and what it is made from.
+"""A picture as data: boxes, lines and texts with coordinates; and the segments and edges from which it is made.
 
-Rules of this file: data. Who makes it decides what stands where (`layout`, `grouped`); `drawing` only writes it down.
+`layout` and `grouped` compute the coordinates, `drawing` writes the file.
 """
 
 from __future__ import annotations

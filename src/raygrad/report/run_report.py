@@ -1,6 +1,6 @@
-"""A run beside its plan, in four forms.
+"""The report of a run beside its plan, in four forms: what `run.report()` returns.
 
-Rules of this file: what is said of a run, and in which tables; the figures are `scheduler.explain.actual_run`'s.
+It chooses the lines and tables; the facts are those of `scheduler.explain.actual_run`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A graph as people see it: names, kinds and places of its nodes, and the edges between them.
+"""A graph with the names, kinds and source lines that a reader knows, and its edges.
 
-Rules of this file: data only, as flat tuples by node; names come from whoever knows the user's code.
+Explanations, reports and drawings take their labels from it; the client supplies the names of user code.
 """
 
 from __future__ import annotations

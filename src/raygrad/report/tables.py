@@ -1,7 +1,6 @@
-"""Tables: titles and cells, rendered by rich to text, or by a template into HTML.
+"""Tables of text cells with a title, rendered by rich to text, or by a template into HTML.
 
-Rules of this file: a cell is text; what it means is decided where the table is made. rich is imported when a table is
-rendered.
+Explanations and reports make them. rich is imported when a table is rendered.
 """
 
 from __future__ import annotations

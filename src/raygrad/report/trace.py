@@ -1,8 +1,9 @@
-"""A run as a trace that Chrome's and Perfetto's viewers read: the "JSON array" form of the Trace Event Format.
+"""The trace of a run for Chrome's and Perfetto's viewers: the "JSON array" form of the Trace Event Format.
 
-Rules of this file: from facts to events, purely. Each worker is a process with two threads: what it runs (segments, and
-in them unpacking, the long nodes, packing) and what it waits for. The client is process 0. Arrows go from the segment
-that makes something to the one on another worker that reads it. Times are microseconds since the run was submitted.
+`run.trace` writes it, from the facts of `scheduler.explain.actual_run`. Each worker is a process with two threads: what
+it runs (segments, and in them unpacking, the long nodes, packing) and what it waits for. The client is process 0.
+Arrows go from the segment that makes a value to the one on another worker that reads it. Times are microseconds since
+the submission.
 """
 
 from __future__ import annotations
