@@ -21,116 +21,115 @@ from ..model.graph_rewriter import GraphRewriter
 from .memory_ledger import previous_contexts
 
 SMALL_PART = 1000
-"""Values below this part of the limit are given up only if all others were: there is nothing to win."""
+"""Values smaller than limit / `SMALL_PART` are evicted only after all larger ones: they free too little."""
 MAX_REMATERIALISED_CHAIN = 32
-"""So many nodes, one reading the other, are made again at most for one value."""
+"""The longest chain of nodes, each reading from the next, that is run again for one value."""
 NEVER = float("inf")
 RATES_PER_DOUBLING = 8
-"""Costs for the bytes that they give back count as equal within this part of a doubling."""
+"""Rates (cost per byte) are compared by classes, so many per doubling."""
 STALE_FACTOR = 4
-"""Entries of what may be given up are made anew when there are this many times more than values."""
+"""Candidates are entered anew when there are this many times more entries than values."""
 
 
 class DoesNotFit(Exception):
-    """A walk found no way to keep to its limit."""
+    """A search found no way to keep its limit."""
 
 
 class EvictionSearch:
-    """One walk through the nodes of one worker. See the head of this file."""
+    """One pass over the nodes of one worker under one limit. See the head of this file."""
 
     def __init__(
         self,
-        longer: GraphRewriter,
+        rewriter: GraphRewriter,
         worker: int,
         sequence: Sequence[int],
         residency: Sequence[int],
         leaving: Sequence[int],
         limit: int,
     ) -> None:
-        """`leaving` are values of earlier runs that wait on disk from the start; the limit is for all but what stays of
-        those."""
-        self.longer = longer
-        self.priced = priced = longer.priced
+        """`leaving` are values of earlier runs that are spilled at the start. The limit does not include the values of
+        earlier runs that stay."""
+        self.rewriter = rewriter
+        self.priced = priced = rewriter.priced
         self.worker = worker
         self.sequence = sequence
         self.leaving = leaving
         self.limit = limit + sum([priced.size[value] for value in leaving])
         self.peak = 0
-        """The most bytes that were there at once."""
+        """The most bytes live at once so far."""
         self.order: list[int] = []
-        self.place = 0
-        """Of the node of `sequence` at hand."""
-        self.here: dict[int, int] = {}
-        """By value, under which id it is here."""
+        self.position = 0
+        """The position in `sequence` of the current node."""
+        self.live: dict[int, int] = {}
+        """Live values: by value id of the original graph, the id of the copy that is in memory."""
         self.handles: dict[int, int] = {}
-        """By value that was spilled, the id of what stands for it."""
+        """By spilled value, the id of its handle."""
         self.locked: dict[int, int] = {}
-        """Values that a node which is to run now reads, and how often."""
+        """Values that must not be evicted, since a node about to run reads them; with a count."""
         self.used = 0
-        self.large: dict[int, list[tuple[float, int]]] = {}
-        """Values that may be given up, by what they cost for their bytes: among those of one rate, what is read last is
-        given up first, whenever that is. As (-place at which it is read next, value); what no longer holds is found out
-        when it comes first."""
-        self.small: dict[int, list[tuple[float, int]]] = {}
-        """The same of those below `SMALL_PART`."""
-        self.offered = 0
-        """Entries that were made in both."""
+        self.large_candidates: dict[int, list[tuple[float, int]]] = {}
+        """Candidates for eviction: per class of rates (cost per byte) a heap of (-place of the next use, value), so
+        that the furthest next use comes first. Entries that no longer hold are dropped when they come first."""
+        self.small_candidates: dict[int, list[tuple[float, int]]] = {}
+        """The same for values below `SMALL_PART`."""
+        self.entries = 0
+        """Entries made in both."""
         self.left_of = previous_contexts(priced)
-        """By context that a vjp leaves, the one that it read, of which it holds the memory."""
+        """By context that a vjp returns, the one that it read: both hold the same memory."""
         self.resident = {value for value, home in enumerate(residency) if home == worker}.difference(leaving)
         kept = {value for value, _ in priced.graph.keep}
         self.uses: dict[int, list[int]] = {}
-        """By value, the places at which it is read, or what was made of it may have to be made again; ascending."""
-        self.mine = set(sequence)
-        self.stays: set[int] = set()
-        """What is made here and kept to the end, and not on disk."""
+        """By value, the places at which it is read, or at which a value rematerialised from it is; ascending."""
+        self.own_nodes = set(sequence)
+        self.kept_in_memory: set[int] = set()
+        """Values made here that are kept beyond the run, and not on disk."""
         for place, index in enumerate(sequence):
             node = priced.graph.nodes[index]
             for value in {*node.inputs}:
                 if value >= 0 and value not in self.resident:
                     self.uses.setdefault(value, []).append(place)
             first = priced.first[index]
-            self.stays.update(value for value in range(first, first + len(node.outputs)) if value in kept)
-        self.stays -= {
+            self.kept_in_memory.update(value for value in range(first, first + len(node.outputs)) if value in kept)
+        self.kept_in_memory -= {
             node.inputs[0] for node in map(priced.graph.nodes.__getitem__, sequence) if isinstance(node, Spill)
         }
 
     def run(self) -> list[int]:
-        """Return the worker's nodes in order, those that were added among them.
+        """Return the worker's nodes in order, including the added ones.
 
         Raises:
-            TooSmall: there is no way.
+            DoesNotFit: this search found no way to keep the limit.
         """
-        priced, here = self.priced, self.here
+        priced, live = self.priced, self.live
         for value in self.leaving:
-            index, self.handles[value] = self.longer.spill(self.worker, value)
+            index, self.handles[value] = self.rewriter.spill(self.worker, value)
             self.order.append(index)
         for place, index in enumerate(self.sequence):
-            self.place = place
+            self.position = place
             node = priced.graph.nodes[index]
             inputs = self._inputs(index)
             self._lock(inputs)
             for value in inputs:
-                self._fetch(value)
+                self._bring_in(value)
             outputs = self._outputs(index)
-            passed = self._passed_on(outputs)
+            passed = self._taken_over(outputs)
             more = sum([priced.size[value] for value in outputs]) - sum([priced.size[value] for value in passed])
-            self._take(max(more, 0))
+            self._reserve(max(more, 0))
             self._unlock(inputs)
-            self.longer.nodes[index] = node._replace(inputs=self._renamed(node))
+            self.rewriter.nodes[index] = node._replace(inputs=self._renamed(node))
             self.order.append(index)
             self.used += min(more, 0)
             for value in passed:
-                del here[value]
+                del live[value]
             for value in outputs:
-                here[value] = value
-            self._forget((*inputs, *outputs))
+                live[value] = value
+            self._drop_dead((*inputs, *outputs))
         return self.order
 
-    # ---- having values here -----------------------------------------------------------------------------------------
+    # ---- values in memory -------------------------------------------------------------------------------------------
 
     def _inputs(self, index: int) -> list[int]:
-        """Return what a node reads and is not there all the time."""
+        """Return the values that a node reads, but for those of earlier runs that stay."""
         inputs = self.priced.graph.nodes[index].inputs
         return list(dict.fromkeys([value for value in inputs if value >= 0 and value not in self.resident]))
 
@@ -138,75 +137,79 @@ class EvictionSearch:
         first = self.priced.first[index]
         return range(first, first + len(self.priced.graph.nodes[index].outputs))
 
-    def _passed_on(self, outputs: Iterable[int]) -> list[int]:
-        """Return what is here whose memory is that of outputs of the node at hand, and of nobody else after it."""
+    def _taken_over(self, outputs: Iterable[int]) -> list[int]:
+        """Return the live values whose memory the outputs of the current node take over."""
         sources = [self.left_of.get(value, -1) for value in outputs]
-        return [one for one in sources if one in self.here and one not in self.stays and self._next_use(one) == NEVER]
+        return [
+            one
+            for one in sources
+            if one in self.live and one not in self.kept_in_memory and self._next_use(one) == NEVER
+        ]
 
     def _renamed(self, node: Node) -> tuple[int, ...]:
-        return tuple([self.here.get(value, value) for value in node.inputs])
+        return tuple([self.live.get(value, value) for value in node.inputs])
 
-    def _fetch(self, value: int) -> None:
-        """Have a value here, whatever has to be made again for it."""
-        if self._is_at_hand(value):
+    def _bring_in(self, value: int) -> None:
+        """Bring a value into memory; rematerialise it, and what that needs, if it is not on disk."""
+        if self._bring_in_directly(value):
             return
         index = self.priced.maker[value]
-        stack = [(index, self._inputs(index))]  # nodes that are to run again, and what they read
+        stack = [(index, self._inputs(index))]  # nodes to run again, with their inputs
         self._lock(stack[0][1])
         while stack:
             index, inputs = stack[-1]
-            absent = next((one for one in inputs if not self._is_at_hand(one)), -1)
+            absent = next((one for one in inputs if not self._bring_in_directly(one)), -1)
             if absent >= 0:
                 maker = self.priced.maker[absent]
                 stack.append((maker, self._inputs(maker)))
                 self._lock(stack[-1][1])
                 continue
             stack.pop()
-            self._repeat(index)
+            self._run_again(index)
             self._unlock(inputs)
-            self._forget((*inputs, *self._outputs(index)), but=value)
+            self._drop_dead((*inputs, *self._outputs(index)), but=value)
 
-    def _is_at_hand(self, value: int) -> bool:
-        """Have a value here if no node has to run again for it; return whether it is."""
-        if value in self.here:
+    def _bring_in_directly(self, value: int) -> bool:
+        """Bring a value into memory if no node has to run again for that; return whether it is there."""
+        if value in self.live:
             return True
         priced = self.priced
         handle = self.handles.get(value)
         if handle is None:
-            if self._repeats(value):
+            if self._can_rematerialise(value):
                 return False
-            if priced.maker[value] in self.mine:
-                raise DoesNotFit  # it was given up, and cannot be had back
-            self._take(priced.size[value])
-            self.here[value] = value  # it comes from the client, or from another worker
+            if priced.maker[value] in self.own_nodes:
+                raise DoesNotFit  # it was evicted, and cannot be brought back
+            self._reserve(priced.size[value])
+            self.live[value] = value  # it arrives from the client or from another worker
             return True
-        self._take(priced.size[value])
-        index, loaded = self.longer.load(self.worker, handle, priced.spec[value])
+        self._reserve(priced.size[value])
+        index, loaded = self.rewriter.load(self.worker, handle, priced.spec[value])
         self.order.append(index)
-        self.here[value] = loaded
+        self.live[value] = loaded
         return True
 
-    def _repeat(self, index: int) -> None:
-        """Run a node again, of which everything that it reads is here."""
-        priced, here = self.priced, self.here
+    def _run_again(self, index: int) -> None:
+        """Add a node that runs a second time; all of its inputs are in memory."""
+        priced, live = self.priced, self.live
         node = priced.graph.nodes[index]
         if isinstance(node, FunctionCall):
             node = node._replace(silent=True)
         outputs = self._outputs(index)
-        self._take(sum([priced.size[value] for value in outputs]))
-        again = placed(node, self._renamed(node), node.outputs, node.pin)
-        number, first = self.longer.add(self.worker, again)
+        self._reserve(sum([priced.size[value] for value in outputs]))
+        repeated = placed(node, self._renamed(node), node.outputs, node.pin)
+        number, first = self.rewriter.add(self.worker, repeated)
         self.order.append(number)
         for value, made in zip(outputs, range(first, first + len(outputs)), strict=True):
-            if value in here:
-                self.used -= priced.size[value]  # it is there, and nobody reads this one
+            if value in live:
+                self.used -= priced.size[value]  # a copy is live already, and nobody reads this one
             else:
-                here[value] = made
+                live[value] = made
 
-    def _take(self, size: int) -> None:
-        """Find room for more bytes."""
+    def _reserve(self, size: int) -> None:
+        """Reserve memory, evicting values as needed."""
         while self.used + size > self.limit:
-            self._give_up()
+            self._evict_one()
         self.used += size
         self.peak = max(self.peak, self.used)
 
@@ -221,97 +224,99 @@ class EvictionSearch:
                 del self.locked[value]
 
     def _next_use(self, value: int) -> float:
-        """Return the place at which a value is read next after the node at hand."""
+        """Return the place of a value's next use after the current node, `NEVER` if there is none."""
         uses = self.uses.get(value, ())
-        after = bisect_right(uses, self.place)
+        after = bisect_right(uses, self.position)
         return uses[after] if after < len(uses) else NEVER
 
-    def _forget(self, values: Iterable[int], but: int = -1) -> None:
-        """Let go of values that nobody reads any more."""
+    def _drop_dead(self, values: Iterable[int], but: int = -1) -> None:
+        """Drop values without a further use; enter the others as candidates for eviction."""
         for value in values:
-            if value != but and value in self.here and value not in self.locked and value not in self.stays:
+            if value != but and value in self.live and value not in self.locked and value not in self.kept_in_memory:
                 if self._next_use(value) == NEVER:
-                    del self.here[value]
+                    del self.live[value]
                     self.used -= self.priced.size[value]
                     continue
-            if value in self.here and value not in self.locked:
-                self._offer(value)
+            if value in self.live and value not in self.locked:
+                self._add_candidate(value)
 
-    # ---- giving up values -------------------------------------------------------------------------------------------
+    # ---- eviction ---------------------------------------------------------------------------------------------------
 
-    def _give_up(self) -> None:
-        """Let go of the value that costs least to have back, for its bytes and the time until it is read.
+    def _evict_one(self) -> None:
+        """Evict the value with the least cost to bring it back, per byte and time until its next use.
 
         Raises:
-            TooSmall: there is none.
+            DoesNotFit: there is no candidate.
         """
-        for heaps in (self.large, self.small):
-            while heaps:  # more than once, if all that were found are of another rate now
-                found = [one for one in [self._first_of(heaps, rate) for rate in list(heaps)] if one is not None]
+        for heaps in (self.large_candidates, self.small_candidates):
+            while heaps:  # more than once if all entries have moved to another class of rates
+                found = [one for one in [self._best_candidate(heaps, rate) for rate in list(heaps)] if one is not None]
                 if found:
-                    _, value, redo = min(found)
-                    self._let_go(value, redo=redo)
+                    _, value, rematerialise = min(found)
+                    self._evict(value, rematerialise=rematerialise)
                     return
         raise DoesNotFit
 
-    def _offer(self, value: int) -> None:
-        """Enter that a value may be given up, now that it is here, or was read."""
+    def _add_candidate(self, value: int) -> None:
+        """Enter a value as a candidate, after it came into memory or was read."""
         size = self.priced.size[value]
         if not size:
             return
-        cost = min(self._costs(value))
+        cost = min(self._eviction_costs(value))
         if cost < NEVER:
-            heaps = self.large if size * SMALL_PART >= self.limit else self.small
+            heaps = self.large_candidates if size * SMALL_PART >= self.limit else self.small_candidates
             heappush(heaps.setdefault(_rate_class(cost, size), []), (-self._next_use(value), value))
-            self.offered += 1
-            if self.offered > STALE_FACTOR * (len(self.here) + 1000):
-                self._offer_anew()
+            self.entries += 1
+            if self.entries > STALE_FACTOR * (len(self.live) + 1000):
+                self._rebuild_candidates()
 
-    def _offer_anew(self) -> None:
-        """Enter all that is here once, and nothing else."""
-        self.large, self.small, self.offered = {}, {}, 0
-        for value in self.here:
+    def _rebuild_candidates(self) -> None:
+        """Enter each live value once, and drop all other entries."""
+        self.large_candidates, self.small_candidates, self.entries = {}, {}, 0
+        for value in self.live:
             if value not in self.locked:
-                self._offer(value)
+                self._add_candidate(value)
 
-    def _first_of(self, heaps: dict[int, list[tuple[float, int]]], rate: int) -> tuple[float, int, bool] | None:
-        """Return, of the values here of one rate, that which is read last: what it costs for its bytes and the time
-        until then, and whether it is to be made again; None if there is none."""
+    def _best_candidate(self, heaps: dict[int, list[tuple[float, int]]], rate: int) -> tuple[float, int, bool] | None:
+        """Return the candidate of one class of rates with the furthest next use, or None.
+
+        As (cost per byte and time until that use, value, whether to rematerialise it rather than spill it).
+        """
         heap = heaps[rate]
         size = self.priced.size
         while heap:
             until, value = heap[0]
-            if value not in self.here or value in self.locked:
-                heappop(heap)  # it is offered again when it comes, or was read
+            if value not in self.live or value in self.locked:
+                heappop(heap)  # it is entered again when it comes into memory, or was read
                 continue
-            load, redo = self._costs(value)
-            cost = min(load, redo)
+            load, rematerialise = self._eviction_costs(value)
+            cost = min(load, rematerialise)
             if cost == NEVER:
                 heappop(heap)
                 continue
             now, next_use = _rate_class(cost, size[value]), self._next_use(value)
             if now == rate and -until == next_use:
-                return cost / (size[value] * (next_use - self.place)), value, redo < load
-            heappop(heap)  # what it reads has come or gone, or it is read by what is to be made again
+                return cost / (size[value] * (next_use - self.position)), value, rematerialise < load
+            heappop(heap)  # its inputs came or went, or a node to be run again reads it
             heappush(heaps.setdefault(now, []), (-next_use, value))
         del heaps[rate]
         return None
 
-    def _let_go(self, value: int, *, redo: bool) -> None:
+    def _evict(self, value: int, *, rematerialise: bool) -> None:
         next_use = self._next_use(value)
-        if next_use == NEVER and value not in self.stays:
-            pass  # what it was held for has been made again before
-        elif redo:
-            self._hold_for(value, int(next_use))
+        if next_use == NEVER and value not in self.kept_in_memory:
+            pass  # the value that it was held for has been rematerialised before
+        elif rematerialise:
+            self._need_until(value, int(next_use))
         elif value not in self.handles:
-            index, self.handles[value] = self.longer.spill(self.worker, self.here[value])
+            index, self.handles[value] = self.rewriter.spill(self.worker, self.live[value])
             self.order.append(index)
-            self.stays.discard(value)
-        del self.here[value]
+            self.kept_in_memory.discard(value)
+        del self.live[value]
         self.used -= self.priced.size[value]
 
-    def _hold_for(self, value: int, place: int) -> None:
-        """Enter that a value will be made again at a place: what that reads is needed until then."""
+    def _need_until(self, value: int, place: int) -> None:
+        """Note that a value will be rematerialised at a place: the inputs for that have a use there."""
         stack = self._inputs(self.priced.maker[value])
         seen: set[int] = set()
         while stack:
@@ -319,30 +324,32 @@ class EvictionSearch:
             if one in seen or one in self.handles:
                 continue
             seen.add(one)
-            if one in self.here or not self._repeats(one):
+            if one in self.live or not self._can_rematerialise(one):
                 insort(self.uses.setdefault(one, []), place)
             else:
                 stack.extend(self._inputs(self.priced.maker[one]))
 
-    def _repeats(self, value: int) -> bool:
-        """Tell whether the node that makes a value can run again here."""
+    def _can_rematerialise(self, value: int) -> bool:
+        """Return whether the node that makes a value can run again on this worker."""
         index = self.priced.maker[value]
-        return index in self.mine and self.longer.repeats(index)
+        return index in self.own_nodes and self.rewriter.can_repeat(index)
 
-    def _costs(self, value: int) -> tuple[float, float]:
-        """Return the seconds to have a value back from disk, and by making it again."""
-        longer, spec = self.longer, self.priced.spec[value]
+    def _eviction_costs(self, value: int) -> tuple[float, float]:
+        """Return the seconds to spill and load a value, and those to rematerialise it; `NEVER` where impossible."""
+        rewriter, spec = self.rewriter, self.priced.spec[value]
         load = NEVER
         if value in self.handles:
-            load = longer.load_seconds(spec)
-        elif longer.spills(value):
-            load = longer.spill_seconds(spec) + longer.load_seconds(spec)
-        again = self._repeats(value) and value not in self.stays  # who keeps it looks for it under its own name
-        redo = self._seconds_again(value, {}, 0) if again else NEVER
-        return load, redo
+            load = rewriter.load_seconds(spec)
+        elif rewriter.can_spill(value):
+            load = rewriter.spill_seconds(spec) + rewriter.load_seconds(spec)
+        repeated = (
+            self._can_rematerialise(value) and value not in self.kept_in_memory
+        )  # a kept value is found under its own id only
+        rematerialise = self._rematerialisation_seconds(value, {}, 0) if repeated else NEVER
+        return load, rematerialise
 
-    def _seconds_again(self, value: int, known: dict[int, float], depth: int) -> float:
-        """Return the seconds to make a value again, with what that reads and is not here."""
+    def _rematerialisation_seconds(self, value: int, known: dict[int, float], depth: int) -> float:
+        """Return the seconds to rematerialise a value, including the inputs that are not in memory."""
         found = known.get(value)
         if found is not None:
             return 0.0  # counted once, however many read it
@@ -350,12 +357,16 @@ class EvictionSearch:
         seconds = self.priced.seconds[index]
         known[value] = seconds
         for one in self._inputs(index):
-            if one in self.here:
+            if one in self.live:
                 continue
             if one in self.handles:
-                seconds += self.longer.load_seconds(self.priced.spec[one])
-            elif self._repeats(one):
-                seconds += NEVER if depth >= MAX_REMATERIALISED_CHAIN else self._seconds_again(one, known, depth + 1)
+                seconds += self.rewriter.load_seconds(self.priced.spec[one])
+            elif self._can_rematerialise(one):
+                seconds += (
+                    NEVER
+                    if depth >= MAX_REMATERIALISED_CHAIN
+                    else self._rematerialisation_seconds(one, known, depth + 1)
+                )
             else:
                 return NEVER
             if seconds == NEVER:
@@ -364,5 +375,5 @@ class EvictionSearch:
 
 
 def _rate_class(cost: float, size: int) -> int:
-    """Return which costs for a size count as equal."""
+    """Return the class of a rate: cost per byte, on a logarithmic scale."""
     return floor(log2(cost / size) * RATES_PER_DOUBLING)

@@ -34,17 +34,17 @@ from .min_memory_order import min_memory_order
 from .spill_planner import plan_spills
 
 WORTH_BYTES = 32 * 2**20
-"""A worker that needs less than this at its peak is not worth another order."""
+"""Orders are compared only if some worker's peak exceeds this."""
 MAX_REORDERED_NODES = 50_000
-"""Graphs with more nodes than this are reordered only under a limit: it takes about 50 µs per node and try."""
+"""Graphs with more nodes than this are reordered only under a limit: it takes about 50 µs per node and order."""
 EQUALLY_FAST = 1.01
 """An order that takes at most this factor longer than the fastest counts as fast as any."""
 LIMIT_SHARES = (0.0, 0.125, 0.25, 0.5)
-"""Limits of our own: these shares of the way from what the thriftiest order needs to what the fastest does."""
+"""Assumed limits: these shares of the way from the peak of the base order to that of the order of placement."""
 SPILL_PASSES = 3
-"""So often memories are gone through, where what was made again for one takes room in another."""
+"""Passes over the memory spaces: a value that is rematerialised for one of them takes memory in another."""
 MAX_CANDIDATES = 8
-"""How many nodes that are ready are asked whether they fit, before a worker waits for something to be given back."""
+"""The most ready nodes that are tried for admission, before a worker waits for memory."""
 
 
 Peaks = tuple[tuple[str, tuple[int, ...]], ...]
@@ -57,14 +57,14 @@ NO_LIMIT = 1 << 62
 
 
 class NodeOrder(NamedTuple):
-    """Blocks, the graph whose nodes are in them, and on which worker each of those is."""
+    """Blocks of ordered nodes, the graph that they belong to, which may have added nodes, and each node's worker."""
 
     blocks: list[Block]
     priced: PricedGraph
     node_worker: tuple[int, ...]
     peaks: Peaks = ()
     spaces: tuple[MemorySpace, ...] = ()
-    """The memories that are limited, as they were counted."""
+    """The limited memory spaces, as they were counted."""
 
 
 def order_nodes(
@@ -75,10 +75,10 @@ def order_nodes(
     costs: Costs,
     cluster: Cluster,
 ) -> NodeOrder:
-    """Return the nodes of all blocks in blocks again: on the same workers, in an order that keeps to their memory; with
-    more nodes, if there is no other way (`relief`).
+    """Return the nodes in blocks on the same workers, in an order that keeps the memory limits; with added nodes, if no
+    order does (`spill_planner`).
 
-    Raises PlanError, naming how much memory would do, if a worker's is too small for all that is known here.
+    Raises PlanError, naming a sufficient limit, if no way is found to keep a worker's limit.
     """
     spaces = limited_spaces(priced.graph.specs, cluster)
     if priced.graph.open_ended and spaces:
@@ -105,27 +105,27 @@ def _order_nodes(
     if not count or not (spaces or _reordering_may_pay(priced, node_worker)):
         return as_it_is
     given = _sequences_of_blocks(blocks, workers)
-    rooms = [
+    uses = [
         SpaceUse(space, MemoryUse(space.within(priced), node_worker, residency, workers))
         for space in spaces or [MemorySpace(HOST, [None] * workers)]
     ]
-    peaks = [one.peaks(given) for one in rooms]
+    peaks = [one.peaks(given) for one in uses]
     if not spaces and max(peaks[0]) < WORTH_BYTES:
         return as_it_is
     links = node_edges(priced)
     known = [min_memory_order(priced, links), list(range(count)), [index for block in blocks for index in block.nodes]]
-    over, base = _least_memory_order(rooms, known, node_worker, workers)
+    over, base = _least_memory_order(uses, known, node_worker, workers)
     if over:
-        return _spill_and_order(priced, rooms, base, node_worker, residency, costs, cluster)
-    maker = _LimitedListScheduler(priced, links, node_worker, residency, costs, [one.room for one in rooms], base)
+        return _spill_and_order(priced, uses, base, node_worker, residency, costs, cluster)
+    maker = _LimitedListScheduler(priced, links, node_worker, residency, costs, [one.use for one in uses], base)
     tried: list[tuple[Segmentation, int]] = []
-    if not any(one.passed_by(mine) for one, mine in zip(rooms, peaks, strict=True)):
+    if not any(one.excess(mine) for one, mine in zip(uses, peaks, strict=True)):
         made = split_blocks(priced, links, blocks, node_worker, residency, costs)
         tried.append((made, sum(map(sum, peaks))))
     if spaces:
         shares: list[list[list[int | None]]] = [[space.limits for space in spaces]]
     else:
-        lowest = rooms[0].peaks(_sequences_of_order(base, node_worker, workers))
+        lowest = uses[0].peaks(_sequences_of_order(base, node_worker, workers))
         shares = [
             [[low + int(share * max(high - low, 0)) for low, high in zip(lowest, peaks[0], strict=False)]]
             for share in LIMIT_SHARES
@@ -135,84 +135,84 @@ def _order_nodes(
         ordered = blocks_of_sequences(links, sequences, node_worker)
         made = split_blocks(priced, links, ordered, node_worker, residency, costs)
         ran = _sequences_of_blocks(ordered, workers)
-        tried.append((made, sum(sum(one.peaks(ran)) for one in rooms)))
+        tried.append((made, sum(sum(one.peaks(ran)) for one in uses)))
     fastest = min(made.seconds for made, _ in tried)
     chosen, _ = min(tried, key=lambda one: (one[0].seconds > EQUALLY_FAST * fastest, one[1], one[0].seconds))
     if not spaces:
         return as_it_is._replace(blocks=chosen.blocks)
-    fitted, most = _split_to_fit(rooms, chosen.blocks, cluster)
+    fitted, most = _split_to_fit(uses, chosen.blocks, cluster)
     return as_it_is._replace(blocks=fitted, peaks=most)
 
 
 class SpaceUse(NamedTuple):
-    """A memory, and what the nodes of a graph touch of it."""
+    """A memory space, and the use that the nodes of a graph make of it."""
 
     space: MemorySpace
-    room: MemoryUse
+    use: MemoryUse
 
     def peaks(self, sequences: Sequence[Sequence[int]]) -> list[int]:
-        """Return the most bytes that each worker needs; 0 where nothing runs, whatever was there before."""
-        return [self.room.peak(worker, order) if order else 0 for worker, order in enumerate(sequences)]
+        """Return the peak of each worker; 0 for a worker without nodes, even if it holds values of earlier runs."""
+        return [self.use.peak(worker, order) if order else 0 for worker, order in enumerate(sequences)]
 
-    def passed_by(self, peaks: Sequence[int]) -> int:
-        """Return by how many bytes what workers need passes what they have."""
+    def excess(self, peaks: Sequence[int]) -> int:
+        """Return the bytes by which peaks exceed limits, in all."""
         pairs = zip(peaks, self.space.limits, strict=False)
         return sum(peak - limit for peak, limit in pairs if limit is not None and peak > limit)
 
 
 def _spill_and_order(
     priced: PricedGraph,
-    rooms: Sequence[SpaceUse],
+    uses: Sequence[SpaceUse],
     base: Sequence[int],
     node_worker: Sequence[int],
     residency: Sequence[int],
     costs: Costs,
     cluster: Cluster,
 ) -> NodeOrder:
-    """Return the nodes, with more that spill and make again what does not fit.
+    """Return the nodes with added ones that spill or rematerialise what does not fit.
 
-    Raises PlanError if that does not do either.
+    Raises PlanError if that does not keep the limits either.
     """
     workers = len(cluster.workers)
     sequences = _sequences_of_order(base, node_worker, workers)
-    relieved, within = RewrittenGraph(priced, tuple(node_worker), sequences), list(rooms)
+    rewritten, within = RewrittenGraph(priced, tuple(node_worker), sequences), list(uses)
     for _ in range(SPILL_PASSES):
         for number in range(len(within)):
             one = within[number]
-            if not one.passed_by(one.peaks(relieved.sequences)):
+            if not one.excess(one.peaks(rewritten.sequences)):
                 continue
-            found = plan_spills(relieved, one.space, residency, costs)
+            found = plan_spills(rewritten, one.space, residency, costs)
             if not isinstance(found, RewrittenGraph):
-                enough = [_sufficient_limits(relieved, other, residency, costs) for other in within]
-                raise _memory_error(priced, rooms, base, node_worker, cluster, enough)
-            relieved = found
+                enough = [_sufficient_limits(rewritten, other, residency, costs) for other in within]
+                raise _memory_error(priced, uses, base, node_worker, cluster, enough)
+            rewritten = found
             within = [
-                SpaceUse(space, MemoryUse(space.within(relieved.priced), relieved.node_worker, residency, workers))
+                SpaceUse(space, MemoryUse(space.within(rewritten.priced), rewritten.node_worker, residency, workers))
                 for space, _ in within
             ]
-    needed = [one.peaks(relieved.sequences) for one in within]
-    if any(one.passed_by(mine) for one, mine in zip(within, needed, strict=True)):
-        raise _memory_error(priced, rooms, base, node_worker, cluster, needed)
-    longer, made_on, made = relieved
-    links = node_edges(longer)
-    if longer.graph.open_ended:  # whoever has it, it ends the last block
-        last = len(made_on) - 1
-        made = [[index for index in one if index != last] for one in made]
-    cut = split_blocks(longer, links, blocks_of_sequences(links, made, made_on), made_on, residency, costs)
+    needed = [one.peaks(rewritten.sequences) for one in within]
+    if any(one.excess(mine) for one, mine in zip(within, needed, strict=True)):
+        raise _memory_error(priced, uses, base, node_worker, cluster, needed)
+    graph, homes, sequences = rewritten
+    links = node_edges(graph)
+    if graph.graph.open_ended:  # its last node ends the last block
+        last = len(homes) - 1
+        sequences = [[index for index in one if index != last] for one in sequences]
+    cut = split_blocks(graph, links, blocks_of_sequences(links, sequences, homes), homes, residency, costs)
     spaces = tuple([space for space, _ in within])
     fitted, most = _split_to_fit(within, cut.blocks, cluster)
-    return NodeOrder(fitted, longer, made_on, most, spaces)
+    return NodeOrder(fitted, graph, homes, most, spaces)
 
 
 def _sufficient_limits(given: RewrittenGraph, one: SpaceUse, residency: Sequence[int], costs: Costs) -> list[int]:
-    """Return per worker how much of a memory would do, where its limit does not; 0 where that does."""
+    """Return, per worker, a sufficient limit in one memory space, or 0 where its own limit is sufficient."""
     peaks = one.peaks(given.sequences)
-    found = plan_spills(given, one.space, residency, costs) if one.passed_by(peaks) else given
+    found = plan_spills(given, one.space, residency, costs) if one.excess(peaks) else given
     return [0] * len(peaks) if isinstance(found, RewrittenGraph) else [smallest or 0 for smallest in found]
 
 
 def chain_segments(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segment, ...]:
-    """Have every segment of a worker with a limit wait for the one before it, so that their order is kept."""
+    """Return the segments, those of workers with a limit each waiting for the previous one on its worker."""
     previous: dict[int, int] = {}
     held: list[Segment] = []
     for index, segment in enumerate(segments):
@@ -228,8 +228,8 @@ def chain_segments(segments: Sequence[Segment], cluster: Cluster) -> tuple[Segme
 def blocks_of_sequences(
     links: NodeEdges, sequences: Sequence[Sequence[int]], node_worker: Sequence[int]
 ) -> list[Block]:
-    """Return the coarsest blocks in which each worker runs its nodes in its sequence; any sequences that belong to
-    one topological order of all nodes will do. A node that is in none of them, the last, comes last."""
+    """Return the coarsest blocks in which each worker runs its nodes in its sequence. The sequences must belong to one
+    topological order of all nodes. If the last node is in none of them, it ends the last block."""
     missing = [len(one) for one in links.before]
     place = [0] * len(sequences)
     blocks: list[Block] = []
@@ -258,7 +258,7 @@ def blocks_of_sequences(
 
 
 class _LimitedListScheduler:
-    """Lists the nodes of every worker in virtual time: each takes the best of what has come to it and fits."""
+    """List scheduling in virtual time: each idle worker starts the best ready node that its ledger admits."""
 
     def __init__(
         self,
@@ -267,28 +267,28 @@ class _LimitedListScheduler:
         node_worker: Sequence[int],
         residency: Sequence[int],
         costs: Costs,
-        rooms: Sequence[MemoryUse],
+        uses: Sequence[MemoryUse],
         base: Sequence[int],
     ) -> None:
-        """`base` is an order of all nodes that keeps every limit which is tried."""
+        """`base` is an order of all nodes that keeps every limit given to `run`."""
         self._priced = priced
         self._links = links
         self._node_worker = node_worker
-        self._rooms = rooms
-        self._base = _sequences_of_order(base, node_worker, len(rooms[0].before))
+        self._uses = uses
+        self._base = _sequences_of_order(base, node_worker, len(uses[0].resident))
         self._key = [(True, 0)] * len(node_worker)
-        """Per node, whether it leaves more behind than it found, and its place in the base order: the least first."""
+        """Per node, (whether more bytes are live after it than before, its place in the base order): least first."""
         for place, index in enumerate(base):
             self._key[index] = (True, place)
         for mine in self._base:
-            for index, *gives in zip(mine, *[room.gives(mine) for room in rooms], strict=True):
+            for index, *gives in zip(mine, *[use.frees_memory(mine) for use in uses], strict=True):
                 self._key[index] = (not all(gives), self._key[index][1])
         self._costs = costs
         self._residency = residency
 
     def run(self, limits: Sequence[Sequence[int | None]]) -> list[list[int]]:
-        """Return, per worker, its nodes in the order in which they start; without the last of an open-ended graph.
-        `limits` has, per memory, those of the workers."""
+        """Return, per worker, its nodes in the order in which they start, without the last one of an open-ended graph.
+        `limits` has, per memory space, the limit of each worker."""
         nodes, seconds, node_worker = self._priced.graph.nodes, self._priced.seconds, self._node_worker
         missing = [len(one) for one in self._links.before]
         finish = [0.0] * len(nodes)
@@ -298,7 +298,7 @@ class _LimitedListScheduler:
         busy = [False] * len(ledgers)
         made: list[list[int]] = [[] for _ in ledgers]
         held_back = len(nodes) - 1 if self._priced.graph.open_ended else -1
-        events: list[tuple[float, int, int]] = []  # (time, node that has come or -1 - node that has ended, its worker)
+        events: list[tuple[float, int, int]] = []  # (time, node that is ready or -1 - node that ended, its worker)
         for index, count in enumerate(missing):
             if not count and index != held_back:
                 heappush(events, (self._arrival(index, finish), index, node_worker[index]))
@@ -328,23 +328,23 @@ class _LimitedListScheduler:
         return made
 
     def _ledger(self, worker: int, limits: Sequence[int | None]) -> AdmissionLedger | AdmissionLedgers | None:
-        """Return the accounts of a worker, None if it has no limits."""
+        """Return the ledger of a worker, None if it has no limits."""
         base = self._base[worker]
-        pairs = zip(self._rooms, limits, strict=True)
-        found = [AdmissionLedger(room, worker, base, limit) for room, limit in pairs if limit is not None]
+        pairs = zip(self._uses, limits, strict=True)
+        found = [AdmissionLedger(use, worker, base, limit) for use, limit in pairs if limit is not None]
         return AdmissionLedgers(found) if len(found) > 1 else found[0] if found else None
 
     @staticmethod
     def _choose(
         ready: list[tuple[tuple[bool, int], int]], came: set[int], ledger: AdmissionLedger | AdmissionLedgers | None
     ) -> int:
-        """Take the best node that has come and is admitted; -1 if there is none."""
+        """Remove and return the best ready node that the ledger admits; -1 if there is none."""
         refused: list[tuple[tuple[bool, int], int]] = []
         chosen = -1
         while ready and chosen < 0 and len(refused) < MAX_CANDIDATES:
             one = heappop(ready)
             if one[1] not in came:
-                continue  # it was taken as the front, out of turn
+                continue  # it was started before, as the front of the base order
             if ledger is None or ledger.admit(one[1]):
                 chosen = one[1]
             else:
@@ -358,7 +358,7 @@ class _LimitedListScheduler:
         return chosen
 
     def _arrival(self, index: int, finish: Sequence[float]) -> float:
-        """Return when all that a node reads has come to its worker."""
+        """Return the time at which the last input of a node has arrived on its worker."""
         arrival = 0.0
         maker, transfer, node_worker = self._priced.maker, self._priced.transfer, self._node_worker
         worker = node_worker[index]
@@ -376,7 +376,7 @@ class _LimitedListScheduler:
 
 
 def _reordering_may_pay(priced: PricedGraph, node_worker: Sequence[int]) -> bool:
-    """Tell whether another order could be worth its planning: there is backward, on several workers, and much of it."""
+    """Return whether another order may be worth planning: backward, several workers, and much memory."""
     if len(node_worker) > MAX_REORDERED_NODES or all(worker == node_worker[0] for worker in node_worker):
         return False
     if sum(priced.size) < WORTH_BYTES:
@@ -385,14 +385,14 @@ def _reordering_may_pay(priced: PricedGraph, node_worker: Sequence[int]) -> bool
 
 
 def _least_memory_order(
-    rooms: Sequence[SpaceUse], known: Sequence[list[int]], node_worker: Sequence[int], workers: int
+    uses: Sequence[SpaceUse], known: Sequence[list[int]], node_worker: Sequence[int], workers: int
 ) -> tuple[int, list[int]]:
-    """Return the one of some orders of all nodes that needs least, and by how many bytes it passes limits."""
+    """Return the order with the lowest peaks of those given, and the bytes by which its peaks exceed limits."""
     best: tuple[int, int, list[int]] | None = None
     for order in known:
         sequences = _sequences_of_order(order, node_worker, workers)
-        peaks = [one.peaks(sequences) for one in rooms]
-        over = sum(one.passed_by(mine) for one, mine in zip(rooms, peaks, strict=True))
+        peaks = [one.peaks(sequences) for one in uses]
+        over = sum(one.excess(mine) for one, mine in zip(uses, peaks, strict=True))
         if best is None or (over, sum(map(sum, peaks))) < best[:2]:
             best = (over, sum(map(sum, peaks)), order)
     assert best is not None
@@ -401,30 +401,30 @@ def _least_memory_order(
 
 def _memory_error(
     priced: PricedGraph,
-    rooms: Sequence[SpaceUse],
+    uses: Sequence[SpaceUse],
     order: Sequence[int],
     node_worker: Sequence[int],
     cluster: Cluster,
     enough: Sequence[Sequence[int]],
 ) -> PlanError:
-    """Return the error that says how much memory would do, per memory and worker whose limit is below that."""
+    """Return the error that names a sufficient limit, per memory space and worker whose limit is too low."""
     parts: list[str | tuple[int, Node]] = []
     small: set[int] = set()
-    for (space, room), needed in zip(rooms, enough, strict=True):
+    for (space, use), needed in zip(uses, enough, strict=True):
         for worker, (spec, limit, peak) in enumerate(zip(cluster.workers, space.limits, needed, strict=True)):
             if limit is not None and peak > limit:
                 small.add(worker)
-                told, need = space.named(limit), space.named(peak)
-                parts.append(f"{'; ' if parts else ''}{spec.name} has {told} and needs {need}")
+                given_limit, need = space.named(limit), space.named(peak)
+                parts.append(f"{'; ' if parts else ''}{spec.name} has {given_limit} and needs {need}")
                 mine = [index for index in order if node_worker[index] == worker]
-                most = room.fullest(mine)
+                most = use.peak_node(mine)
                 if most >= 0:
                     parts += [", most of all for ", (most, priced.graph.nodes[most])]
     return plan_error(
         "what is to run there does not fit: ",
         *parts,
-        " in the thriftiest way found (bytes alive at once). Give it that much, or place some of its nodes on "
-        "other workers; it is told of what was submitted with this, and what comes later may need more",
+        " in the least demanding order found (bytes alive at once). Give it that much, or place some of its nodes on "
+        "other workers; these figures are for what was submitted together, and what comes later may need more",
         workers=tuple(sorted(small)),
     )
 
@@ -443,36 +443,36 @@ def _sequences_of_order(order: Sequence[int], node_worker: Sequence[int], worker
     return sequences
 
 
-def _split_to_fit(rooms: Sequence[SpaceUse], blocks: Sequence[Block], cluster: Cluster) -> tuple[list[Block], Peaks]:
-    """Cut blocks of workers with a limit where they would hold more at once; return what they hold, too: `Plan.peaks`.
-    What is cut for one memory holds no more of the others than before."""
+def _split_to_fit(uses: Sequence[SpaceUse], blocks: Sequence[Block], cluster: Cluster) -> tuple[list[Block], Peaks]:
+    """Split blocks of workers with a limit where they would hold more; return the peaks, too, for `Plan.peaks`.
+    Splitting for one memory space does not raise the peak in another."""
     pinned = [worker.memory is not None for worker in cluster.workers]
     fitted = list(blocks)
     peaks: list[tuple[str, tuple[int, ...]]] = []
-    for space, room in rooms:
-        fitted, most = _split_to_fit_space(room, fitted, space.limits, pinned)
+    for space, use in uses:
+        fitted, most = _split_to_fit_space(use, fitted, space.limits, pinned)
         peaks.append((space.device, most))
     return fitted, tuple(peaks)
 
 
 def _split_to_fit_space(
-    room: MemoryUse, blocks: Sequence[Block], limits: Sequence[int | None], pinned: Sequence[bool]
+    use: MemoryUse, blocks: Sequence[Block], limits: Sequence[int | None], pinned: Sequence[bool]
 ) -> tuple[list[Block], tuple[int, ...]]:
-    """Cut blocks of workers with a limit where they would hold more at once, and return what each worker holds."""
+    """Split blocks of workers with a limit in one space where they would hold more; return each worker's peak, too."""
     pieces: list[list[list[int]]] = [[] for _ in limits]
     for worker, nodes in blocks:
         pieces[worker].append(nodes)
-    cut: list[dict[int, list[list[int]]]] = []  # per worker, by the first node of a block, what it was cut into
+    cut: list[dict[int, list[list[int]]]] = []  # per worker, by the first node of a block, the pieces of the block
     peaks: list[int] = []
     for worker, mine in enumerate(pieces):
-        limit, before = limits[worker], room.before[worker]
+        limit, before = limits[worker], use.resident[worker]
         if not mine:
             cut.append({})
             peaks.append(0)
             continue
         starts = {one[0] for one in mine}
         order = [index for one in mine for index in one]
-        found = room.fit(order, mine, NO_LIMIT if limit is None else limit - before, pinned=pinned[worker])
+        found = use.split(order, mine, NO_LIMIT if limit is None else limit - before, pinned=pinned[worker])
         parts: dict[int, list[list[int]]] = {}
         current = -1
         for part in found.pieces:

@@ -1,4 +1,4 @@
-"""Headroom: per segment, the bytes that values of earlier runs may occupy on its worker if the segment does not read them.
+"""Headroom: per segment, the bytes that values of earlier runs may occupy on its worker, if it does not read them.
 
 It is what a worker's limit leaves beside the plan's peak. The planner puts it into `Plan.headroom`, calls carry it
 (`Call.beside`), and workers spill what exceeds it, since no plan knows all values that the client still holds.
@@ -22,22 +22,22 @@ def segment_headroom(
     spaces: Sequence[MemorySpace],
     peaks: Sequence[tuple[str, tuple[int, ...]]],
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Return `Plan.beside`: `peaks` are those of the plan, one per space."""
-    away = left_on_disk(priced, node_worker, residency)
+    """Return `Plan.headroom`: per memory space, the bytes per segment. `peaks` are those of the plan, one per space."""
+    on_disk = left_on_disk(priced, node_worker, residency)
     found: list[tuple[str, tuple[int, ...]]] = []
-    for space, (_, most) in zip(spaces, peaks, strict=True):
+    for space, (_, peak) in zip(spaces, peaks, strict=True):
         size = space.within(priced).size
         before = [0] * len(space.limits)
         for value, home in enumerate(residency):
-            if home >= 0 and value not in away:
+            if home >= 0 and value not in on_disk:
                 before[home] += size[value]
-        rooms: list[int] = []
+        per_segment: list[int] = []
         for segment in segments:
             worker, limit = segment.worker, space.limits[segment.worker]
             if limit is None:
-                rooms.append(-1)
+                per_segment.append(-1)
                 continue
-            reads = [one for one in segment.externals if residency[one] == worker and one not in away]
-            rooms.append(max(limit - most[worker] + before[worker] - sum([size[one] for one in reads]), 0))
-        found.append((space.device, tuple(rooms)))
+            reads = [one for one in segment.externals if residency[one] == worker and one not in on_disk]
+            per_segment.append(max(limit - peak[worker] + before[worker] - sum([size[one] for one in reads]), 0))
+        found.append((space.device, tuple(per_segment)))
     return tuple(found)

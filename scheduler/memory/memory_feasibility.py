@@ -13,8 +13,8 @@ from .memory_ledger import first_contexts
 
 
 def feasible_workers(priced: PricedGraph, cluster: Cluster) -> dict[int, frozenset[int]]:
-    """Return, per node that by itself needs more memory than some worker has, the workers that have enough. Nodes for
-    which none has are left out: what would do is told when they are ordered."""
+    """Return, per node that alone needs more memory than some worker has, the workers that have enough. Nodes for which
+    no worker has enough are left out: `execution_order` raises an error with the sufficient limit."""
     found: dict[int, frozenset[int]] = {}
     for space in limited_spaces(priced.graph.specs, cluster):
         limits = [float("inf") if limit is None else limit for limit in space.limits]
@@ -37,8 +37,8 @@ def feasible_workers(priced: PricedGraph, cluster: Cluster) -> dict[int, frozens
 
 
 def workers_with_more_memory(cluster: Cluster, small: frozenset[int]) -> frozenset[int]:
-    """Return the workers to try when those in `small` have too little memory for what is to run there: all others, if
-    one of them has more than each of those; else none."""
+    """Return the workers to try after those in `small` had too little memory: all others, if one of them has more
+    memory than each in `small`; else none."""
     others = frozenset(range(len(cluster.workers))) - small
     most = [max(_limit(cluster.workers[worker], host) for worker in small) for host in (True, False)]
     better = any(_limit(cluster.workers[one], bool(host)) > most[1 - host] for one in others for host in (0, 1))

@@ -27,53 +27,56 @@ from ..model.unseen_functions import estimated_bytes
 
 
 class _HoldingArrays(NamedTuple):
-    """What a `MemoryUse` knows, in arrays."""
+    """The holdings of a `MemoryUse` as arrays."""
 
     begins: NDArray[np.int64]
-    """Per node, where what it touches begins in `touched`."""
+    """Per node, where its holdings begin in `touched`."""
     touched: NDArray[np.int64]
     size: NDArray[np.int64]
     stays: NDArray[np.bool_]
 
 
 class SplitOrder(NamedTuple):
-    """The order of one worker, cut into pieces that are run by one call each."""
+    """The node order of one worker, split into pieces of one call each."""
 
     pieces: list[list[int]]
     peak: int
-    """The most bytes that any of them holds, beside what is there from the start of the run to its end."""
+    """The most bytes that one of them holds, besides those that are live from the start of the run to its end."""
 
 
 class MemoryUse:
-    """What each node touches on its worker: values as holdings, numbered, one per value and worker."""
+    """The holdings that each node makes or reads, from which the bytes live under an order follow.
+
+    A holding is a value on a worker; holdings are numbered.
+    """
 
     def __init__(self, priced: PricedGraph, node_worker: Sequence[int], residency: Sequence[int], workers: int) -> None:
         self.size: list[int] = []
         """Per holding, its bytes."""
         self.stays: list[bool] = []
-        """Per holding, whether it is there to the end."""
+        """Per holding, whether it is live to the end of the run."""
         self.touched: list[list[int]] = []
         """Per node, the holdings that it makes or reads."""
-        self.before = [0] * workers
+        self.resident = [0] * workers
         """Per worker, bytes that are there from the start to the end."""
-        self._unseen = _unseen_bytes(priced)
+        self._assumed = _unseen_bytes(priced)
         """Per node that may make or read more than is known, about how much: calls leave room for it, orders do not."""
-        away = left_on_disk(priced, node_worker, residency)
+        on_disk = left_on_disk(priced, node_worker, residency)
         self._local: list[bool] = []
-        """Per holding, whether no other worker touches it, nor did anybody before the run."""
-        self._home: list[bool] = []
-        """Per holding, whether it was made there, and calls there find it there (`crossing`)."""
-        self._comes: list[bool] = []
-        """Per holding, whether it is brought there."""
-        self._arrays: _HoldingArrays | None = None
-        same = first_contexts(priced, away)
+        """Per holding, whether its value is made in the run and no other worker reads it."""
+        self._stays_home: list[bool] = []
+        """Per holding, whether it is made there, and later calls read it there (`segments.transfers`)."""
+        self._arrives: list[bool] = []
+        """Per holding, whether it is transferred to its worker."""
+        self._as_arrays: _HoldingArrays | None = None
+        same = first_contexts(priced, on_disk)
         made = [value for value, _ in priced.graph.keep if priced.maker[value] >= 0]
         named = {(same.get(value, value), node_worker[priced.maker[value]]) for value in made}
-        kept = {(same.get(value, value), node_worker[priced.maker[value]]) for value in made if value not in away}
+        kept = {(same.get(value, value), node_worker[priced.maker[value]]) for value in made if value not in on_disk}
         number: dict[tuple[int, int], int] = {}
         for value, home in enumerate(residency):
-            if home >= 0 and value not in away:
-                self.before[home] += priced.size[value]
+            if home >= 0 and value not in on_disk:
+                self.resident[home] += priced.size[value]
         for index, node in enumerate(priced.graph.nodes):
             worker = node_worker[index]
             first = priced.first[index]
@@ -90,27 +93,27 @@ class MemoryUse:
             self.touched.append(sorted(mine))
         copies = Counter(value for value, _ in number)
         self._local = [priced.maker[value] >= 0 and copies[value] == 1 for value, _ in number]
-        self._home = [one or key in named for one, key in zip(self._local, number, strict=True)]
-        self._comes = [priced.maker[value] < 0 or node_worker[priced.maker[value]] != here for value, here in number]
+        self._stays_home = [one or key in named for one, key in zip(self._local, number, strict=True)]
+        self._arrives = [priced.maker[value] < 0 or node_worker[priced.maker[value]] != here for value, here in number]
 
-    def needs(self, order: Sequence[int]) -> list[int]:
-        """Return how many bytes an order of some nodes of one worker needs, after each of them begins."""
-        return self._needs(order)[0].tolist()
+    def live_bytes(self, order: Sequence[int]) -> list[int]:
+        """Return the bytes live while each node of an order of nodes of one worker runs."""
+        return self._live_and_left(order)[0].tolist()
 
-    def gives(self, order: Sequence[int]) -> list[bool]:
-        """Return, per node of the order, whether it leaves no more bytes behind than it found."""
-        _, left = self._needs(order)
+    def frees_memory(self, order: Sequence[int]) -> list[bool]:
+        """Return, per node of the order, whether no more bytes are live after it than before it."""
+        _, left = self._live_and_left(order)
         return (np.diff(left, prepend=0) <= 0).tolist()
 
-    def _needs(self, order: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return, per node of an order, the bytes in use while it runs and after it."""
-        if self._arrays is None:
+    def _live_and_left(self, order: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return, per node of an order, the bytes live while it runs, and after it."""
+        if self._as_arrays is None:
             counts = np.fromiter(map(len, self.touched), np.int64, len(self.touched))
             flat = np.fromiter(chain.from_iterable(self.touched), np.int64, int(counts.sum()))
-            self._arrays = _HoldingArrays(
+            self._as_arrays = _HoldingArrays(
                 offsets(counts), flat, np.array(self.size, np.int64), np.array(self.stays, np.bool_)
             )
-        known = self._arrays
+        known = self._as_arrays
         nodes = np.array(order, np.int64)
         begin = known.begins[nodes]
         counts = known.begins[nodes + 1] - begin
@@ -130,30 +133,29 @@ class MemoryUse:
         return left + goes, left
 
     def peak(self, worker: int, order: Sequence[int]) -> int:
-        """Return the most bytes that a worker needs if it runs its nodes in this order."""
-        return self.before[worker] + max(self.needs(order), default=0)
+        """Return the most bytes live on a worker if it runs its nodes in this order."""
+        return self.resident[worker] + max(self.live_bytes(order), default=0)
 
-    def fullest(self, order: Sequence[int]) -> int:
-        """Return the node of an order of some nodes of one worker that runs when most is there; -1 if there is none."""
-        needs = self.needs(order)
-        return order[needs.index(max(needs))] if needs else -1
+    def peak_node(self, order: Sequence[int]) -> int:
+        """Return the node of an order of nodes of one worker at which most bytes are live; -1 if there is none."""
+        live = self.live_bytes(order)
+        return order[live.index(max(live))] if live else -1
 
     def peaks(self, sequences: Sequence[Sequence[int]]) -> list[int]:
-        """Return the same of every worker."""
+        """Return the peak of every worker."""
         return [self.peak(worker, order) for worker, order in enumerate(sequences)]
 
-    def fit(
+    def split(
         self, order: Sequence[int], pieces: Sequence[Sequence[int]], limit: int, *, pinned: bool = True
     ) -> SplitOrder:
-        """Cut pieces of the order of one worker further, where what they hold at once would pass a limit.
+        """Split pieces of the node order of one worker further, where the bytes that they hold would exceed a limit.
 
-        A piece holds what its call brings from its start, and that and what it hands on to other workers until it ends.
-        A piece of a single node holds no more than the node does, so that a limit which the order keeps can always be
-        kept. Where nobody knows what a node saves, or finds saved, its call brings nothing else that would not leave
-        much room for it. Without `pinned`, what one piece makes and another of this worker reads is brought by a call,
-        too.
+        A piece holds all values that its call brings from its start to its end, and values for other workers from their
+        making to its end. A piece of one node holds no more than the node does, so that a limit which the order keeps
+        can always be kept. The call of a node with an unobserved context brings nothing else that would not leave
+        memory for the assumed bytes. Without `pinned`, calls also bring values from one piece of the worker to another.
         """
-        size, local, home, comes, stays = self.size, self._local, self._home, self._comes, self.stays
+        size, local, home, comes, stays = self.size, self._local, self._stays_home, self._arrives, self.stays
         last: dict[int, int] = {}
         for place, index in enumerate(order):
             for holding in self.touched[index]:
@@ -173,8 +175,8 @@ class MemoryUse:
                         more += size[holding]
                         if comes[holding]:
                             brought += size[holding]
-                more_unseen = self._unseen.get(index, 0)
-                if current and max(tops + brought, used + more + more_unseen) > limit:
+                assumed = self._assumed.get(index, 0)
+                if current and max(tops + brought, used + more + assumed) > limit:
                     cut.append(current)
                     peak = max(peak, most)
                     used -= over
@@ -182,7 +184,7 @@ class MemoryUse:
                     fresh.clear()
                 current.append(index)
                 most = max(most + brought, used + more)
-                tops = max(tops + brought, used + more + more_unseen)
+                tops = max(tops + brought, used + more + assumed)
                 for holding in mine:
                     if holding not in here:
                         here.add(holding)
@@ -201,8 +203,8 @@ class MemoryUse:
 
 
 def left_on_disk(priced: PricedGraph, node_worker: Sequence[int], residency: Sequence[int]) -> set[int]:
-    """Return the values that outlive the run, and which it leaves on disk where they are: those that were there before
-    do not take room in it, those that it makes do so until they are spilled."""
+    """Return the values that outlive the run and that it leaves on their worker's disk. Values of earlier runs among
+    them take no memory in this run; values that it makes take memory until they are spilled."""
     kept = {value for value, _ in priced.graph.keep}
     found: set[int] = set()
     for index, node in enumerate(priced.graph.nodes):
@@ -229,9 +231,9 @@ def _unseen_bytes(priced: PricedGraph) -> dict[int, int]:
     return found
 
 
-def first_contexts(priced: PricedGraph, away: Container[int]) -> dict[int, int]:
-    """Return, by context that a vjp leaves with all that was saved, the first one that holds the same memory."""
-    found = {value: before for value, before in previous_contexts(priced).items() if before not in away}
+def first_contexts(priced: PricedGraph, on_disk: Container[int]) -> dict[int, int]:
+    """Return, by context that a vjp returns with its saved values, the first context that holds the same memory."""
+    found = {value: before for value, before in previous_contexts(priced).items() if before not in on_disk}
     for value, before in list(found.items()):  # nodes that were added may read what has a higher number
         while before in found:
             before = found[before]
@@ -240,7 +242,7 @@ def first_contexts(priced: PricedGraph, away: Container[int]) -> dict[int, int]:
 
 
 def previous_contexts(priced: PricedGraph) -> dict[int, int]:
-    """Return, by context that a vjp leaves with all that was saved, the one that it read: they hold the same memory."""
+    """Return, by context that a vjp returns with its saved values, the one that it read: both hold the same memory."""
     specs = [is_sized(spec) for spec in priced.graph.specs]
     found: dict[int, int] = {}
     for first, node in zip(priced.first, priced.graph.nodes, strict=True):
@@ -251,20 +253,20 @@ def previous_contexts(priced: PricedGraph) -> dict[int, int]:
 
 
 class AdmissionLedger:
-    """The accounts of one worker with a limit, while its nodes are admitted one by one. See the head of this file."""
+    """Admits the nodes of one worker one by one under a limit. See the head of this file."""
 
-    def __init__(self, room: MemoryUse, worker: int, base: Sequence[int], limit: int) -> None:
-        """`base` is an order of all nodes of the worker that needs no more than the limit."""
-        self._room = room
-        self._limit = limit - room.before[worker]
+    def __init__(self, use: MemoryUse, worker: int, base: Sequence[int], limit: int) -> None:
+        """`base` is an order of all nodes of the worker under which no more bytes than the limit are live."""
+        self._use = use
+        self._limit = limit - use.resident[worker]
         self._base = base
         self._place = {index: place for place, index in enumerate(base)}
-        self._needed: NDArray[np.int64] = np.array(room.needs(base), np.int64)
-        """Per place in the base order, what its node needs when all before it has run, with what was run early."""
+        self._needed: NDArray[np.int64] = np.array(use.live_bytes(base), np.int64)
+        """Per place in the base order, the bytes live at its node after all before it and those admitted early."""
         self._places: dict[int, list[int]] = {}
         """By holding, the places of the nodes that touch it and have not run, ascending."""
         for place, index in enumerate(base):
-            for holding in room.touched[index]:
+            for holding in use.touched[index]:
                 self._places.setdefault(holding, []).append(place)
         self._here: set[int] = set()
         self._used = 0
@@ -277,31 +279,31 @@ class AdmissionLedger:
         return self._base[self._front] if self._front < len(self._base) else -1
 
     def fits(self, index: int) -> bool:
-        """Tell whether a node may run now."""
+        """Return whether a node may run now."""
         found, changes = self._admissible(index)
         if found and changes:
             self._enter([(first, last, -size) for first, last, size in changes])
         return found
 
     def admit(self, index: int) -> bool:
-        """Enter that a node runs now, if it fits; return whether it does."""
+        """Admit a node to run now, if it fits; return whether it does."""
         found, _ = self._admissible(index)
         if found:
             self._run(index, self._place[index])
         return found
 
     def _admissible(self, index: int) -> tuple[bool, list[tuple[int, int, int]]]:
-        """Return whether a node fits, and what was entered of it if it does."""
+        """Return whether a node fits, and the changes entered for it if it does."""
         place = self._place[index]
         changes: list[tuple[int, int, int]] = []
         more = 0
-        for holding in self._room.touched[index]:
-            size = self._room.size[holding]
+        for holding in self._use.touched[index]:
+            size = self._use.size[holding]
             places = self._places[holding]
             if holding not in self._here:
                 more += size
                 changes.append((self._front, places[0], size))
-            if places[-1] == place and not self._room.stays[holding]:
+            if places[-1] == place and not self._use.stays[holding]:
                 newest = places[-2] if len(places) > 1 else self._front - 1
                 changes.append((max(newest + 1, self._front), place + 1, -size))
         if place != self._front:
@@ -320,24 +322,24 @@ class AdmissionLedger:
                 self._needed[first:last] += size
 
     def _run(self, index: int, place: int) -> None:
-        for holding in self._room.touched[index]:
+        for holding in self._use.touched[index]:
             places = self._places[holding]
             if holding not in self._here:
                 self._here.add(holding)
-                self._used += self._room.size[holding]
+                self._used += self._use.size[holding]
             places.remove(place)
-            if not places and not self._room.stays[holding]:
-                self._used -= self._room.size[holding]
+            if not places and not self._use.stays[holding]:
+                self._used -= self._use.size[holding]
         self._done[place] = 1
         while self._front < len(self._done) and self._done[self._front]:
             self._front += 1
 
 
 class AdmissionLedgers:
-    """The accounts of a worker several of whose memories are limited: a node is admitted if it fits in each."""
+    """Admits the nodes of a worker with limits in several memory spaces: a node must fit in each."""
 
     def __init__(self, ledgers: Sequence[AdmissionLedger]) -> None:
-        """They have one base."""
+        """All have the same base order."""
         self._ledgers = ledgers
 
     @property

@@ -15,7 +15,8 @@ from ..model.priced_graph import NodeEdges, PricedGraph
 
 
 def min_memory_order(priced: PricedGraph, links: NodeEdges) -> list[int]:
-    """Return the nodes in that order. The last node of an open-ended graph stays last."""
+    """Return all nodes in a topological order that needs little memory. The last node of an open-ended graph stays
+    last."""
     nodes, size, maker = priced.graph.nodes, priced.size, priced.maker
     demanded = _demand_order(priced, links)
     held_back = len(nodes) - 1 if priced.graph.open_ended else -1
@@ -24,10 +25,10 @@ def min_memory_order(priced: PricedGraph, links: NodeEdges) -> list[int]:
         for value in set(node.inputs):
             if value >= 0 and maker[value] >= 0:
                 readers[value].append(index)
-    left = list(map(len, readers))  # per value, readers that have not run, and whoever keeps it
+    left = list(map(len, readers))  # per value, readers that have not run, and 1 if it is kept
     for value, _ in priced.graph.keep:
         left[value] += 1
-    taken = [0] * len(nodes)  # per node, the bytes that it leaves behind and did not find
+    taken = [0] * len(nodes)  # per node, the bytes live after it less those live before it
     for index, node in enumerate(nodes):
         first = priced.first[index]
         taken[index] = sum([size[value] for value in range(first, first + len(node.outputs)) if left[value]])
@@ -35,7 +36,7 @@ def min_memory_order(priced: PricedGraph, links: NodeEdges) -> list[int]:
         if count == 1 and readers[value]:
             taken[readers[value][0]] -= size[value]
     missing = [len(one) for one in links.before]
-    ready: list[tuple[bool, int, int]] = []  # (takes room, when it is demanded, node)
+    ready: list[tuple[bool, int, int]] = []  # (takes memory, place in the demand order, node)
     done = bytearray(len(nodes))
     for index, count in enumerate(missing):
         if not count and index != held_back:
@@ -44,7 +45,7 @@ def min_memory_order(priced: PricedGraph, links: NodeEdges) -> list[int]:
     while ready:
         index = heappop(ready)[2]
         if done[index]:
-            continue  # it was entered again when it turned out to give room back
+            continue  # it was entered again when it turned out to free memory
         done[index] = 1
         order.append(index)
         for value in set(nodes[index].inputs):
@@ -67,8 +68,10 @@ def min_memory_order(priced: PricedGraph, links: NodeEdges) -> list[int]:
 
 
 def _demand_order(priced: PricedGraph, links: NodeEdges) -> list[int]:
-    """Return, per node, when a walk back from the ends of the graph is through with it, of each node what it reads in
-    order. Ends of backward come first (a sum of losses demands all of forward), then those farthest from the start."""
+    """Return, per node, its place in a depth-first postorder from the ends of the graph over inputs.
+
+    Ends of backward come first (a sum of losses demands all of forward), then the ends farthest from the start.
+    """
     count = len(links.before)
     depth = [0] * count
     backward = [bool(node.depth) for node in priced.graph.nodes]

@@ -22,7 +22,7 @@ FOREVER = float("inf")
 
 
 class TimeSpan(Protocol):
-    """When a segment runs."""
+    """Start and end of a segment, predicted or measured."""
 
     @property
     def start(self) -> float: ...
@@ -31,18 +31,18 @@ class TimeSpan(Protocol):
 
 
 class Peak(NamedTuple):
-    """The most bytes at any one time, on one worker."""
+    """The most bytes live at one time on one worker."""
 
     bytes: int
     """Of all values."""
     saved: int
-    """Of those made there that a vjp reads: contexts and residuals, in memory or in the object store."""
+    """Of values made there that a vjp reads: contexts and residuals, in memory or in the object store."""
     stored: int
-    """Of those made there that are objects in the object store: what outlives its segment and its process."""
+    """Of objects in the object store made there, which outlive their segment and its process."""
 
 
 class Lifetime(NamedTuple):
-    """Bytes that live on a worker for a while."""
+    """Bytes live on a worker between two times."""
 
     worker: int
     born: float
@@ -51,7 +51,7 @@ class Lifetime(NamedTuple):
 
 
 def peak_bytes(lifetimes: Iterable[Lifetime], workers: int) -> list[int]:
-    """Return the most bytes that live at once, per worker. What dies at a moment is gone before what is born then."""
+    """Return the most bytes live at once, per worker. At equal times deaths come before births."""
     changes: list[list[tuple[float, int]]] = [[] for _ in range(workers)]
     for worker, born, dead, size in lifetimes:
         changes[worker].append((born, size))
@@ -70,7 +70,7 @@ def peak_bytes(lifetimes: Iterable[Lifetime], workers: int) -> list[int]:
 def worker_peaks(
     priced: PricedGraph, plan: Plan, nodes: Sequence[tuple[float, float]], segments: Sequence[TimeSpan]
 ) -> list[Peak]:
-    """Return the peak of each worker. `nodes` and `segments` say when each runs."""
+    """Return the peak of each worker, from (start, end) of each node and the times of each segment."""
     values, saved = _value_lifetimes(priced, plan, nodes, segments)
     workers = len(plan.workers)
     stored = stored_lifetimes(
@@ -81,14 +81,14 @@ def worker_peaks(
 
 
 class ExportSizes(Protocol):
-    """Bytes of export `export` of segment `segment`."""
+    """A function that returns the bytes of export `export` of segment `segment`."""
 
     def __call__(self, segment: int, export: int, /) -> int: ...
 
 
 def stored_lifetimes(plan: Plan, segments: Sequence[TimeSpan], size: ExportSizes) -> list[Lifetime]:
-    """Return how long each object of a plan is in the store: from the end of the segment that makes it to the end of
-    the last that reads it, or for ever if the client keeps it."""
+    """Return the lifetime of each object of a plan in the store: from the end of the segment that makes it to the end
+    of its last reader, or for ever if the client keeps it."""
     found: list[Lifetime] = []
     for index, segment in enumerate(plan.segments):
         for number, export in enumerate(segment.exports):
@@ -104,7 +104,7 @@ def _value_lifetimes(
     """Return the lifetimes of all values, and of those that are saved for backward."""
     graph, maker, size, worker_of = priced.graph, priced.maker, priced.size, plan.node_worker
     last: dict[tuple[int, int], float] = {}  # per (value, worker), the end of its last reader there
-    first: dict[tuple[int, int], float] = {}  # per (value, worker that did not make it), when it is brought there
+    first: dict[tuple[int, int], float] = {}  # per (value, worker that did not make it), when it arrives there
     last_vjp: dict[int, float] = {}  # per value that is saved, the end of the last vjp that reads it
     for segment, span in zip(plan.segments, segments, strict=True):
         worker = segment.worker

@@ -20,95 +20,95 @@ from .eviction_search import DoesNotFit, EvictionSearch
 from .memory_ledger import MemoryUse
 
 STAYING_SHARES = (1.0, 0.5, 0.25, 0.0)
-"""Shares of the limit that values of earlier runs may take from start to end, tried one after the other."""
+"""Shares of the limit that values of earlier runs may occupy throughout the run, tried one after the other."""
 MAX_SEARCHES = 24
-"""Walks to find the smallest limit that would do, at most, and as many again around it."""
+"""The most searches for the smallest sufficient limit by bisection, and as many again just below it."""
 MIN_SEARCHES = 4
 MAX_SEARCHED_NODES = 500_000
-"""Nodes that these walks go through, if there are more than the fewest: of a large graph a refusal names a limit that
+"""Nodes that these searches go through in all, beyond `MIN_SEARCHES`: for a large graph the limit in the error message
 is less close to the smallest."""
 
 
 def plan_spills(
     given: RewrittenGraph, space: MemorySpace, residency: Sequence[int], costs: Costs
 ) -> RewrittenGraph | list[int | None]:
-    """Return a graph with what keeps each worker within its limit of one memory; if there is no way, per worker the
-    smallest limit that would do, or None where its limit does. Each worker's nodes are given in an order that needs
-    little.
+    """Return the graph with added nodes by which each worker keeps its limit of one memory space; if none is found, per
+    worker the smallest sufficient limit, or None where its limit is sufficient. The given sequences should be orders
+    that need little memory.
     """
     whole, node_worker, sequences = given
     priced, limits = space.within(whole), space.limits
-    room = MemoryUse(priced, node_worker, residency, len(limits))
-    longer = GraphRewriter(priced, node_worker, costs)
+    use = MemoryUse(priced, node_worker, residency, len(limits))
+    rewriter = GraphRewriter(priced, node_worker, costs)
     made: list[list[int]] = []
     for worker, sequence in enumerate(sequences):
         limit = limits[worker]
         if limit is None:
             made.append(list(sequence))
             continue
-        found = _sequence_within(longer, room, worker, sequence, residency, limit)
+        found = _sequence_within(rewriter, use, worker, sequence, residency, limit)
         if found is None:
             return [
-                _smallest_limit(priced, room, one, sequences[one], node_worker, residency, limit, costs)
+                _smallest_limit(priced, use, one, sequences[one], node_worker, residency, limit, costs)
                 for one, limit in enumerate(limits)
             ]
         made.append(found)
-    return longer.relieved(made)
+    return rewriter.rewritten(made)
 
 
 def _sequence_within(
-    longer: GraphRewriter, room: MemoryUse, worker: int, sequence: Sequence[int], residency: Sequence[int], limit: int
+    rewriter: GraphRewriter, use: MemoryUse, worker: int, sequence: Sequence[int], residency: Sequence[int], limit: int
 ) -> list[int] | None:
-    """Return the nodes of one worker in order, with those that keep it within its limit; None if there is no way."""
-    if room.peak(worker, sequence) <= limit:
+    """Return the nodes of one worker in order, with added nodes by which it keeps its limit; None if none is found."""
+    if use.peak(worker, sequence) <= limit:
         return list(sequence)
-    leaving = _spillable_earlier_values(longer, worker, sequence, residency)
-    size = longer.priced.size
-    there = sum([size[value] for value in leaving])
-    mark = longer.mark()
+    spillable = _spillable_earlier_values(rewriter, worker, sequence, residency)
+    size = rewriter.priced.size
+    there = sum([size[value] for value in spillable])
+    mark = rewriter.mark()
     tried = -1
     for share in STAYING_SHARES:
         stay = there if share == 1.0 else int(share * limit)
         count, left = 0, there
-        while count < len(leaving) and left > stay:
-            left -= size[leaving[count]]
+        while count < len(spillable) and left > stay:
+            left -= size[spillable[count]]
             count += 1
         if count == tried:
             continue
         tried = count
         try:
             return EvictionSearch(
-                longer, worker, sequence, residency, leaving[:count], limit - room.before[worker]
+                rewriter, worker, sequence, residency, spillable[:count], limit - use.resident[worker]
             ).run()
         except DoesNotFit:
-            longer.back_to(mark)
+            rewriter.roll_back(mark)
     return None
 
 
 def _spillable_earlier_values(
-    longer: GraphRewriter, worker: int, sequence: Sequence[int], residency: Sequence[int]
+    rewriter: GraphRewriter, worker: int, sequence: Sequence[int], residency: Sequence[int]
 ) -> list[int]:
-    """Return the values of earlier runs on a worker that can be spilled: what is read last, or never, comes first."""
-    nodes, size = longer.priced.graph.nodes, longer.priced.size
+    """Return the values of earlier runs on a worker that can be spilled: those read last, or never, come first."""
+    nodes, size = rewriter.priced.graph.nodes, rewriter.priced.size
     first: dict[int, int] = {}
-    gone: set[int] = set()
+    spilled: set[int] = set()
     for place, index in enumerate(sequence):
         node = nodes[index]
         if isinstance(node, Spill):
-            gone.update(node.inputs)
+            spilled.update(node.inputs)
         for value in node.inputs:
             first.setdefault(value, place)
     some = [
         value
         for value, home in enumerate(residency)
-        if home == worker and size[value] and value not in gone and longer.spills(value)
+        if home == worker and size[value] and value not in spilled and rewriter.can_spill(value)
     ]
     return sorted(some, key=lambda value: (-first.get(value, len(sequence)), value))
 
 
 def _smallest_limit(
     priced: PricedGraph,
-    room: MemoryUse,
+    use: MemoryUse,
     worker: int,
     sequence: Sequence[int],
     node_worker: Sequence[int],
@@ -116,29 +116,26 @@ def _smallest_limit(
     limit: int | None,
     costs: Costs,
 ) -> int | None:
-    """Return the smallest limit that was found to do for one worker, None if that which it has does."""
+    """Return the smallest limit found to be sufficient for one worker, None if its own limit is."""
     if limit is None:
         return None
-    before = room.before[worker]
-    leaving = _spillable_earlier_values(GraphRewriter(priced, node_worker, costs), worker, sequence, residency)
-    left = before - sum([priced.size[value] for value in leaving])
+    before = use.resident[worker]
+    spillable = _spillable_earlier_values(GraphRewriter(priced, node_worker, costs), worker, sequence, residency)
+    left = before - sum([priced.size[value] for value in spillable])
 
     def peak(tried: int) -> int | None:
-        longer = GraphRewriter(priced, node_worker, costs)
-        walk = EvictionSearch(longer, worker, sequence, residency, leaving, tried - before)
+        rewriter = GraphRewriter(priced, node_worker, costs)
+        search = EvictionSearch(rewriter, worker, sequence, residency, spillable, tried - before)
         try:
-            walk.run()
+            search.run()
         except DoesNotFit:
             return None
-        return walk.peak + left
+        return search.peak + left
 
-    if (
-        _sequence_within(GraphRewriter(priced, node_worker, costs), room, worker, sequence, residency, limit)
-        is not None
-    ):
+    if _sequence_within(GraphRewriter(priced, node_worker, costs), use, worker, sequence, residency, limit) is not None:
         return None
     low = limit
-    high = room.peak(worker, sequence)
+    high = use.peak(worker, sequence)
     tries = min(MAX_SEARCHES, max(MIN_SEARCHES, MAX_SEARCHED_NODES // max(len(sequence), 1)))
     for _ in range(tries):
         if high - low <= 1:
@@ -150,8 +147,8 @@ def _smallest_limit(
             continue
         high = middle
         if low < found < high and peak(found) is not None:
-            high = found  # what it used, it can do with
-    for _ in range(tries):  # a little less may do where more did not: no walk is the best there is
+            high = found  # the peak of a search is a sufficient limit
+    for _ in range(tries):  # a little less may be sufficient where more was not: a search is a heuristic
         found = peak(high - 1)
         if found is None:
             break

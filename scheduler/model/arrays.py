@@ -1,4 +1,4 @@
-"""A graph with predicted seconds and bytes as flat NumPy arrays, for large graphs; and functions that number equal rows.
+"""A graph with predicted seconds and bytes as flat NumPy arrays, for large graphs; and functions that number rows.
 
 `graph_arrays` takes one pass over the nodes, all else is NumPy. The content is that of `priced_graph`.
 """

@@ -22,7 +22,7 @@ _SPILL, _LOAD = Spill(*UNPLACED), Load(*UNPLACED)
 
 
 class RewrittenGraph(NamedTuple):
-    """A longer graph that fits."""
+    """A graph with added nodes, placed and ordered."""
 
     priced: PricedGraph
     node_worker: tuple[int, ...]
@@ -31,36 +31,35 @@ class RewrittenGraph(NamedTuple):
 
 
 class GraphRewriter:
-    """The longer graph while it is made."""
+    """Builds a graph with added nodes from a placed graph."""
 
     def __init__(self, priced: PricedGraph, node_worker: Sequence[int], costs: Costs) -> None:
         self.priced = priced
         self.costs = costs
         graph = priced.graph
         self.specs = [*graph.specs, ArraySpec((0,), "uint8")]
-        self.handle = len(graph.specs)
-        """The spec of what stands for a spilled value."""
+        self.handle_spec = len(graph.specs)
+        """The spec index of handles: the values that stand for spilled ones."""
         self.nodes = list(graph.nodes)
         self.values = len(priced.spec)
         self.node_worker = list(node_worker)
         self._memory: dict[tuple[type, int], float] = {}
 
     def mark(self) -> tuple[int, int]:
-        """Return what `back_to` takes."""
+        """Return a mark for `roll_back`."""
         return len(self.nodes), self.values
 
-    def back_to(self, mark: tuple[int, int]) -> None:
-        """Drop the nodes that were added since; what nodes of the graph read is changed again by the next walk."""
+    def roll_back(self, mark: tuple[int, int]) -> None:
+        """Drop the nodes added since the mark. The inputs of original nodes stay changed until the next search."""
         count, self.values = mark
         del self.nodes[count:], self.node_worker[count:]
 
     def spill(self, worker: int, value: int) -> tuple[int, int]:
-        """Add a node that spills a value; return its number and the id of what stands for it."""
-        return self.add(worker, placed(_SPILL, (value,), (self.handle,)))
+        """Add a node that can_spill a value; return its number and the id of the handle."""
+        return self.add(worker, placed(_SPILL, (value,), (self.handle_spec,)))
 
     def load(self, worker: int, handle: int, spec: int) -> tuple[int, int]:
-        """Add a node that loads a value of which `handle` is what stands for it; return its number and the value's
-        id."""
+        """Add a node that loads the spilled value of a handle; return its number and the id of the loaded value."""
         return self.add(worker, placed(_LOAD, (handle,), (spec,)))
 
     def add(self, worker: int, node: Node) -> tuple[int, int]:
@@ -72,33 +71,33 @@ class GraphRewriter:
         return len(self.nodes) - 1, first
 
     def spill_seconds(self, spec: int) -> float:
-        """Return what it takes to spill a value."""
+        """Return the predicted seconds to spill a value of a spec."""
         return self._seconds(_SPILL, spec)
 
     def load_seconds(self, spec: int) -> float:
-        """Return what it takes to load a value."""
+        """Return the predicted seconds to load a value of a spec."""
         return self._seconds(_LOAD, spec)
 
     def _seconds(self, node: Spill | Load, spec: int) -> float:
         known = self._memory.get((type(node), spec))
         if known is None:
-            value, handle = self.specs[spec], self.specs[self.handle]
+            value, handle = self.specs[spec], self.specs[self.handle_spec]
             read, made = ((value,), (handle,)) if isinstance(node, Spill) else ((handle,), (value,))
             known = self._memory[type(node), spec] = self.costs.node_seconds(node, read, made)
         return known
 
-    def repeats(self, index: int) -> bool:
-        """Tell whether a node may be run again."""
+    def can_repeat(self, index: int) -> bool:
+        """Return whether a node may run a second time."""
         node = self.priced.graph.nodes[index]
         return reruns(node) and not (isinstance(node, FunctionCall) and node.expected is None)
 
-    def spills(self, value: int) -> bool:
-        """Tell whether a value can be written to disk; one of a device goes there through host memory (`transfers`)."""
+    def can_spill(self, value: int) -> bool:
+        """Return whether a value can be written to disk; values on a device go there through host memory."""
         spec = self.priced.graph.specs[self.priced.spec[value]]
         return isinstance(spec, ArraySpec) or (isinstance(spec, ContextSpec) and spec.stays != LIVE)
 
-    def relieved(self, sequences: list[list[int]]) -> RewrittenGraph:
-        """Return what was made."""
+    def rewritten(self, sequences: list[list[int]]) -> RewrittenGraph:
+        """Return the graph with the added nodes; `sequences` has the nodes of each worker in order."""
         before = self.priced.graph
         nodes, node_worker, keep, demands = self.nodes, self.node_worker, before.keep, before.demands
         if before.open_ended and len(nodes) > len(before.nodes):
@@ -116,5 +115,5 @@ class GraphRewriter:
 
 
 def _renumber_as_last(number: int, last: int) -> Callable[[int], int]:
-    """Return what numbers are, when one of them has become the last."""
+    """Return the renumbering by which one number becomes the last."""
     return lambda one: one if one < number else last if one == number else one - 1

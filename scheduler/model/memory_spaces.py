@@ -22,22 +22,22 @@ NOTHING: Final = (0, 0)
 
 
 class MemorySpace(NamedTuple):
-    """One kind of memory."""
+    """One memory space: host memory, or the memory of one device."""
 
     device: str
-    """What is in it: values of this device; on the host all that are of none, too."""
+    """Values of this device are in it; values without a device are in host memory."""
     limits: list[int | None]
     """Per worker, its bytes; None for no limit."""
     unseen: float = 1.0
     """The share of the estimate for an unseen Function (`unseen_functions`) that is counted."""
 
     def within(self, priced: PricedGraph) -> PricedGraph:
-        """Return a graph with the bytes of values in this memory alone. What the last node of an open-ended graph will
-        make counts as its context."""
+        """Return the graph with the bytes of values in this space alone. The unknown outputs of the last node of an
+        open-ended graph count as bytes of its context."""
         graph = priced.graph
         shares = [self._share(spec) for spec in graph.specs]
         unseen = graph.open_ended and self.unseen
-        unmade = _unmade(priced)
+        unmade = _unrequested_contexts(priced)
         if not unseen and not unmade and all([share is WHOLE for share in shares]):
             return priced
         sizes = [size * shares[spec][0] + shares[spec][1] for size, spec in zip(priced.size, priced.spec, strict=True)]
@@ -49,20 +49,20 @@ class MemorySpace(NamedTuple):
         return replace(priced, size=sizes)
 
     def _share(self, spec: Spec) -> tuple[int, int]:
-        """Return what of a value is here: how many times its bytes, and how many more."""
+        """Return (factor, addend) that turn the bytes of a value into its bytes in this space."""
         if isinstance(spec, ContextSpec) and (held := spec.per_device):
             here = sum([size for device, size in held if self.device in (HOST, device)])
             return (1, -here) if self.device == HOST else (0, here)
         return WHOLE if ((spec.device or HOST) if isinstance(spec, ArraySpec) else HOST) == self.device else NOTHING
 
     def named(self, size: int) -> str:
-        """Return an amount of it as it is given to a session: `memory=1000`."""
+        """Return an amount as text in the form of a session's argument: `memory=1000`."""
         return f"{'memory' if self.device == HOST else 'gpu_memory'}={size}"
 
 
 def limited_spaces(specs: Sequence[Spec], cluster: Cluster) -> list[MemorySpace]:
-    """Return the memories in which these values are and which are limited on some worker: those of devices first, since
-    what is not there may have gone to the host."""
+    """Return the memory spaces that hold values of these specs and are limited on some worker: devices first, since
+    values spilled from a device go to the host."""
     return list(_iterate_limited(specs, cluster))
 
 
@@ -77,7 +77,7 @@ def _iterate_limited(specs: Sequence[Spec], cluster: Cluster) -> Iterator[Memory
 
 
 def _unrequested_contexts(priced: PricedGraph) -> set[int]:
-    """Return the contexts that vjps would leave with all that was saved, if somebody asked for them."""
+    """Return the contexts that vjps return with saved values and that nobody reads or keeps."""
     graph = priced.graph
     sized = [is_sized(spec) for spec in graph.specs]
     if not any(sized):

@@ -25,20 +25,20 @@ class WorkerSpec:
     """Device kinds ("cpu", "cuda") or devices ("cuda:0"); a node runs where the devices of its specs are served: a kind
     stands for each device of it."""
     memory: int | None = None
-    """Bytes that values of one run may take there at once, a hard limit; None for no limit. See `room`."""
+    """The hard limit on bytes of values in its host memory at once; None for no limit. See `memory.memory_ledger`."""
     gpu_memory: int | None = None
-    """The same of each GPU that it serves, for the values that are there."""
+    """The same for the memory of each GPU that it serves."""
     host: str = ""
     """The machine that it runs on, as links between hosts are measured; equal names are one machine."""
     resources: tuple[tuple[str, float], ...] = ()
-    """(name, amount) of all else that it has to offer to one node at a time: "num_cpus", "memory", and whatever names
-    its cluster gives things."""
+    """(name, amount) of each resource that it offers to one node at a time: "num_cpus", "memory", and names of the
+    user's own."""
 
     numerics: Numerics = ()
     """Its numerics classes, as far as they are known."""
 
     def offers(self, needs: Iterable[tuple[str, float]]) -> bool:
-        """Tell whether a node that asks for this can run here; see `proto.ir.graph.Demand`."""
+        """Return whether a node with these requests (name, amount) can run here; see `proto.ir.graph.Demand`."""
         own = dict(self.resources)
         return all(
             self.serves(name[len(DEVICE) :]) if name.startswith(DEVICE) else amount <= own.get(name, 0.0)
@@ -46,17 +46,17 @@ class WorkerSpec:
         )
 
     def serves(self, device: str) -> bool:
-        """Tell whether arrays of a device, or for a kind of some device, can be worked on here."""
+        """Return whether the worker can work on arrays of a device ("cuda:0"), or of any device of a kind ("cuda")."""
         kind, numbered, _ = device.partition(":")
         return device in self.devices or kind in self.devices or (not numbered and kind in self.kinds)
 
     def described(self) -> str:
-        """Return what it offers, for errors: "worker 0: cpu, num_cpus 2"."""
+        """Return its name and offers as text for errors: "worker 0: cpu, num_cpus 2"."""
         return f"{self.name}: {', '.join([*self.devices, *(f'{name} {amount:g}' for name, amount in self.resources)])}"
 
     @property
     def limited(self) -> bool:
-        """Whether some memory of it is."""
+        """Whether one of its memories is limited."""
         return self.memory is not None or self.gpu_memory is not None
 
     @property
@@ -71,8 +71,8 @@ class Cluster:
 
     workers: tuple[WorkerSpec, ...]
     saved_stays: bool = False
-    """What forward saves stays on the worker that made it, and is lost with it; else it goes to the object store where
-    it outlives its segment."""
+    """Saved values stay on the worker that makes them, and are lost with it; else they go to the object store, where
+    they outlive their segment."""
 
     @classmethod
     def of(cls, count: int) -> Cluster:
@@ -87,10 +87,10 @@ class Cluster:
     def limited(
         self, memory: int | Sequence[int | None] | None, gpu_memory: int | Sequence[int | None] | None = None
     ) -> Cluster:
-        """Return the same workers with so much memory, on the host and on each GPU: one figure for each of them, or one
-        per worker.
+        """Return the cluster with memory limits in bytes, on the host and on each GPU: one limit for all workers, or
+        one per worker.
 
-        Raises ValueError if a figure is not positive, or there is not one per worker.
+        Raises ValueError if a limit is not positive, or there is not one per worker.
         """
         hosts, gpus = self._limits("memory", memory), self._limits("gpu_memory", gpu_memory)
         limited = [
@@ -121,7 +121,7 @@ class InStore(NamedTuple):
 
 
 ValueLocation = OnWorker | InStore
-"""Where a value that outlives its run is found."""
+"""The location of a value that outlives its run."""
 
 
 class Export(NamedTuple):
@@ -151,7 +151,7 @@ class Segment(NamedTuple):
     pins: tuple[int, ...]
     """Value ids left pinned on the worker: for later segments of this run, or because the client keeps them."""
     unpins: tuple[tuple[int, bool], ...]
-    """(value id, last): values read that an earlier segment pinned; `last` drops the pin when the segment ends."""
+    """(value id, last): values that it reads and an earlier segment pinned; with `last` its end drops the pin."""
     after: tuple[int, ...]
     """Earlier segments of the same worker that must have ended before this one starts: those that pin what it
     reads, and other readers of a pin which it drops. Actors run out of order, so this is never implied (H13)."""
@@ -193,8 +193,8 @@ class Plan:
     node_worker: tuple[int, ...]
     """Per node of the graph, the index of its worker."""
     kept: Mapping[int, ValueLocation]
-    """Where each value of `Graph.keep` that a node makes will be. Kept externals are not here: they stay where they
-    are. The outputs of an open-ended node are not here either; they are pinned on the worker of the last segment."""
+    """The location of each value of `Graph.keep` that a node makes. Kept externals are not listed: they stay where they
+    are. Nor are the outputs of an open-ended node: they are pinned on the worker of the last segment."""
     open_ended: bool
     """The last node of the last segment is a Function not seen before (H3)."""
     crossing_bytes: int
@@ -204,12 +204,12 @@ class Plan:
     peaks: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Per memory that is limited anywhere ("cpu", "cuda:0"), the most bytes that values are predicted to hold on each
     worker."""
-    beside: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Per such memory and segment, how many bytes of values that it does not read may be there while it runs, of
-    earlier runs; -1 where there is no limit."""
+    headroom: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Per such memory and segment, the bytes that values of earlier runs may occupy while the segment runs, if it does
+    not read them; -1 without a limit (`memory.headroom`)."""
 
     limits: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Per such memory, what each worker has of it; -1 where there is no limit."""
+    """Per such memory, the limit of each worker; -1 without a limit."""
 
     def rows(self) -> list[PlanRow]:
         """Return the plan as a table: one row per segment, in plan order. Sums count as vjp nodes: they belong to

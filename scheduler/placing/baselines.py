@@ -125,7 +125,7 @@ def order_by_priority(dag: Dag, priority: Floats) -> Iterable[int]:
 
 
 class WorkerTimeline:
-    """Workers' time as it fills up: nodes are placed one by one, each after all that it reads."""
+    """The busy and idle time of workers, while nodes are placed one by one, each after all of its inputs."""
 
     def __init__(self, dag: Dag, platform: Platform, times: Floats | None = None) -> None:
         self.times = np.divide.outer(dag.seconds, platform.speed) if times is None else times
@@ -168,9 +168,9 @@ class WorkerTimeline:
         self._fill(on, gap, start, finish_at)
 
     def _ready(self, node: int) -> Floats:
-        """Return, per worker, when all that the node reads would be there."""
+        """Return, per worker, the arrival of the last input of a node there."""
         first, last = self._before[node], self._before[node + 1]
-        # Per worker that holds a source: when the last of these ends, and when the last of these has come elsewhere.
+        # Per worker with a source: the end of the last one, and the arrival of the last one on another worker.
         ends: dict[int, float] = {}
         comes: dict[int, float] = {}
         for edge in range(first, last):
@@ -204,5 +204,5 @@ class WorkerTimeline:
         self._gaps[worker] = count
 
     def schedule(self) -> Schedule:
-        """Return what has been placed, once every node has been."""
+        """Return the schedule, after every node has been placed."""
         return Schedule(np.array(self._worker, np.int64), np.array(self._start), np.array(self._finish))

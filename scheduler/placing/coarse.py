@@ -22,37 +22,37 @@ from ..model.arrays import offsets
 from ..model.dag import Dag, Floats, Indices, dag_of_merged_edges, node_levels, upward_rank
 
 TARGET_CLUSTERS = 40_000
-"""Size of the graph that is aimed at: placing it takes a second or two."""
+"""The desired number of clusters: placing them takes a second or two."""
 MAX_CLUSTERS = 150_000
-"""Size from which on nodes of wide levels are merged whatever is lost."""
+"""The largest number of clusters: beyond it nodes of wide levels are merged at any loss."""
 NARROW_LEVEL = 64
-"""Levels up to this width are left as they are: their nodes are what can run at once."""
+"""Levels up to this width are not merged: their nodes are the parallelism of the graph."""
 MERGE_PASSES = 6
-"""Passes over the graph, forwards and backwards in turn."""
+"""Passes of merging over the graph, forwards and backwards in turn."""
 MIN_MERGEABLE = 0.4
-"""Share of nodes with one neighbour on a side up to which no pass is made: too little would join."""
+"""No pass is made if the share of nodes with one neighbour on a side is below this: too few would join."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ClusteredDag:
-    """A graph of clusters."""
+    """A task graph of clusters."""
 
     dag: Dag
     cluster: Indices
     """Per node of the large graph, its node in `dag`."""
     demand: Indices
-    """Per node of `dag`, what it asks of its worker: equal numbers ask for the same."""
+    """Per node of `dag`, the number of its constraints: equal numbers mean equal allowed workers."""
     bound: Indices
-    """Per node of `dag`, the one whose worker it shares: itself if no other."""
+    """Per node of `dag`, the node whose worker it must share: itself if none."""
 
 
 def coarsen(
     dag: Dag, demand: Indices, bound: Indices, workers: int, nodes: int = TARGET_CLUSTERS, most: int = MAX_CLUSTERS
 ) -> ClusteredDag:
-    """Return a smaller graph.
+    """Return the graph with nodes merged to clusters.
 
-    `demand` has a number per node, and only equal ones are merged; `bound` the node whose worker it shares, itself if
-    none, which comes before it and is bound to itself.
+    `demand` has the number of each node's constraints, and only nodes with equal ones are merged. `bound` has the node
+    whose worker it must share, itself if none; that node comes before it and is bound to itself.
     """
     coarse = ClusteredDag(dag=dag, cluster=np.arange(len(dag)), demand=demand, bound=bound)
     grain = float(np.median(dag.transfer)) if len(dag.transfer) else 0.0
@@ -100,7 +100,7 @@ def _merge(coarse: ClusteredDag, joined: Indices, order: Indices) -> ClusteredDa
 
 
 def _cluster_bounds(bound: Indices, label: Indices, clusters: int) -> Indices:
-    """Return, per cluster, the one that it is bound to: that of any of its nodes which is bound to another cluster."""
+    """Return, per cluster, the cluster that one of its nodes is bound to, itself if none is bound to another."""
     found = np.arange(clusters)
     away = np.flatnonzero(label[bound] != label)
     found[label[away]] = label[bound[away]]
@@ -108,7 +108,7 @@ def _cluster_bounds(bound: Indices, label: Indices, clusters: int) -> Indices:
 
 
 def _time_reversed(dag: Dag) -> Dag:
-    """Return the graph with time running backwards."""
+    """Return the graph with time reversed."""
     last, edges = len(dag) - 1, len(dag.source)
     place = np.empty(edges, np.int64)
     place[dag.outgoing] = np.arange(edges)
@@ -125,8 +125,8 @@ def _time_reversed(dag: Dag) -> Dag:
 
 
 def _chain_heads(dag: Dag, demand: Indices, bound: Indices) -> Indices:
-    """Return, per node, the first node of its chain: of nodes each of which is all that reads the one before it, and
-    reads nothing else. Merging them loses nothing. Bound nodes stay by themselves."""
+    """Return, per node, the first node of its chain. In a chain each node is the only reader of the previous one and
+    reads nothing else, so that merging loses nothing. Bound nodes are in no chain."""
     count = len(dag)
     single = np.diff(dag.before) == 1
     only = np.zeros(count, np.int64)
@@ -141,7 +141,7 @@ def _chain_heads(dag: Dag, demand: Indices, bound: Indices) -> Indices:
 
 
 def _grow_clusters(dag: Dag, demands: Indices, bounds: Indices, grain: float, cap: float) -> Indices:
-    """Return, per node, the first node of its cluster; a node joins the cluster that all it reads is in."""
+    """Return, per node, the first node of its cluster; a node joins the cluster that contains all its inputs."""
     ranks = upward_rank(dag, 0.0)
     seconds: list[float] = dag.seconds.tolist()
     rank: list[float] = ranks.tolist()
@@ -176,7 +176,7 @@ def _grow_clusters(dag: Dag, demands: Indices, bounds: Indices, grain: float, ca
 
 
 def _next_to_run(dag: Dag, rank: Floats) -> list[int]:
-    """Return, per node, which of its readers has the most work behind it; -1 for none."""
+    """Return, per node, its reader with the highest rank; -1 for none."""
     found = np.full(len(dag), -1)
     if len(dag.source):
         readers = dag.target[dag.outgoing]
@@ -189,7 +189,7 @@ def _next_to_run(dag: Dag, rank: Floats) -> list[int]:
 
 
 class _ClusterTies:
-    """What clusters are bound to, while they grow: to one other cluster at most, and then nothing is bound to them."""
+    """Bindings of growing clusters: a cluster is bound to one other at most, and then no other is bound to it."""
 
     def __init__(self, bound: list[int], head: list[int]) -> None:
         self._bound = bound
@@ -201,12 +201,12 @@ class _ClusterTies:
                 self._holds[other] = True
 
     def begin(self, node: int) -> None:
-        """Note a cluster's first node."""
+        """Enter a cluster's first node."""
         if self._bound[node] != node:
             self._tied[node] = self._known(node)
 
     def allow(self, node: int, cluster: int) -> bool:
-        """Tell whether a node may join a cluster, and note that it does if so."""
+        """Return whether a node may join a cluster, and enter it if so."""
         tied = self._tied[cluster]
         if self._bound[node] == node:
             if not self._holds[node]:
@@ -224,7 +224,7 @@ class _ClusterTies:
         return True
 
     def _known(self, node: int) -> int:
-        """Return what a node is bound to: the cluster, or the node itself where that is not in one yet."""
+        """Return the cluster that a node is bound to, or the node that it is bound to if that is in no cluster yet."""
         to = self._bound[node]
         return self._head[to] if to < node else to
 

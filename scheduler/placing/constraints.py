@@ -21,29 +21,29 @@ from ..model.plan import Cluster
 from .place import devices_of, find_constraints
 
 MAX_DEVICES = 62
-"""Of one graph: they are bits of a number."""
+"""The most devices in one graph: they are bits of an integer."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ConstraintArrays:
-    """Where nodes may go."""
+    """The placement constraints of a graph's nodes."""
 
     bound: Indices
-    """Per node, the first of those that share its worker: itself if no other."""
+    """Per node, the first of the nodes that must share its worker: itself if none."""
     demand: Indices
-    """Per node, its number in `allowed`; equal for all that share a worker, but for an open-ended node, which has a
-    number of its own."""
+    """Per node, its entry in `allowed`; equal for nodes that must share a worker, but for an open-ended node, which has
+    an entry of its own."""
     kinds: Indices
     """Per demand, the devices that it needs as bits, by `names`."""
     names: tuple[str, ...]
     forced: bool
-    """Some node is bound to one worker by its index."""
+    """Some node must run on a worker given by its index."""
     allowed: list[list[int] | None]
-    """Per demand, the workers that meet it; None if all do."""
+    """Per demand, the workers that satisfy it; None if all do."""
 
 
 def constraint_arrays(arrays: GraphArrays, residency: Sequence[int], cluster: Cluster) -> ConstraintArrays:
-    """Collect what the graph demands of its placement.
+    """Return the placement constraints of a graph.
 
     Raises PlanError, naming the node, if a demand cannot be met or two of them contradict each other.
     """
@@ -94,8 +94,10 @@ def constraint_arrays(arrays: GraphArrays, residency: Sequence[int], cluster: Cl
 
 
 def constraints_for_workers(before: ConstraintArrays, arrays: GraphArrays, cluster: Cluster) -> ConstraintArrays | None:
-    """Return the same for other workers, where no node is bound to one by its index; None if all has to be looked at
-    anew: kinds of device that matter now did not, or some demand is met by none."""
+    """Return the constraints for another cluster, if no node is bound to a worker by its index.
+
+    Return None if they have to be computed from scratch: other devices matter now, or no worker satisfies some demand.
+    """
     devices = {*devices_of(arrays.graph.specs)} - {""}
     if not before.names and not all(worker.serves(device) for device in devices for worker in cluster.workers):
         return None
@@ -106,7 +108,7 @@ def constraints_for_workers(before: ConstraintArrays, arrays: GraphArrays, clust
 
 
 def able_workers(cluster: Cluster, names: Sequence[str], kinds: int) -> list[int] | None:
-    """Return the workers that serve these devices, given as bits; None if all do."""
+    """Return the workers that serve devices given as bits; None if all do."""
     wanted = [name for bit, name in enumerate(names) if kinds >> bit & 1]
     able = [index for index, worker in enumerate(cluster.workers) if all(map(worker.serves, wanted))]
     return None if len(able) == len(cluster.workers) else able
@@ -127,7 +129,7 @@ def _device_bits(arrays: GraphArrays, cluster: Cluster) -> tuple[tuple[str, ...]
     made = np.flatnonzero(arrays.maker >= 0)
     for index in [index for index, node in enumerate(arrays.graph.nodes) if moves(node)]:
         if {devices[spec] for spec in arrays.graph.nodes[index].outputs} != {"cpu"}:
-            needs[index] = 0  # what it reads comes through host memory
+            needs[index] = 0  # its input comes through host memory
     np.bitwise_or.at(needs, arrays.maker[made], bit[made])
     host = 1 << names.index("cpu") if "cpu" in names else 0
     return names, np.where(needs & ~host, needs & ~host, needs)  # a worker with a GPU has host memory too

@@ -14,7 +14,7 @@ _MASK = (1 << 64) - 1
 
 
 class SeededRandom:
-    """A sequence of draws that its seed decides."""
+    """A generator whose numbers depend on its seed alone."""
 
     __slots__ = ("_state",)
 
@@ -22,7 +22,7 @@ class SeededRandom:
         self._state = seed & _MASK
 
     def random(self) -> float:
-        """Return a number from 0 up to, but not, 1."""
+        """Return a number in [0, 1)."""
         self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
         mixed = self._state
         mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
@@ -30,5 +30,5 @@ class SeededRandom:
         return ((mixed ^ (mixed >> 31)) >> 11) * 2.0**-53
 
     def one_of(self, some: Sequence[T]) -> T:
-        """Return one of some, each equally likely."""
+        """Return an element of a sequence, each equally likely."""
         return some[int(self.random() * len(some))]

@@ -18,11 +18,11 @@ from typing import NamedTuple
 from .problem import PlacementProblem
 
 MAX_GAPS = 64
-"""Gaps looked at for one node: the earliest that it may fit into. A wide graph with slow edges leaves thousands."""
+"""The most gaps tried for one node, the earliest first. A wide graph with slow edges leaves thousands."""
 
 
 class ListSchedule(NamedTuple):
-    """What a pass decided. Times run in the direction of the problem."""
+    """The schedule of a pass. Times run in the direction of the problem."""
 
     makespan: float
     worker: list[int]
@@ -31,32 +31,32 @@ class ListSchedule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassPreferences:
-    """What a pass prefers. By default, as HEFT (Topcuoglu, Hariri and Wu, 2002): whatever ends the node first."""
+    """The preferences of a pass. The default is that of HEFT (Topcuoglu, Hariri and Wu, 2002): the earliest finish."""
 
     hint: Sequence[int] = ()
-    """Per node, the worker where it is to be kept, unless it ends earlier elsewhere by more than `bias`."""
+    """Per node, the preferred worker, unless the node ends earlier elsewhere by more than `bias`."""
     bias: float = 0.0
-    keen: float = 0.0
-    """Share of a transfer that a node may end later, to stay where the last of what it reads comes from."""
-    heirs: Sequence[tuple[int, float]] = ()
-    """Per node, the one after it that is most urgent, or -1, and the seconds to bring it there. If given, the node
-    goes where that one can start earliest, as far as what it reads is placed: branches that join come together."""
-    snug: bool = False
-    """Among workers idle in time take the one that has been so for the shortest time; else the lowest index, which
-    brings more together on few workers."""
+    stickiness: float = 0.0
+    """Share of a transfer by which a node may end later, to stay on the worker of its last input."""
+    successors: Sequence[tuple[int, float]] = ()
+    """Per node, its most urgent successor, or -1, and the seconds of the transfer to it. If given, the node goes where
+    that successor can start earliest, as far as its inputs are placed: so branches that join come together."""
+    best_fit: bool = False
+    """Among workers that are idle in time take the one idle for the shortest time (best fit); else the lowest index,
+    which concentrates nodes on few workers."""
 
 
 EARLIEST_FINISH = PassPreferences()
 
 
 class _IdleTime:
-    """The idle time of all workers: after `free`, and the gaps before it; of each pace also sorted."""
+    """The idle time of all workers: after `free`, and the gaps before it; also sorted per class of equal pace."""
 
-    __slots__ = ("free", "gaps", "kind", "kinds", "own", "pace", "seen", "snug", "tails")
+    __slots__ = ("best_fit", "free", "gaps", "idle_from", "kind", "kinds", "max_gaps", "own", "pace")
 
-    def __init__(self, pace: Sequence[float], snug: bool, seen: int) -> None:
-        self.snug = snug
-        self.seen = seen
+    def __init__(self, pace: Sequence[float], best_fit: bool, max_gaps: int) -> None:
+        self.best_fit = best_fit
+        self.max_gaps = max_gaps
         self.pace = sorted(set(pace))
         number = {one: index for index, one in enumerate(self.pace)}
         self.kind = [number[one] for one in pace]
@@ -64,13 +64,13 @@ class _IdleTime:
         self.free = [0.0] * len(pace)
         self.own: list[list[tuple[float, float]]] = [[] for _ in pace]
         """Per worker (end, begin) of its gaps."""
-        self.tails = [[(0.0, w) for w in members] for members in self.kinds]
+        self.idle_from = [[(0.0, w) for w in members] for members in self.kinds]
         """Per kind (free, worker)."""
         self.gaps: list[list[tuple[float, float, int]]] = [[] for _ in self.pace]
         """Per kind (end, begin, worker)."""
 
     def start(self, worker: int, ready: float, cost: float) -> float:
-        """Return the earliest start of that much work on a worker."""
+        """Return the earliest start on a worker of work of `cost` seconds."""
         free = self.free[worker]
         if free <= ready:
             return ready
@@ -84,32 +84,32 @@ class _IdleTime:
         return free
 
     def first(self, kind: int, ready: float, cost: float) -> tuple[float, int]:
-        """Return the earliest start of that much work on any worker of a kind, and the worker."""
-        tails, free, snug = self.tails[kind], self.free, self.snug
-        start, worker = tails[0]
+        """Return the earliest start on any worker of a kind of work of `cost` seconds, and the worker."""
+        idle_from, free, best_fit = self.idle_from[kind], self.free, self.best_fit
+        start, worker = idle_from[0]
         if start <= ready:
             start = ready
-            if snug:
-                return ready, tails[bisect_left(tails, (ready, len(free))) - 1][1]
+            if best_fit:
+                return ready, idle_from[bisect_left(idle_from, (ready, len(free))) - 1][1]
             for one in self.kinds[kind]:
                 if free[one] <= ready:
                     worker = one
                     break
         gaps = self.gaps[kind]
         first = bisect_left(gaps, (ready + cost,))
-        for index in range(first, min(len(gaps), first + self.seen)):
+        for index in range(first, min(len(gaps), first + self.max_gaps)):
             end, begin, one = gaps[index]
             if begin <= ready:
-                if start > ready or one < worker or snug:
+                if start > ready or one < worker or best_fit:
                     start, worker = ready, one
-                    if snug:
+                    if best_fit:
                         break
             elif begin + cost <= end and (begin < start or (begin == start and one < worker)):
                 start, worker = begin, one
         return start, worker
 
     def take(self, worker: int, start: float, finish: float) -> None:
-        """Use the time between."""
+        """Mark a worker busy from `start` to `finish`."""
         free, kind = self.free[worker], self.kind[worker]
         own, gaps = self.own[worker], self.gaps[kind]
         if start >= free:
@@ -117,9 +117,9 @@ class _IdleTime:
                 insort(own, (start, free))
                 insort(gaps, (start, free, worker))
             self.free[worker] = finish
-            tails = self.tails[kind]
-            del tails[bisect_left(tails, (free, worker))]
-            insort(tails, (finish, worker))
+            idle_from = self.idle_from[kind]
+            del idle_from[bisect_left(idle_from, (free, worker))]
+            insort(idle_from, (finish, worker))
             return
         index = bisect_left(own, (finish,))
         while own[index][1] > start:
@@ -138,27 +138,29 @@ class _IdleTime:
 def list_schedule(
     problem: PlacementProblem,
     order: Sequence[int],
-    taste: PassPreferences = EARLIEST_FINISH,
+    preferences: PassPreferences = EARLIEST_FINISH,
     fixed: Sequence[int] | None = None,
 ) -> ListSchedule:
-    """Place all nodes, one by one in a topological order. `fixed` stands in for the problem's own."""
-    return _Pass(problem, taste).run(order, list(problem.fixed if fixed is None else fixed))
+    """Place all nodes, one by one in a topological order. `fixed`, if given, replaces that of the problem."""
+    return _Pass(problem, preferences).run(order, list(problem.fixed if fixed is None else fixed))
 
 
 class _Pass:
-    """One use of `list_schedule`: what it has decided so far.
+    """One call of `list_schedule`, with the decisions so far.
 
-    Per node, of what it reads and what is placed of that: `far`, when all of it can be anywhere; `home`, the worker
-    that the last of it comes from; `there`, when all of it is at home; `saved`, the longest transfer of what is home.
+    Per node, over its inputs that are placed: `far`, their arrival on any other worker; `home`, the worker from which
+    the last of them comes; `there`, their arrival at home; `saved`, the longest transfer of those at home.
     """
 
-    __slots__ = ("far", "home", "idle", "problem", "saved", "taste", "there")
+    __slots__ = ("far", "home", "idle", "preferences", "problem", "saved", "there")
 
-    def __init__(self, problem: PlacementProblem, taste: PassPreferences) -> None:
+    def __init__(self, problem: PlacementProblem, preferences: PassPreferences) -> None:
         count = len(problem)
         self.problem = problem
-        self.taste = taste
-        self.idle = _IdleTime(problem.pace, taste.snug, MAX_GAPS if taste is EARLIEST_FINISH else MAX_GAPS // 4)
+        self.preferences = preferences
+        self.idle = _IdleTime(
+            problem.pace, preferences.best_fit, MAX_GAPS if preferences is EARLIEST_FINISH else MAX_GAPS // 4
+        )
         self.far = [0.0] * count
         self.home = [-1] * count
         self.there = [0.0] * count
@@ -169,7 +171,7 @@ class _Pass:
         after, seconds, pace, group = problem.after, problem.seconds, problem.pace, problem.group
         start_on, take = self.idle.start, self.idle.take
         candidates, choose = self.candidates, self.choose
-        plain = self.taste is EARLIEST_FINISH
+        plain = self.preferences is EARLIEST_FINISH
         worker = [-1] * len(far)
         finish = [0.0] * len(far)
         for node in order:
@@ -195,7 +197,7 @@ class _Pass:
                     if transfer > saved[other]:
                         saved[other] = transfer
                 elif arrival > far[other] or home[other] < 0:
-                    # all that came before is there no later than `far` was, wherever it came from
+                    # the earlier inputs arrive no later than `far` was, wherever they come from
                     there[other] = end if end > far[other] else far[other]
                     far[other] = arrival
                     home[other] = where
@@ -227,15 +229,15 @@ class _Pass:
         return some
 
     def choose(self, node: int) -> tuple[float, int, float]:
-        """Return (finish, worker, start) where the taste wants a node."""
-        taste, problem, idle = self.taste, self.problem, self.idle
+        """Return (finish, worker, start) of the worker that the preferences choose for a node."""
+        preferences, problem, idle = self.preferences, self.problem, self.idle
         if problem.allowed and problem.group[node] in problem.allowed:
             return self.preferred(node, self.candidates(node))
         far, home = self.far[node], self.home[node]
         cost, pace = problem.seconds[node], problem.pace
         some: list[tuple[float, int, float]] = []
-        late = True  # whether a worker that is neither of these may start earlier than they do
-        hinted = taste.hint[node] if taste.hint else -1
+        late = True  # whether another worker may start earlier than these
+        hinted = preferences.hint[node] if preferences.hint else -1
         if hinted >= 0 and hinted != home:
             took = cost * pace[hinted]
             start = idle.start(hinted, far, took)
@@ -245,37 +247,37 @@ class _Pass:
             took = cost * pace[home]
             start = idle.start(home, self.there[node], took)
             some.append((start + took, home, start))
-            late = late and (start > far or taste.keen < 0.0)
+            late = late and (start > far or preferences.stickiness < 0.0)
         if late or len(idle.pace) > 1:
             for kind, slow in enumerate(idle.pace):
                 took = cost * slow
                 start, one = idle.first(kind, far, took)
                 some.append((start + took, one, start))
-        if taste.heirs and (heir := taste.heirs[node][0]) >= 0:
-            beside = self.home[heir]
-            if beside >= 0 and beside != home and beside != hinted:
-                took = cost * pace[beside]
-                start = idle.start(beside, far, took)
-                some.append((start + took, beside, start))
+        if preferences.successors and (successor := preferences.successors[node][0]) >= 0:
+            successor_home = self.home[successor]
+            if successor_home >= 0 and successor_home != home and successor_home != hinted:
+                took = cost * pace[successor_home]
+                start = idle.start(successor_home, far, took)
+                some.append((start + took, successor_home, start))
         return some[0] if len(some) == 1 else self.preferred(node, some)
 
     def preferred(self, node: int, some: list[tuple[float, int, float]]) -> tuple[float, int, float]:
-        """Return the candidate that the taste prefers; of equal ones the last."""
-        taste, home = self.taste, self.home[node]
-        hinted = taste.hint[node] if taste.hint else -1
-        beside, there, elsewhere, move = -1, 0.0, 0.0, 0.0  # of the heir
-        if taste.heirs:
-            heir, move = taste.heirs[node]
-            if heir >= 0:
-                beside, there, elsewhere = self.home[heir], self.there[heir], self.far[heir]
-        stay, bias = self.saved[node] * taste.keen, taste.bias
+        """Return the best candidate by the preferences; of equal ones the last."""
+        preferences, home = self.preferences, self.home[node]
+        hinted = preferences.hint[node] if preferences.hint else -1
+        successor_home, there, elsewhere, move = -1, 0.0, 0.0, 0.0  # of the successor
+        if preferences.successors:
+            successor, move = preferences.successors[node]
+            if successor >= 0:
+                successor_home, there, elsewhere = self.home[successor], self.there[successor], self.far[successor]
+        stay, bias = self.saved[node] * preferences.stickiness, preferences.bias
         best = some[0]
         least = earliest = float("inf")
         for candidate in some:
             worth, one, _ = candidate
             end = worth
-            if beside >= 0:  # when the heir could start, beside what else it reads or here
-                if one == beside:
+            if successor_home >= 0:  # the start of the successor, at home of its other inputs or here
+                if one == successor_home:
                     if there > worth:
                         worth = there
                 else:
@@ -296,12 +298,12 @@ class _Pass:
 
 
 def urgent_successors(problem: PlacementProblem, ranks: Sequence[float]) -> list[tuple[int, float]]:
-    """Return, per node, the one after it from which the way on is longest, and the seconds to bring it there."""
-    heirs: list[tuple[int, float]] = []
+    """Return, per node, its successor on the longest path, and the seconds of the transfer to it."""
+    successors: list[tuple[int, float]] = []
     for after in problem.after:
-        longest, heir, move = -1.0, -1, 0.0
+        longest, successor, move = -1.0, -1, 0.0
         for other, transfer in after:
             if transfer + ranks[other] > longest:
-                longest, heir, move = transfer + ranks[other], other, transfer
-        heirs.append((heir, move))
-    return heirs
+                longest, successor, move = transfer + ranks[other], other, transfer
+        successors.append((successor, move))
+    return successors

@@ -42,21 +42,21 @@ from .problem import problem_of_dag as as_problem
 from .refining import ScheduleSearch
 
 SEARCH_SHARE = 0.1
-"""Share of the time still to be saved in one run that the search may take."""
+"""The search may take this share of the time that a perfect division would still save in one run."""
 VISIT_SECONDS = 4e-6
-"""What a pass of the search takes per node."""
+"""Seconds per node of a pass of the search."""
 MAX_PASSES = 32
-"""The most passes of the search, however much there is to gain."""
+"""The most passes of the search, whatever the possible gain."""
 SEGMENTED_SCHEDULES = 2
-"""Schedules of the search whose segments are cut and timed: the best ones."""
+"""The number of best schedules of the search that are cut into segments and timed."""
 
 
 WORKERS_NAMED = 8
-"""Workers that an error tells the offers of."""
+"""The most workers whose offers an error lists."""
 
 
 class Placement(NamedTuple):
-    """The worker of every node, with the blocks and the predicted time that made it the choice."""
+    """The worker of every node, with the resulting blocks and their predicted time."""
 
     node_worker: tuple[int, ...]
     blocks: list[Block]
@@ -71,11 +71,11 @@ def place(
     seed: int = 0,
     constraints: Constraints | None = None,
 ) -> Placement:
-    """Place the graph on the cluster, by its own constraints unless there are more.
+    """Return a placement of the graph on the cluster, by `constraints`, by default those of the graph.
 
     `residency` has one worker index per external: where the value is pinned, or -1 if it is at the client, in the
-    store or anywhere. `near` and `pin` are obeyed or refused; a `near` that names an external without residency is
-    free.
+    store or anywhere. `near` and `pin` are satisfied, or raise; a `near` that names an external without residency has
+    no effect.
 
     Raises PlanError if the cluster is empty, or no worker can run a node: it names the node and why.
     """
@@ -96,7 +96,7 @@ def place(
         made = segment_graph(priced, None, node_worker, residency, costs)
         best = Placement(node_worker, made.blocks, made.seconds)
         if work * (workers - 1) / workers <= costs.hop_seconds:
-            return best  # even a perfect division would not earn the hop
+            return best  # even a perfect division would not pay for a transfer
     links = node_edges(priced)
     for node_worker in _candidate_placements(priced, constraints, residency, workers, seed):
         if best is not None and node_worker == best.node_worker:
@@ -111,7 +111,7 @@ def place(
 def reuse_placement(
     priced: PricedGraph, residency: Sequence[int], costs: Costs, node_worker: tuple[int, ...]
 ) -> Placement:
-    """Return a placement that was chosen before, cut for where externals are now."""
+    """Return a placement that was chosen before, cut into blocks for another residency."""
     made = segment_graph(priced, node_edges(priced), node_worker, residency, costs)
     return Placement(node_worker, made.blocks, made.seconds)
 
@@ -121,7 +121,7 @@ def reuse_placement(
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Where nodes may go. Nodes tied by `near` are one group, named by its first node; they go to one worker."""
+    """The workers allowed for each group of nodes. Nodes tied by `near` are one group, named by its first node."""
 
     group: list[int]
     """Per node, the first node of its group."""
@@ -131,19 +131,19 @@ class Constraints:
     """Per group that not every worker can run, those that can; never empty."""
 
     def confined(self, workers: frozenset[int]) -> Constraints:
-        """Return the same, but that what can run on some of these workers runs on no other."""
+        """Return the constraints with only these workers allowed for each group that can run on one of them."""
         allowed = dict(self.allowed)
         for root in {*self.group} - self.forced.keys():
             allowed[root] = (allowed.get(root, workers) & workers) or allowed[root]
         return Constraints(group=self.group, forced=self.forced, allowed=allowed)
 
     def all_forced(self) -> bool:
-        """Return whether nothing is left to choose."""
+        """Return whether every group has only one choice."""
         return bool(self.forced) and all(root in self.forced for root in self.group)
 
 
 def find_constraints(priced: PricedGraph, residency: Sequence[int], cluster: Cluster) -> Constraints:
-    """Collect what the graph demands of its placement.
+    """Return the placement constraints of a graph.
 
     Raises PlanError, naming the node, if a demand cannot be met or two of them contradict each other.
     """
@@ -212,11 +212,11 @@ PINNED: Final = "as `rg.place` asks"
 
 
 class _ForcedWorker(NamedTuple):
-    """The only worker that a group may have."""
+    """The only worker of a group, with the node and the reason that require it."""
 
     worker: int
     node: int
-    """The node that asks for it."""
+    """The node that requires it."""
     why: str
 
 
@@ -225,14 +225,14 @@ def _requests_text(needs: Sequence[tuple[str, float]]) -> str:
 
 
 def devices_of(specs: Sequence[Spec]) -> list[str]:
-    """Return the device of each spec, "" for what is no array."""
+    """Return the device of each spec, "" for one that is not of an array."""
     return [spec.device if isinstance(spec, ArraySpec) else "" for spec in specs]
 
 
 def devices_needed(node: Node, read: set[str], made: set[str]) -> frozenset[str]:
-    """Return the devices that the worker of a node has to serve, given those of what it reads and makes: the host only
-    if no other, since each worker has that. What moves a value works on the device to which it goes, or if that is the
-    host on the one from which it comes; from another it comes through host memory."""
+    """Return the devices that the worker of a node has to serve, from those of its inputs and outputs: the host only if
+    there is no other, since every worker has it. A node that moves a value needs the target device, or the source
+    device if the target is the host; between devices the value goes through host memory."""
     if moves(node) and made - {"", "cpu"}:
         read = set()
     need = frozenset(read | made) - {""}
@@ -240,7 +240,7 @@ def devices_needed(node: Node, read: set[str], made: set[str]) -> frozenset[str]
 
 
 def _unserved_text(missing: str, cluster: Cluster) -> str:
-    """Say which devices no worker serves together, and what there is."""
+    """Return the part of an error for devices that no worker serves together, with the workers' offers."""
     return (
         f"no worker serves {missing} ({_offers_text(cluster)}): let workers serve it with Session(gpus=...), or "
         "move its operands to a device that they have (tensor.to)"
@@ -254,13 +254,13 @@ def _offers_text(cluster: Cluster) -> str:
 
 
 def _lacking_text(name: str, needs: Sequence[tuple[str, float]], cluster: Cluster) -> str:
-    """Say what a node asks for, and what there is."""
+    """Return the part of an error for requests that no worker satisfies, with the workers' offers."""
     requests, offers, remedy = _requests_text(needs), _offers_text(cluster), _remedy_text(name, needs)
     return f"{name or 'it'} asks for {requests}, and no worker offers it ({offers}): {remedy}"
 
 
 def _remedy_text(name: str, needs: Sequence[tuple[str, float]]) -> str:
-    """Say what to do where nobody offers what a node asks for."""
+    """Return the advice of an error for requests that no worker satisfies."""
     if any(need.startswith(DEVICE) for need, _ in needs):
         return f"let workers serve it with Session(gpus=...), or name a device that they have in {name}.devices"
     return f"ask for less in {name}.resources, or let workers offer more with Session(worker_options=...)"
@@ -297,7 +297,7 @@ def _restrict_workers(
 def _single_worker(
     priced: PricedGraph, constraints: Constraints, residency: Sequence[int], workers: int, seed: int
 ) -> int:
-    """Return the worker to run everything on: of those that can, the one that saves most transfers; -1 if none can."""
+    """Return the best single worker for all nodes: the allowed one that saves most transfers; -1 if none is allowed."""
     can = set(range(workers))
     for worker in constraints.forced.values():
         can &= {worker}
@@ -313,7 +313,7 @@ def _single_worker(
 def _candidate_placements(
     priced: PricedGraph, constraints: Constraints, residency: Sequence[int], workers: int, seed: int
 ) -> list[tuple[int, ...]]:
-    """Return placements that use several workers, by the search's own estimate the best first."""
+    """Return candidate placements on several workers, best first by the makespan of the search."""
     if constraints.all_forced():
         return [tuple(constraints.forced[root] for root in constraints.group)]
     problem = problem_of_graph(priced, constraints, residency, workers)
@@ -337,8 +337,8 @@ def _candidate_placements(
 def problem_of_graph(
     priced: PricedGraph, constraints: Constraints, residency: Sequence[int], workers: int
 ) -> PlacementProblem:
-    """Return the problem of placing a graph's nodes; before them come the externals that a worker holds, as nodes that
-    take no time there."""
+    """Return the placement problem of a graph. Externals held by workers come first, as nodes without duration that are
+    fixed there."""
     held = np.flatnonzero(np.array(residency, np.int64) >= 0)
     shift = len(held)
     maker = np.array(priced.maker, np.int64)

@@ -22,7 +22,7 @@ Edges: TypeAlias = list[list[tuple[int, float]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementProblem:
-    """What is to be placed, and where it may go."""
+    """A task graph, the workers' paces, and the constraints on placement."""
 
     seconds: list[float]
     """Per node, its time on a worker of speed 1."""
@@ -31,9 +31,9 @@ class PlacementProblem:
     pace: list[float]
     """Per worker, the seconds that it takes for a second of work."""
     group: list[int]
-    """Per node, the name of its group, which goes to one worker: the index of one of its nodes."""
+    """Per node, the name of its group of nodes that share a worker: the index of one of them."""
     fixed: list[int]
-    """Per group, its worker; -1 where there is a choice."""
+    """Per group, its only worker; -1 if there is a choice."""
     allowed: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     """Per group that not every worker can run, those that can, ascending."""
     backwards: bool = False
@@ -47,7 +47,7 @@ class PlacementProblem:
         return range(len(self) - 1, -1, -1) if self.backwards else range(len(self))
 
     def turned(self) -> PlacementProblem:
-        """Return the problem with time running the other way. Shares the lists."""
+        """Return the problem with time reversed. It shares the lists."""
         return PlacementProblem(
             seconds=self.seconds,
             before=self.after,
@@ -67,7 +67,7 @@ def problem_of_dag(
     fixed: list[int] | None = None,
     allowed: Mapping[int, tuple[int, ...]] | None = None,
 ) -> PlacementProblem:
-    """Return the problem of placing `dag` on `platform`; without groups, each node is one by itself."""
+    """Return the problem of placing `dag` on `platform`; by default each node is a group of its own."""
     count = len(dag)
     transfer = dag.transfer * platform.slowness
     return PlacementProblem(
@@ -87,8 +87,8 @@ def _edges(other: list[int], transfer: list[float], bounds: list[int]) -> Edges:
 
 
 def upward_rank(problem: PlacementProblem, share: float) -> list[float]:
-    """Return, per node, the longest time from its start to the end of what comes after it, on a worker of average
-    pace, `share` of each edge's time counted."""
+    """Return HEFT's upward rank of each node: the longest time from its start to the end of a successor, on a worker of
+    average pace, with `share` of each edge's time. See the head of this file."""
     pace = sum(problem.pace) / len(problem.pace)
     ranks = [one * pace for one in problem.seconds]
     after = problem.after
@@ -113,7 +113,7 @@ def order_by_falling(problem: PlacementProblem, key: list[float]) -> list[int]:
 
 
 def depth_first_order(problem: PlacementProblem) -> list[int]:
-    """Return the nodes in a topological order that follows what a node has just made possible."""
+    """Return the nodes in a topological order in which nodes that have just become ready come first."""
     missing = [len(read) for read in problem.before]
     stack = [node for node in reversed(problem.order()) if not missing[node]]
     order: list[int] = []

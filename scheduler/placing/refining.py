@@ -20,38 +20,38 @@ from .listing import EARLIEST_FINISH, ListSchedule, PassPreferences, list_schedu
 from .problem import PlacementProblem, depth_first_order, order_by_falling, upward_rank
 
 POOL_SIZE = 4
-"""Schedules kept to go on from."""
+"""The number of best schedules from which passes start."""
 ORDERS = (
     ("rank", "plain"),
     ("rank", "ahead"),
     ("still", "plain"),
     ("still", "ahead"),
-    ("rank", "keen"),
+    ("rank", "sticky"),
     ("deep", "ahead"),
 )
-"""Passes from scratch, each made in both directions: nodes by upward rank, by the same with nothing moved, or depth
-first; and each node where it ends first, where its heir can start first, or rather where it is."""
+"""Passes from scratch, each made in both directions: (order, preferences). Nodes come by upward rank, by upward rank
+without transfers, or depth first; each goes where it ends first, where its successor can start first, or stays."""
 PERTURBED = 0.4
-"""Share of passes with a kick."""
+"""Share of perturbed passes."""
 BIASES = (0.3, 1.0, 1.0, 2.0)
-"""Of the average transfer."""
+"""Values of `PassPreferences.bias`, in average transfers."""
 LOOKAHEAD, BEST_FIT = 0.2, 0.7
-"""Shares of passes that look at heirs, and that fill the shortest idle time."""
+"""Shares of passes that look at successors, and that use the shortest idle time."""
 STICKINESS = (0.0, 0.25, 0.5, 0.5, 1.0, -0.5, -0.5)
-"""Of a transfer: 0 is what HEFT does, above it stays, below it leaves early."""
+"""Values of `PassPreferences.stickiness`: 0 is HEFT, a positive one stays longer, a negative one leaves earlier."""
 MOVED_ALONG = (0, 0, 1, 3, 10, 30)
-"""Nodes kicked along with one."""
+"""Numbers of neighbouring nodes moved along with a perturbed node."""
 
 
 class FoundSchedule(NamedTuple):
-    """A schedule, and which way its times run."""
+    """A schedule, and the direction of its times."""
 
     listed: ListSchedule
     backwards: bool
 
 
 class _TimeDirection:
-    """The problem in one direction of time, with what passes in that direction need, made when first asked for."""
+    """The problem in one direction of time, with the ranks and successors that passes need, computed at first use."""
 
     def __init__(self, problem: PlacementProblem) -> None:
         self.problem = problem
@@ -61,7 +61,7 @@ class _TimeDirection:
         return upward_rank(self.problem, 1.0)
 
     @cached_property
-    def heirs(self) -> list[tuple[int, float]]:
+    def successors(self) -> list[tuple[int, float]]:
         return urgent_successors(self.problem, self.ranks)
 
     def order(self, name: str) -> list[int]:
@@ -72,13 +72,13 @@ class _TimeDirection:
 
 
 class ScheduleSearch:
-    """The schedules found so far, best first. Use: `start`, then `refine`."""
+    """The search, with the schedules found so far, best first. Call `start`, then `refine`."""
 
     def __init__(self, problem: PlacementProblem, draws: SeededRandom, target: float = 0.0) -> None:
         self.sides = [_TimeDirection(problem), _TimeDirection(problem.turned())]
         self.draws = draws
         self.target = target
-        """A makespan that is good enough to stop at."""
+        """A makespan at which the search stops."""
         self.pool: list[FoundSchedule] = []
         self.passes = 0
         self._kinds = 0
@@ -97,16 +97,16 @@ class ScheduleSearch:
         return bool(self.pool) and self.best.listed.makespan <= self.target
 
     def try_pass(
-        self, backwards: bool, order: Sequence[int], taste: PassPreferences, fixed: Sequence[int] | None = None
+        self, backwards: bool, order: Sequence[int], preferences: PassPreferences, fixed: Sequence[int] | None = None
     ) -> None:
         """Make one pass and keep its schedule if it is among the best."""
-        found = FoundSchedule(list_schedule(self.sides[backwards].problem, order, taste, fixed), backwards)
+        found = FoundSchedule(list_schedule(self.sides[backwards].problem, order, preferences, fixed), backwards)
         self.passes += 1
         makespan = found.listed.makespan
         place = 0
         for known in self.pool:
             if makespan == known.listed.makespan:
-                self.pool[place] = found  # as good, and not the same: the search would else not leave a plateau
+                self.pool[place] = found  # equally good but different: so the search can leave a plateau
                 return
             if makespan < known.listed.makespan:
                 break
@@ -115,38 +115,38 @@ class ScheduleSearch:
         del self.pool[POOL_SIZE:]
 
     def start(self, passes: int) -> None:
-        """Make passes from scratch, HEFT first and each kind once, until there have been that many in all."""
-        for order, taste in ORDERS[self._kinds // 2 :]:
+        """Make passes from scratch, HEFT first and each kind once, until `passes` have been made in all."""
+        for order, preferences in ORDERS[self._kinds // 2 :]:
             for backwards in (False, True)[self._kinds % 2 :]:
                 if self.passes >= passes or self.done:
                     return
                 self._kinds += 1
                 side = self.sides[backwards]
-                heirs = side.heirs if taste == "ahead" else ()
+                successors = side.successors if preferences == "ahead" else ()
                 wanted = (
                     EARLIEST_FINISH
-                    if taste == "plain"
-                    else PassPreferences(heirs=heirs, keen=0.5 if taste == "keen" else 0.0)
+                    if preferences == "plain"
+                    else PassPreferences(successors=successors, stickiness=0.5 if preferences == "sticky" else 0.0)
                 )
                 self.try_pass(backwards, side.order(order), wanted)
 
     def refine(self, passes: int) -> None:
-        """Make passes over the best schedules until there have been that many in all."""
+        """Make passes over the best schedules until `passes` have been made in all."""
         draws = self.draws
         while self.passes < passes and not self.done:
             base = self.pool[min(int(-log(1.0 - draws.random())), len(self.pool) - 1)]  # mostly the best
             side = self.sides[not base.backwards]
-            taste = PassPreferences(
-                hint=self._kicked(base) if draws.random() < PERTURBED else base.listed.worker,
+            preferences = PassPreferences(
+                hint=self._perturbed(base) if draws.random() < PERTURBED else base.listed.worker,
                 bias=self.transfer * draws.one_of(BIASES),
-                keen=draws.one_of(STICKINESS),
-                heirs=side.heirs if draws.random() < LOOKAHEAD else (),
-                snug=draws.random() < BEST_FIT,
+                stickiness=draws.one_of(STICKINESS),
+                successors=side.successors if draws.random() < LOOKAHEAD else (),
+                best_fit=draws.random() < BEST_FIT,
             )
-            self.try_pass(not base.backwards, order_by_falling(side.problem, base.listed.finish), taste)
+            self.try_pass(not base.backwards, order_by_falling(side.problem, base.listed.finish), preferences)
 
-    def _kicked(self, found: FoundSchedule) -> list[int]:
-        """Return the workers of a schedule with some nodes on its critical chain told to move."""
+    def _perturbed(self, found: FoundSchedule) -> list[int]:
+        """Return the workers of a schedule's nodes, with other workers for some nodes on its critical chain."""
         problem, draws = self.sides[found.backwards].problem, self.draws
         worker = found.listed.worker
         hint = worker.copy()
@@ -164,7 +164,7 @@ class ScheduleSearch:
 
     @staticmethod
     def _move(problem: PlacementProblem, hint: list[int], node: int, to: int, others: int) -> None:
-        """Tell a node, and up to so many nodes around it on its worker, to move."""
+        """Change the worker of a node, and of up to `others` neighbours of it on its worker."""
         home = hint[node]
         hint[node] = to
         front = [node]
@@ -179,8 +179,8 @@ class ScheduleSearch:
 
 
 def critical_chain(problem: PlacementProblem, listed: ListSchedule) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the transfers (from, to) on a chain of nodes that makes a schedule as long as it is, and the nodes on it
-    that waited for their worker."""
+    """Return the transfers (from, to) on a chain of nodes that determines the makespan, and the nodes on the chain that
+    waited for their worker."""
     _, worker, finish = listed
     if not worker:
         return [], []

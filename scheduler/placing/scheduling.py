@@ -17,17 +17,16 @@ from .refining import FoundSchedule, ScheduleSearch
 PASSES = 32
 """Passes over a graph of any size, at about 4 µs per node each."""
 NODE_VISITS = 40_000
-"""Nodes visited on top of that: small graphs are searched more thoroughly, within a fraction of a second."""
+"""Node visits for additional passes: small graphs are searched more thoroughly, within a fraction of a second."""
 
 MIN_PASSES, SPEEDS_PER_HALVING = 4, 8
-"""Passes that are always made, and the number of different speeds from which on half as many are made as else, and so
-on: a pass takes the longer, the more speeds there are."""
+"""The least number of passes, and the number of different speeds that halves it: a pass takes time in proportion."""
 GOOD_ENOUGH, NEARLY_GOOD = 1.002, 1.03
-"""Of the lower bound: a schedule as short as that is not searched any further, at all or after half of the passes."""
+"""Factors on the lower bound: a makespan below the first ends the search, one below the second after half of it."""
 
 
 def schedule(dag: Dag, platform: Platform, seed: int = 0) -> Schedule:
-    """Return a schedule, never a longer one than HEFT's but for gaps that a graph of thousands of nodes leaves unseen.
+    """Return a schedule, no longer than HEFT's but for idle gaps beyond `listing.MAX_GAPS` in graphs of many nodes.
 
     Raises PlanError if there are no workers.
     """
@@ -38,7 +37,7 @@ def schedule(dag: Dag, platform: Platform, seed: int = 0) -> Schedule:
     problem = problem_of_dag(dag, platform)
     bound = lower_bound(dag, platform)
     search = ScheduleSearch(problem, SeededRandom(seed), target=bound * GOOD_ENOUGH)
-    paces = len(set(problem.pace))  # what a pass takes grows with them
+    paces = len(set(problem.pace))  # the time of a pass grows with them
     passes = max(
         MIN_PASSES, min(PASSES + NODE_VISITS // len(dag), PASSES + 4 * len(dag)) // (1 + paces // SPEEDS_PER_HALVING)
     )
@@ -50,7 +49,7 @@ def schedule(dag: Dag, platform: Platform, seed: int = 0) -> Schedule:
 
 
 def as_schedule(dag: Dag, platform: Platform, found: FoundSchedule) -> Schedule:
-    """Return what a search found, with times that run forwards."""
+    """Return a schedule that the search found, with times that run forwards."""
     worker = np.array(found.listed.worker, np.int64)
     finish = np.array(found.listed.finish)
     took = dag.seconds / platform.speed[worker]

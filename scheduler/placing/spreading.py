@@ -17,23 +17,23 @@ import numpy as np
 from ..model.dag import Dag, Platform, Schedule, upward_rank
 
 GAPS_KEPT = 8
-"""Idle gaps remembered per worker: the latest ones."""
+"""The number of idle gaps kept per worker, the latest ones."""
 SPEED_CLASSES = 8
-"""Classes of speed that are told apart when the first idle worker is looked for."""
+"""The number of classes of speed, in each of which the first idle worker is a candidate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDemands:
-    """What nodes ask of their workers."""
+    """The placement constraints of nodes, and the locations of their external inputs."""
 
     demand: Sequence[int]
-    """Per node, its number in `allowed`."""
+    """Per node, its entry in `allowed`."""
     bound: Sequence[int]
-    """Per node, the one whose worker it shares: itself if no other."""
+    """Per node, the node whose worker it must share: itself if none."""
     allowed: Sequence[Sequence[int] | None]
-    """Per demand, the workers that meet it, at least one; None if all do."""
+    """Per demand, the workers that satisfy it, at least one; None if all do."""
     held: Mapping[int, Sequence[tuple[int, float]]] = field(default_factory=dict[int, list[tuple[int, float]]])
-    """Per node that reads what is on a worker from the beginning: (worker, seconds to bring it to another)."""
+    """Per node that reads externals held by workers: (worker, seconds of the transfer to another worker)."""
 
 
 def rank_order(dag: Dag) -> list[int]:
@@ -43,7 +43,7 @@ def rank_order(dag: Dag) -> list[int]:
 
 
 def depth_first_order(dag: Dag) -> list[int]:
-    """Return the nodes in a topological order that follows what a node has just made possible."""
+    """Return the nodes in a topological order in which nodes that have just become ready come first."""
     target: list[int] = dag.target[dag.outgoing].tolist()
     after: list[int] = dag.after.tolist()
     missing: list[int] = np.diff(dag.before).tolist()
@@ -62,12 +62,12 @@ def depth_first_order(dag: Dag) -> list[int]:
 def schedule_many_workers(
     dag: Dag, platform: Platform, demands: NodeDemands, order: Sequence[int], seed: int = 0
 ) -> Schedule:
-    """Return the schedule that comes of placing the nodes one by one, in this topological order."""
+    """Return the schedule of nodes placed one by one, in the given topological order."""
     return _ManyWorkerScheduler(dag, platform, demands, seed).run(order)
 
 
 class _FirstIdle:
-    """Which of some workers is idle first. Old entries stay in the heap until they come to its top."""
+    """The first idle worker of a class. Old entries stay in the heap until they come to its top."""
 
     __slots__ = ("free", "heap")
 
@@ -85,7 +85,7 @@ class _FirstIdle:
 
 
 class _ManyWorkerScheduler:
-    """One use of `schedule_many_workers`. Workers are counted from the seed."""
+    """One call of `schedule_many_workers`. Workers are counted from the seed."""
 
     def __init__(self, dag: Dag, platform: Platform, demands: NodeDemands, seed: int) -> None:
         self.dag = dag
@@ -183,7 +183,7 @@ class _ManyWorkerScheduler:
 
 
 def _fill(gaps: list[tuple[float, float]], begin: float, end: float, least: float) -> None:
-    """Use some of an idle gap; what is left of it stays if it is at least `least` long."""
+    """Remove `begin` to `end` from an idle gap; the rest stays if it is at least `least` long."""
     for position, (low, high) in enumerate(gaps):
         if low <= begin < high:
             del gaps[position]

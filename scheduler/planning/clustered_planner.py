@@ -36,48 +36,48 @@ from ..segments.segment_clusters import ClusterSegments, segment_clusters
 from .replan import BlockMoves, PlanState, colocated_blocks, move_from_lost_workers, move_to_new_workers
 
 CLUSTERED_FROM = 20_000
-"""Nodes from which on a graph is planned as one of clusters."""
+"""Number of nodes from which on a graph is planned by clusters."""
 MAX_SEARCHED_CLUSTERS = 2_000
-"""Size of the small graph up to which more schedules are searched for."""
+"""Number of clusters up to which schedules are also searched for (`placing.scheduling`)."""
 MAX_KEPT_PLANS = 4
-"""Plans that can be made again for other workers: at 10^6 nodes each takes some 200 MB."""
+"""Number of plans kept for replanning: at 10^6 nodes each takes some 200 MB."""
 MAX_CHANGES = 8
-"""Changes after which a plan is made afresh: each leaves a plan that is a little worse."""
+"""Number of changes of workers after which a plan is made from scratch: each change makes it a little worse."""
 NODES_PER_CLUSTER_TO_REPLACE = 40
-"""Nodes per cluster from which on placing the clusters again takes less than a tenth of what planning took."""
+"""Nodes per cluster from which on placing the clusters again takes less than a tenth of the planning time."""
 
 
 class PlacementStrategy(Enum):
-    """How the clusters of a graph that was made smaller are placed."""
+    """A way to place the clusters of a graph."""
 
     BY_RANK = auto()
-    """One by one, the longest way to the end first."""
+    """One by one, by falling upward rank."""
     DEPTH_FIRST = auto()
-    """One by one, what has just become possible first."""
+    """One by one, clusters that have just become ready first."""
     SEARCHED = auto()
-    """As graphs are that need not be made smaller."""
+    """By the search for schedules of small graphs."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ClusteredPlan:
-    """A plan with what it takes to make it again for other workers."""
+    """A plan of a clustered graph, with the data to replan it for other workers."""
 
     plan: Plan
     residency: tuple[int, ...]
     cluster: Cluster
-    demanded: ConstraintArrays
+    constraints: ConstraintArrays
     coarse: ClusteredDag
-    way: PlacementStrategy
-    """By which clusters were placed."""
-    crosser: ArrayTransferPlanner
-    crossed: ArrayTransfers
+    strategy: PlacementStrategy
+    """The strategy by which clusters were placed."""
+    transfer_planner: ArrayTransferPlanner
+    transfers: ArrayTransfers
     times: SegmentTimes
-    share: Indices
-    """Per block, the name of those that go to one worker with it."""
+    colocated: Indices
+    """Per block, the name of its group of colocated blocks."""
     kinds: Indices
-    """Per block, the kinds of device that it needs."""
+    """Per block, the devices that it needs, as bits."""
     changes: int = 0
-    """How often it was made again."""
+    """How often it was replanned for other workers."""
 
 
 def make_clustered_plan(
@@ -90,60 +90,62 @@ def make_clustered_plan(
     nodes: int = TARGET_CLUSTERS,
     most: int = MAX_CLUSTERS,
 ) -> ClusteredPlan:
-    """Plan a graph. Pure. `nodes` and `most` say how small the graph is made that is placed.
+    """Return the plan of a graph. Pure. `nodes` and `most` are the desired and the largest number of clusters.
 
     Raises PlanError.
     """
     if not cluster.workers:
         raise PlanError("the cluster has no workers")
     arrays = graph_arrays(graph, costs)
-    demanded = constraint_arrays(arrays, residency, cluster)
-    coarse = coarsen(_dag(arrays), demanded.demand, demanded.bound, len(cluster.workers), nodes, most)
+    constraints = constraint_arrays(arrays, residency, cluster)
+    coarse = coarsen(_dag(arrays), constraints.demand, constraints.bound, len(cluster.workers), nodes, most)
     origin = (key, residency, cluster, costs, seed)
-    return _plan_clusters(arrays, demanded, coarse, residency, costs, cluster, seed, origin)
+    return _plan_clusters(arrays, constraints, coarse, residency, costs, cluster, seed, origin)
 
 
 def _plan_clusters(
     arrays: GraphArrays,
-    demanded: ConstraintArrays,
+    constraints: ConstraintArrays,
     coarse: ClusteredDag,
     residency: tuple[int, ...],
     costs: Costs,
     cluster: Cluster,
     seed: int,
     origin: tuple[object, ...],
-    ways: Collection[PlacementStrategy] = tuple(PlacementStrategy),
+    strategies: Collection[PlacementStrategy] = tuple(PlacementStrategy),
 ) -> ClusteredPlan:
-    """Return the plan of a graph that was made smaller, the best of those found in some ways; its hash stands for its
+    """Return the plan of a clustered graph, the best of those found by some strategies; its hash is that of its
     origin."""
-    way, packed = _best_strategy(arrays, coarse, demanded, residency, costs, len(cluster.workers), seed, ways)
-    blocks = _blocks_of_clusters(coarse, packed)
+    strategy, segmented = _best_strategy(
+        arrays, coarse, constraints, residency, costs, len(cluster.workers), seed, strategies
+    )
+    blocks = _blocks_of_clusters(coarse, segmented)
     if _has_limited_host(cluster):
         workers = blocks.worker[blocks.home].tolist()
         made = order_nodes(arrays.priced(), blocks.as_lists(), workers, residency, costs, cluster)
         if len(made.node_worker) > len(arrays):
-            raise PlanError("a graph that was made smaller is given no nodes that spill: plan it node by node")
+            raise PlanError("a clustered graph is given no nodes that spill: plan it node by node")
         blocks = block_arrays(made.blocks, len(arrays))
-    crosser = ArrayTransferPlanner(arrays, blocks, saved_stays=cluster.saved_stays)
-    crossed = crosser.run(residency)
+    transfer_planner = ArrayTransferPlanner(arrays, blocks, saved_stays=cluster.saved_stays)
+    transfers = transfer_planner.run(residency)
     if _has_limited_host(cluster):
-        crossing = crossed.crossing
-        crossed = crossed._replace(crossing=crossing._replace(segments=chain_segments(crossing.segments, cluster)))
-    times = segment_times(crossed.crossing.segments, crosser, crossed.flow, residency, costs, cluster)
+        planned = transfers.planned
+        transfers = transfers._replace(planned=planned._replace(segments=chain_segments(planned.segments, cluster)))
+    times = segment_times(transfers.planned.segments, transfer_planner, transfers.flow, residency, costs, cluster)
     kinds = np.zeros(len(blocks.worker), np.int64)
-    if demanded.names:
-        np.bitwise_or.at(kinds, blocks.home, demanded.kinds[demanded.demand])
+    if constraints.names:
+        np.bitwise_or.at(kinds, blocks.home, constraints.kinds[constraints.demand])
     return ClusteredPlan(
-        plan=_plan(crosser, crossed, times, cluster, origin),
+        plan=_plan(transfer_planner, transfers, times, cluster, origin),
         residency=residency,
         cluster=cluster,
-        demanded=demanded,
+        constraints=constraints,
         coarse=coarse,
-        way=way,
-        crosser=crosser,
-        crossed=crossed,
+        strategy=strategy,
+        transfer_planner=transfer_planner,
+        transfers=transfers,
         times=times,
-        share=colocated_blocks(blocks, demanded.bound),
+        colocated=colocated_blocks(blocks, constraints.bound),
         kinds=kinds,
     )
 
@@ -152,10 +154,10 @@ def _has_limited_host(cluster: Cluster) -> bool:
     return any(worker.memory is not None for worker in cluster.workers)
 
 
-def _blocks_of_clusters(coarse: ClusteredDag, packed: ClusterSegments) -> BlockArrays:
+def _blocks_of_clusters(coarse: ClusteredDag, segmented: ClusterSegments) -> BlockArrays:
     """Return the blocks of clusters as blocks of nodes, those of each cluster in the order of the graph."""
-    sizes = np.array([len(block) for block in packed.blocks], np.int64)
-    flat = np.array([cluster for block in packed.blocks for cluster in block], np.int64)
+    sizes = np.array([len(block) for block in segmented.blocks], np.int64)
+    flat = np.array([cluster for block in segmented.blocks for cluster in block], np.int64)
     block, place = np.empty(len(flat), np.int64), np.empty(len(flat), np.int64)
     block[flat] = np.repeat(np.arange(len(sizes)), sizes)
     place[flat] = np.arange(len(flat))
@@ -164,7 +166,7 @@ def _blocks_of_clusters(coarse: ClusteredDag, packed: ClusterSegments) -> BlockA
         order=np.argsort(place[coarse.cluster], kind="stable"),
         ends=offsets(np.bincount(home, minlength=len(sizes))),
         home=home,
-        worker=np.array(packed.worker, np.int64),
+        worker=np.array(segmented.worker, np.int64),
     )
 
 
@@ -178,45 +180,47 @@ def _dag(arrays: GraphArrays) -> Dag:
 def _best_strategy(
     arrays: GraphArrays,
     coarse: ClusteredDag,
-    demanded: ConstraintArrays,
+    constraints: ConstraintArrays,
     residency: tuple[int, ...],
     costs: Costs,
     workers: int,
     seed: int,
-    ways: Collection[PlacementStrategy],
+    strategies: Collection[PlacementStrategy],
 ) -> tuple[PlacementStrategy, ClusterSegments]:
-    """Return the blocks of the schedule that ends first, and in which way it was found."""
+    """Return the blocks of the schedule that ends first, and the strategy by which it was found."""
     dag, platform = coarse.dag, Platform.of(workers)
     held = _held_by_cluster(arrays, coarse, residency, workers)
     demands = NodeDemands(
-        demand=coarse.demand.tolist(), bound=coarse.bound.tolist(), allowed=demanded.allowed, held=held
+        demand=coarse.demand.tolist(), bound=coarse.bound.tolist(), allowed=constraints.allowed, held=held
     )
     last = int(coarse.cluster[-1]) if arrays.graph.open_ended else -1
-    free = all(some is None for some in demanded.allowed)
+    free = all(some is None for some in constraints.allowed)
     alone = free and not held and (coarse.bound == np.arange(len(dag))).all()
 
-    def found(way: PlacementStrategy) -> Schedule | None:
-        if way is PlacementStrategy.BY_RANK:
+    def found(strategy: PlacementStrategy) -> Schedule | None:
+        if strategy is PlacementStrategy.BY_RANK:
             return schedule_many_workers(dag, platform, demands, rank_order(dag), seed)
-        if way is PlacementStrategy.DEPTH_FIRST:
+        if strategy is PlacementStrategy.DEPTH_FIRST:
             return (
                 schedule_many_workers(dag, platform, demands, depth_first_order(dag), seed)
                 if len(dag) <= TARGET_CLUSTERS
                 else None
             )
-        if way is PlacementStrategy.SEARCHED:
+        if strategy is PlacementStrategy.SEARCHED:
             return schedule(dag, platform, seed) if len(dag) <= MAX_SEARCHED_CLUSTERS and alone else None
         return _single_worker_schedule(dag, held, workers, seed) if free else None
 
-    schedules = [(way, made) for way in ways if (made := found(way)) is not None]
-    if not schedules:  # none of these ways is for what is asked of workers now
-        schedules = [(way, made) for way in PlacementStrategy if (made := found(way)) is not None]
-    packed = [(way, segment_clusters(dag, one, platform, costs.call_seconds, held, last)) for way, one in schedules]
-    return min(packed, key=lambda one: one[1].seconds)
+    schedules = [(strategy, made) for strategy in strategies if (made := found(strategy)) is not None]
+    if not schedules:  # none of these strategies supports the constraints on the current workers
+        schedules = [(strategy, made) for strategy in PlacementStrategy if (made := found(strategy)) is not None]
+    segmented = [
+        (strategy, segment_clusters(dag, one, platform, costs.call_seconds, held, last)) for strategy, one in schedules
+    ]
+    return min(segmented, key=lambda one: one[1].seconds)
 
 
 def _single_worker_schedule(dag: Dag, held: dict[int, list[tuple[int, float]]], workers: int, seed: int) -> Schedule:
-    """Return the schedule that has all on the worker that has most of what is read."""
+    """Return the schedule with all nodes on the worker that holds most of the external inputs."""
     ends = np.cumsum(dag.seconds)
     saved = np.zeros(workers)
     for some in held.values():
@@ -229,7 +233,7 @@ def _single_worker_schedule(dag: Dag, held: dict[int, list[tuple[int, float]]], 
 def _held_by_cluster(
     arrays: GraphArrays, coarse: ClusteredDag, residency: tuple[int, ...], workers: int
 ) -> dict[int, list[tuple[int, float]]]:
-    """Return, per cluster that reads externals which are on workers: the workers, and the longest time from each."""
+    """Return, per cluster that reads externals held by workers: these workers, and the longest transfer from each."""
     home = np.append(np.array(residency, np.int64), -1)
     some = np.flatnonzero((arrays.read >= 0) & (arrays.read < len(residency)))
     some = some[home[arrays.read[some]] >= 0]
@@ -245,21 +249,21 @@ def _held_by_cluster(
 
 
 def _plan(
-    crosser: ArrayTransferPlanner,
-    crossed: ArrayTransfers,
+    transfer_planner: ArrayTransferPlanner,
+    transfers: ArrayTransfers,
     times: SegmentTimes,
     cluster: Cluster,
     origin: tuple[object, ...],
 ) -> Plan:
-    crossing = crossed.crossing
+    planned = transfers.planned
     return Plan(
         hash=blake2b(repr(origin).encode(), digest_size=16).digest(),
         workers=tuple(one.name for one in cluster.workers),
-        segments=crossing.segments,
-        node_worker=tuple(crosser.blocks.worker[crosser.blocks.home].tolist()),
-        kept=crossing.kept,
-        open_ended=crosser.arrays.graph.open_ended,
-        crossing_bytes=crossing.crossing_bytes,
+        segments=planned.segments,
+        node_worker=tuple(transfer_planner.blocks.worker[transfer_planner.blocks.home].tolist()),
+        kept=planned.kept,
+        open_ended=transfer_planner.arrays.graph.open_ended,
+        crossing_bytes=planned.crossing_bytes,
         predicted_seconds=times.seconds,
     )
 
@@ -268,50 +272,50 @@ def _plan(
 
 
 def replan_for_workers(
-    large: ClusteredPlan,
+    clustered: ClusteredPlan,
     residency: tuple[int, ...],
     costs: Costs,
     cluster: Cluster,
     seed: int,
     key: bytes,
-    again: int | None = None,
+    max_clusters: int | None = None,
 ) -> ClusteredPlan | None:
-    """Return the plan for a cluster of which few workers differ; None if it has to be made afresh.
+    """Return the plan for a cluster of which few workers differ; None if it has to be planned from scratch.
 
-    Workers are the same if they are equal. A graph that was made much smaller, to `again` clusters at most, has them
-    placed again: that is soon done, and in the way that was best if nearly all workers are still the same. Else blocks
-    stay where they are, but for those that have to move. Pure; the hash names the plan that it came from besides.
+    Workers are identified by equality. Few clusters, at most `max_clusters`, are placed again, which takes little time,
+    by the strategy that was best before if nearly all workers are the same. Otherwise blocks stay
+    where they are, but for those that have to move. Pure; the hash depends on that of the previous plan, too.
     """
     now = {worker: index for index, worker in enumerate(cluster.workers)}
-    to = np.array([now.get(worker, -1) for worker in large.cluster.workers], np.int64)
+    to = np.array([now.get(worker, -1) for worker in clustered.cluster.workers], np.int64)
     come = sorted({*range(len(cluster.workers))} - {*to.tolist()})
     differ = len(come) + int((to < 0).sum())
     if (
-        large.demanded.forced
-        or large.changes >= MAX_CHANGES
+        clustered.constraints.forced
+        or clustered.changes >= MAX_CHANGES
         or _has_limited_host(cluster)
-        or _has_limited_host(large.cluster)
+        or _has_limited_host(clustered.cluster)
     ):
         return None
     if len(now) < max(len(cluster.workers), 1) or 10 * differ > len(cluster.workers) + 9:
         return None
-    demanded = constraints_for_workers(large.demanded, large.crosser.arrays, cluster)
-    if demanded is None:
+    constraints = constraints_for_workers(clustered.constraints, clustered.transfer_planner.arrays, cluster)
+    if constraints is None:
         return None
-    origin = (key, residency, cluster, costs, seed, large.plan.hash)
-    arrays, coarse = large.crosser.arrays, large.coarse
+    origin = (key, residency, cluster, costs, seed, clustered.plan.hash)
+    arrays, coarse = clustered.transfer_planner.arrays, clustered.coarse
     if len(coarse.dag) <= (
-        min(TARGET_CLUSTERS, len(arrays) // NODES_PER_CLUSTER_TO_REPLACE) if again is None else again
+        min(TARGET_CLUSTERS, len(arrays) // NODES_PER_CLUSTER_TO_REPLACE) if max_clusters is None else max_clusters
     ):
-        ways = (large.way,) if 10 * differ <= len(cluster.workers) else tuple(PlacementStrategy)
-        made = _plan_clusters(arrays, demanded, coarse, residency, costs, cluster, seed, origin, ways)
-        return replace(made, changes=large.changes + 1)
-    return _move_blocks(large, demanded, to, come, residency, costs, cluster, origin)
+        strategies = (clustered.strategy,) if 10 * differ <= len(cluster.workers) else tuple(PlacementStrategy)
+        made = _plan_clusters(arrays, constraints, coarse, residency, costs, cluster, seed, origin, strategies)
+        return replace(made, changes=clustered.changes + 1)
+    return _move_blocks(clustered, constraints, to, come, residency, costs, cluster, origin)
 
 
 def _move_blocks(
-    large: ClusteredPlan,
-    demanded: ConstraintArrays,
+    clustered: ClusteredPlan,
+    constraints: ConstraintArrays,
     to: Indices,
     come: list[int],
     residency: tuple[int, ...],
@@ -319,57 +323,67 @@ def _move_blocks(
     cluster: Cluster,
     origin: tuple[object, ...],
 ) -> ClusteredPlan | None:
-    """Return the plan in which as little as possible is elsewhere; `to` has the new number of each worker."""
+    """Return the plan in which as few blocks as possible move. `to` has the new number of each old worker, or -1;
+    `come` has the new workers."""
 
-    def moved(large: ClusteredPlan, moves: BlockMoves) -> ClusteredPlan:
-        crosser, crossed = update_transfers(large.crosser, large.crossed, moves.blocks, moves.nodes, residency)
-        times = segment_times(crossed.crossing.segments, crosser, crossed.flow, residency, costs, cluster)
-        return replace(large, crosser=crosser, crossed=crossed, times=times, kinds=moves.kinds)
+    def moved(clustered: ClusteredPlan, moves: BlockMoves) -> ClusteredPlan:
+        transfer_planner, transfers = update_transfers(
+            clustered.transfer_planner, clustered.transfers, moves.blocks, moves.nodes, residency
+        )
+        times = segment_times(transfers.planned.segments, transfer_planner, transfers.flow, residency, costs, cluster)
+        return replace(
+            clustered, transfer_planner=transfer_planner, transfers=transfers, times=times, kinds=moves.kinds
+        )
 
-    def known(large: ClusteredPlan) -> PlanState:
+    def known(clustered: ClusteredPlan) -> PlanState:
         return PlanState(
-            arrays=large.crosser.arrays,
-            blocks=large.crosser.blocks,
-            crossing=large.crosser.crossing,
-            demanded=demanded,
-            share=large.share,
-            kinds=large.kinds,
-            times=large.times,
+            arrays=clustered.transfer_planner.arrays,
+            blocks=clustered.transfer_planner.blocks,
+            crossing_reads=clustered.transfer_planner.crossing_reads,
+            constraints=constraints,
+            colocated=clustered.colocated,
+            kinds=clustered.kinds,
+            times=clustered.times,
             costs=costs,
             cluster=cluster,
         )
 
-    if (to != np.arange(len(to))).any() or residency != large.residency:
-        moves = move_from_lost_workers(known(large), to[large.crosser.blocks.worker])
+    if (to != np.arange(len(to))).any() or residency != clustered.residency:
+        moves = move_from_lost_workers(known(clustered), to[clustered.transfer_planner.blocks.worker])
         if moves is None:
             return None
-        large = moved(large, moves)
+        clustered = moved(clustered, moves)
     if come:
-        helped = moved(large, move_to_new_workers(known(large), large.crosser.blocks.worker, come))
-        if helped.times.seconds < large.times.seconds:
-            large = helped
+        relieved = moved(
+            clustered, move_to_new_workers(known(clustered), clustered.transfer_planner.blocks.worker, come)
+        )
+        if relieved.times.seconds < clustered.times.seconds:
+            clustered = relieved
     return replace(
-        large,
-        plan=_plan(large.crosser, large.crossed, large.times, cluster, origin),
+        clustered,
+        plan=_plan(clustered.transfer_planner, clustered.transfers, clustered.times, cluster, origin),
         residency=residency,
         cluster=cluster,
-        demanded=demanded,
-        changes=large.changes + 1,
+        constraints=constraints,
+        changes=clustered.changes + 1,
     )
 
 
 class ClusteredPlanner:
-    """Plans of large graphs, of which the last few can be made again for other workers."""
+    """Plans large graphs, and keeps the last few plans for replanning on other workers."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, ClusteredPlan] = OrderedDict()
         self.remade = 0
-        """Calls of `plan` answered from a plan for other workers."""
+        """Number of calls of `plan` answered by replanning."""
 
     def plan(
         self, graph: Graph, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int, key: bytes
     ) -> Plan:
-        """Return a plan. See `make_clustered_plan`, `replan_for_workers`; one that is made again goes by the prices that it was made by."""
+        """Return the plan of a graph, from the last plan of the graph if only few workers differ.
+
+        A plan that is made again keeps the costs that the last one was made with.
+        """
         before = self._kept.pop(key, None)
         made = None
         if before is not None and cluster != before.cluster:
@@ -381,7 +395,7 @@ class ClusteredPlanner:
         return made.plan
 
     def keep(self, key: bytes, made: ClusteredPlan) -> None:
-        """Remember a plan as that of this graph: the next for other workers is made from it."""
+        """Keep a plan as the latest of its graph, for replanning."""
         self._kept.pop(key, None)
         self._kept[key] = made
         if len(self._kept) > MAX_KEPT_PLANS:

@@ -257,19 +257,19 @@ def make_plan(
         arranged = order_nodes(priced, blocks, node_worker, residency, costs, cluster)
     blocks, priced, node_worker, peaks, spaces = arranged
     limited = frozenset([index for index, worker in enumerate(cluster.workers) if worker.memory is not None])
-    crossing = plan_transfers(priced, blocks, residency, saved_stays=cluster.saved_stays, limited=limited)
-    segments = chain_segments(crossing.segments, cluster)
+    transfers = plan_transfers(priced, blocks, residency, saved_stays=cluster.saved_stays, limited=limited)
+    segments = chain_segments(transfers.segments, cluster)
     plan = Plan(
         hash=blake2b(repr(made_for).encode(), digest_size=16).digest(),
         workers=tuple(worker.name for worker in cluster.workers),
         segments=segments,
         node_worker=node_worker,
-        kept=crossing.kept,
+        kept=transfers.kept,
         open_ended=graph.open_ended,
-        crossing_bytes=crossing.crossing_bytes,
+        crossing_bytes=transfers.crossing_bytes,
         predicted_seconds=predict_seconds(segments, segment_loads(segments, priced), residency, costs, cluster),
         peaks=peaks,
-        beside=segment_headroom(segments, priced, node_worker, residency, spaces, peaks) if peaks else (),
+        headroom=segment_headroom(segments, priced, node_worker, residency, spaces, peaks) if peaks else (),
         limits=tuple([(space.device, tuple([-1 if n is None else n for n in space.limits])) for space in spaces]),
     )
     return Planned(plan, lower(priced.graph, plan), priced.graph)

@@ -31,123 +31,123 @@ from ..segments.array_timetable import SegmentTimes
 from ..segments.array_transfers import BlockArrays, distinct_pairs
 
 MAX_SHARE = 1.02
-"""A new worker takes over at most this factor of its fair share."""
+"""A new worker takes over at most this factor of an equal share of the work."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class BlockMoves:
-    """Blocks in which some nodes are elsewhere."""
+    """Blocks after some nodes or blocks have moved."""
 
     blocks: BlockArrays
     kinds: Indices
-    """Per block, the kinds of device that it needs."""
+    """Per block, the devices that it needs, as bits."""
     nodes: Indices
-    """All nodes that are in other blocks, or whose block is on another worker."""
+    """All moved nodes: those in other blocks, and those whose block is on another worker."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class PlanState:
-    """What is known of the blocks of a plan."""
+    """The blocks of a plan with their times and constraints, and the current cluster."""
 
     arrays: GraphArrays
     blocks: BlockArrays
-    crossing: tuple[Indices, Indices]
-    """(value, block that reads it) where another block makes it, sorted."""
-    demanded: ConstraintArrays
-    share: Indices
-    """Per block, the name of those that go to one worker with it."""
+    crossing_reads: tuple[Indices, Indices]
+    """(value, block that reads it) of each value that another block makes, sorted."""
+    constraints: ConstraintArrays
+    colocated: Indices
+    """Per block, the name of its group of colocated blocks."""
     kinds: Indices
-    """Per block, the kinds of device that it needs."""
+    """Per block, the devices that it needs, as bits."""
     times: SegmentTimes
     costs: Costs
     cluster: Cluster
-    """The workers there are now."""
+    """The current workers."""
 
 
 def colocated_blocks(blocks: BlockArrays, bound: Indices) -> Indices:
-    """Return, per block, the first of those that must be where it is."""
-    share = list(range(len(blocks.worker)))
+    """Return, per block, the first block of its group: the blocks that must be on one worker with it."""
+    colocated = list(range(len(blocks.worker)))
 
     tied = np.flatnonzero(bound != np.arange(len(bound)))
-    ties = distinct_pairs(blocks.home[tied], blocks.home[bound[tied]], len(share))
+    ties = distinct_pairs(blocks.home[tied], blocks.home[bound[tied]], len(colocated))
     for one, other in zip(*(some.tolist() for some in ties), strict=True):
-        one, other = find_root(share, one), find_root(share, other)
-        share[max(one, other)] = min(one, other)
-    return np.array([find_root(share, one) for one in range(len(share))], np.int64)
+        one, other = find_root(colocated, one), find_root(colocated, other)
+        colocated[max(one, other)] = min(one, other)
+    return np.array([find_root(colocated, one) for one in range(len(colocated))], np.int64)
 
 
-def move_from_lost_workers(known: PlanState, worker: Indices) -> BlockMoves | None:
-    """Return the moves that leave no block without a worker; `worker` has -1 for those that have none. None if some
-    can run nowhere."""
-    return _LostWorkers(known, worker).moves()
+def move_from_lost_workers(state: PlanState, worker: Indices) -> BlockMoves | None:
+    """Return the moves that give every block a worker; `worker` has the worker of each block, -1 for one that is lost.
+    Return None if no worker can run some block."""
+    return _LostWorkers(state, worker).moves()
 
 
-def move_to_new_workers(known: PlanState, worker: Indices, come: Sequence[int]) -> BlockMoves:
-    """Return the moves by which new workers take over a part of the work."""
-    after = _take_waiting_blocks(known, worker, come)
+def move_to_new_workers(state: PlanState, worker: Indices, come: Sequence[int]) -> BlockMoves:
+    """Return the moves by which the new workers `come` take over a part of the work."""
+    after = _take_waiting_blocks(state, worker, come)
     if (after == worker).all():
-        after = _take_fair_share(known, worker, come)
-    return _block_moves(known, after, np.flatnonzero((after != worker)[known.blocks.home]))
+        after = _take_fair_share(state, worker, come)
+    return _block_moves(state, after, np.flatnonzero((after != worker)[state.blocks.home]))
 
 
-def _block_moves(known: PlanState, worker: Indices, nodes: Indices) -> BlockMoves:
-    return BlockMoves(blocks=replace(known.blocks, worker=worker), kinds=known.kinds, nodes=nodes)
+def _block_moves(state: PlanState, worker: Indices, nodes: Indices) -> BlockMoves:
+    return BlockMoves(blocks=replace(state.blocks, worker=worker), kinds=state.kinds, nodes=nodes)
 
 
-def _able_workers(known: PlanState, kinds: int) -> list[int]:
-    able = able_workers(known.cluster, known.demanded.names, kinds)
-    return list(range(len(known.cluster.workers))) if able is None else able
+def _able_workers(state: PlanState, kinds: int) -> list[int]:
+    able = able_workers(state.cluster, state.constraints.names, kinds)
+    return list(range(len(state.cluster.workers))) if able is None else able
 
 
 # ---- workers that are gone -----------------------------------------------------------------------------------------
 
 
 class _LostWorkers:
-    """One use of `move_from_lost_workers`."""
+    """One call of `move_from_lost_workers`."""
 
-    def __init__(self, known: PlanState, worker: Indices) -> None:
-        self.known = known
+    def __init__(self, state: PlanState, worker: Indices) -> None:
+        self.state = state
         self.worker = worker.copy()
         self.lost = np.flatnonzero(worker < 0)
         self.count = len(worker)
-        self.workers = len(known.cluster.workers)
-        self.call = known.costs.call_seconds
-        self.work = np.bincount(known.blocks.home, known.arrays.seconds, self.count)
+        self.workers = len(state.cluster.workers)
+        self.call = state.costs.call_seconds
+        self.work = np.bincount(state.blocks.home, state.arrays.seconds, self.count)
         here = worker >= 0
         self.load = np.bincount(worker[here], self.work[here], self.workers)
-        self.home = known.blocks.home.copy()
-        self.kinds = known.kinds.copy()
-        self.start, self.end = known.times.start.copy(), known.times.end.copy()
-        self.gone: list[int] = []
-        """Nodes that went to other blocks."""
+        self.home = state.blocks.home.copy()
+        self.kinds = state.kinds.copy()
+        self.start, self.end = state.times.start.copy(), state.times.end.copy()
+        self.moved_nodes: list[int] = []
+        """Nodes moved to other blocks."""
 
     def moves(self) -> BlockMoves | None:
-        known, lost = self.known, self.lost
-        blocks = known.blocks
-        members = np.bincount(known.share, minlength=self.count)
-        single = members[known.share[lost]] == 1
+        state, lost = self.state, self.lost
+        blocks = state.blocks
+        members = np.bincount(state.colocated, minlength=self.count)
+        single = members[state.colocated[lost]] == 1
         if not self._settle(lost[~single]):
             return None
         placed = np.flatnonzero(self.worker >= 0)
         self.line = np.sort(self.worker[placed] * self.count + placed)
-        """Blocks of each worker in their order."""
-        bound = np.bincount(known.demanded.bound, minlength=len(known.arrays)) != 1
+        """The blocks of each worker in plan order, as worker * count + block."""
+        bound = np.bincount(state.constraints.bound, minlength=len(state.arrays)) != 1
         able: dict[int, Indices] = {}
         for block in lost[single].tolist():
-            need = int(known.kinds[block])
+            need = int(state.kinds[block])
             if need not in able:
-                able[need] = np.array(_able_workers(known, need), np.int64)
+                able[need] = np.array(_able_workers(state, need), np.int64)
             if not len(able[need]):
                 return None
             self._place(block, able[need], bound)
-        gone = np.zeros(self.count, np.bool_)
-        gone[lost] = True
-        nodes = np.flatnonzero(gone[blocks.home])
-        if not self.gone:
-            return _block_moves(known, self.worker, nodes)
-        away = np.zeros(len(self.home), np.bool_)
-        away[self.gone] = True
-        order = np.append(blocks.order[~away[blocks.order]], np.array(self.gone, np.int64))
+        lost_blocks = np.zeros(self.count, np.bool_)
+        lost_blocks[lost] = True
+        nodes = np.flatnonzero(lost_blocks[blocks.home])
+        if not self.moved_nodes:
+            return _block_moves(state, self.worker, nodes)
+        moved = np.zeros(len(self.home), np.bool_)
+        moved[self.moved_nodes] = True
+        order = np.append(blocks.order[~moved[blocks.order]], np.array(self.moved_nodes, np.int64))
         return BlockMoves(
             blocks=BlockArrays(
                 order=order[np.argsort(self.home[order], kind="stable")],
@@ -160,22 +160,22 @@ class _LostWorkers:
         )
 
     def _settle(self, lost: Indices) -> bool:
-        """Give blocks that share their worker to those that have the least work, the longest first; False if none can
-        run them."""
-        known, load = self.known, self.load
+        """Move each lost group of colocated blocks to the worker with the least work, the longest group first; return
+        False if no worker can run one of them."""
+        state, load = self.state, self.load
         if not len(lost):
             return True
-        shares, which = np.unique(known.share[lost], return_inverse=True)
+        groups, which = np.unique(state.colocated[lost], return_inverse=True)
         work = np.bincount(which, self.work[lost])
-        kinds = np.zeros(len(shares), np.int64)
-        np.bitwise_or.at(kinds, which, known.kinds[lost])
-        found = np.empty(len(shares), np.int64)
+        kinds = np.zeros(len(groups), np.int64)
+        np.bitwise_or.at(kinds, which, state.kinds[lost])
+        found = np.empty(len(groups), np.int64)
         heaps: dict[int, list[tuple[float, int]]] = {}
-        for one in np.lexsort((shares, -work)).tolist():
+        for one in np.lexsort((groups, -work)).tolist():
             need = int(kinds[one])
             heap = heaps.get(need)
             if heap is None:
-                able = _able_workers(known, need)
+                able = _able_workers(state, need)
                 if not able:
                     return False
                 heap = heaps[need] = [(float(load[index]), index) for index in able]
@@ -192,19 +192,19 @@ class _LostWorkers:
     # ---- one block
 
     def _place(self, block: int, able: Indices, bound: Flags) -> None:
-        """Give a block to a worker, or parts of it to others."""
-        known = self.known
-        nodes: list[int] = known.blocks.order[known.blocks.ends[block] : known.blocks.ends[block + 1]].tolist()
-        ready, due = float(known.times.ready[block]), float(known.times.end[block])
-        beside = self._beside(block, able)
-        late, begin = self._late(beside, ready, due, self.call + float(self.work[block]))
+        """Move a block to a worker, or parts of it to other blocks."""
+        state = self.state
+        nodes: list[int] = state.blocks.order[state.blocks.ends[block] : state.blocks.ends[block + 1]].tolist()
+        ready, due = float(state.times.ready[block]), float(state.times.end[block])
+        neighbours = self._neighbours(block, able)
+        late, begin = self._late(neighbours, ready, due, self.call + float(self.work[block]))
         place = self._least(late, able)
         if late[place] > self.call and len(nodes) > 1:
             parts = self._parts(nodes, bound)
             if len(parts) > 1:
-                left = self._dissolve(block, parts, able, beside, ready, due)
-                self.work[block] = float(known.arrays.seconds[left].sum())
-                late, begin = self._late(beside, ready, due, self.call + float(self.work[block]))
+                left = self._dissolve(block, parts, able, neighbours, ready, due)
+                self.work[block] = float(state.arrays.seconds[left].sum())
+                late, begin = self._late(neighbours, ready, due, self.call + float(self.work[block]))
                 place = self._least(late, able)
         one = int(able[place])
         self.worker[block] = one
@@ -214,8 +214,8 @@ class _LostWorkers:
         key = one * self.count + block
         self.line = np.insert(self.line, int(np.searchsorted(self.line, key)), key)
 
-    def _beside(self, block: int, able: Indices) -> tuple[Indices, Indices]:
-        """Return, per worker, its blocks before and after this one in the order of the plan; -1 for none."""
+    def _neighbours(self, block: int, able: Indices) -> tuple[Indices, Indices]:
+        """Return, per worker, its previous and its next block in plan order; -1 for none."""
         line, count = self.line, self.count
         if not len(line):
             return np.full(len(able), -1), np.full(len(able), -1)
@@ -228,21 +228,22 @@ class _LostWorkers:
         )
 
     def _least(self, loss: Floats, worker: Indices) -> int:
-        """Return the place of the least loss, of equal ones on the worker with the least work."""
+        """Return the place of the smallest loss; of equal losses the one on the worker with the least work."""
         some = np.flatnonzero(loss == loss.min())
         return int(some[np.argmin(self.load[worker[some]])])
 
-    def _late(self, beside: tuple[Indices, Indices], ready: float, due: float, seconds: float) -> tuple[Floats, Floats]:
-        """Return, per worker, by how much a block would be late there or delay what follows; and its start."""
-        before, after = beside
+    def _late(
+        self, neighbours: tuple[Indices, Indices], ready: float, due: float, seconds: float
+    ) -> tuple[Floats, Floats]:
+        """Return, per worker, the delay of a block there or of the block after it, and the block's start."""
+        before, after = neighbours
         begin = np.maximum(np.where(before >= 0, self.end[before], 0.0), ready)
         delay = np.where(after >= 0, begin + seconds - self.start[after], 0.0)
         return np.maximum(np.maximum(delay, begin + seconds - due), 0.0), begin
 
     def _parts(self, nodes: list[int], bound: Flags) -> list[list[int]]:
-        """Return the nodes of a block in parts that have nothing to do with each other; what is bound is in the first,
-        which is to stay."""
-        arrays = self.known.arrays
+        """Return the nodes of a block in independent parts; the first has all bound nodes and is not to be moved."""
+        arrays = self.state.arrays
         group = {node: node for node in nodes}
 
         stay = -1
@@ -268,17 +269,17 @@ class _LostWorkers:
         block: int,
         parts: list[list[int]],
         able: Indices,
-        beside: tuple[Indices, Indices],
+        neighbours: tuple[Indices, Indices],
         ready: float,
         due: float,
     ) -> list[int]:
-        """Give parts of a block but the first to other blocks, as long as each delays less there than here; return
-        what is left of it."""
-        arrays, seconds = self.known.arrays, self.known.arrays.seconds
+        """Move parts of a block but the first to other blocks, as long as each causes less delay there; return the
+        nodes that stay."""
+        arrays, seconds = self.state.arrays, self.state.arrays.seconds
         left = list(parts[0])
-        late, _ = self._late(beside, ready, due, self.call + float(seconds[left].sum()))
+        late, _ = self._late(neighbours, ready, due, self.call + float(seconds[left].sum()))
         here = float(late.min())
-        some = np.concatenate(beside)
+        some = np.concatenate(neighbours)
         on = np.concatenate((able, able))[some >= 0]
         some = some[some >= 0]
         if arrays.graph.open_ended:  # its last node ends the last block
@@ -301,7 +302,7 @@ class _LostWorkers:
             to = int(some[best])
             self.home[part] = to
             self.kinds[to] |= self.kinds[block]
-            self.gone.extend(part)
+            self.moved_nodes.extend(part)
             self.load[on[best]] += took
             self.work[to] += took
             self.start[to] = begin[best]
@@ -309,7 +310,7 @@ class _LostWorkers:
         return left
 
     def _following(self, some: Indices) -> Indices:
-        """Return, per block, the next one of its worker; -1 for none."""
+        """Return, per block, the next block of its worker; -1 for none."""
         line, count = self.line, self.count
         owner = self.worker[some]
         place = np.searchsorted(line, owner * count + some) + 1
@@ -317,7 +318,7 @@ class _LostWorkers:
         return np.where((place < len(line)) & (found // count == owner), found % count, -1)
 
     def _window(self, arrays: GraphArrays, part: list[int]) -> tuple[int, int]:
-        """Return the blocks between which all of a part may be: those of what it reads, and of its readers."""
+        """Return the bounds between which the block of a part must be: the latest maker, and the earliest reader."""
         low, high = -1, self.count
         own = set(part)
         for node in part:
@@ -326,32 +327,32 @@ class _LostWorkers:
                 if maker >= 0 and maker not in own:
                     low = max(low, int(self.home[maker]))
             first, last = int(arrays.first[node]), int(arrays.first[node + 1])
-            begin, end = np.searchsorted(self.known.crossing[0], (first, last)).tolist()
+            begin, end = np.searchsorted(self.state.crossing_reads[0], (first, last)).tolist()
             if begin < end:  # readers are in blocks that come later: none of them was moved yet
-                high = min(high, int(self.known.crossing[1][begin:end].min()))
+                high = min(high, int(self.state.crossing_reads[1][begin:end].min()))
         return low, high
 
 
 # ---- workers that have come ----------------------------------------------------------------------------------------
 
 
-def _take_waiting_blocks(known: PlanState, worker: Indices, come: Sequence[int]) -> Indices:
-    """Return the workers of blocks when new ones have taken over those whose worker was busy: with others, so that they
-    came late, or with them, so that others did."""
-    times, count = known.times, len(worker)
+def _take_waiting_blocks(state: PlanState, worker: Indices, come: Sequence[int]) -> Indices:
+    """Return the worker of each block after new workers took over blocks that waited for their busy worker, or made
+    another block wait for it."""
+    times, count = state.times, len(worker)
     worker = worker.copy()
-    call = known.costs.call_seconds
+    call = state.costs.call_seconds
     waited = times.start - times.ready
     line = np.lexsort((np.arange(count), worker))
     next_waits = np.zeros(count)
     same = worker[line[1:]] == worker[line[:-1]]
     next_waits[line[:-1][same]] = waited[line[1:][same]]
-    alone = np.bincount(known.share, minlength=count)[known.share] == 1
+    alone = np.bincount(state.colocated, minlength=count)[state.colocated] == 1
     presses = alone & (next_waits > call)
     ready, due = times.ready.tolist(), times.end.tolist()
     took = (times.end - times.start).tolist()
     free = dict.fromkeys(come, 0.0)
-    able = {need: _able_workers(known, need) for need in np.unique(known.kinds).tolist()}
+    able = {need: _able_workers(state, need) for need in np.unique(state.kinds).tolist()}
     moved: set[int] = set()
     before = np.full(count, -1)
     before[line[1:][same]] = line[:-1][same]
@@ -360,8 +361,8 @@ def _take_waiting_blocks(known: PlanState, worker: Indices, come: Sequence[int])
             continue  # its worker is free now
         for new in come:
             end = max(free[new], ready[block]) + took[block]
-            late = call if presses[block] else -call  # where nobody waits for it, it has to gain itself
-            if end <= due[block] + late and new in able[int(known.kinds[block])]:
+            late = call if presses[block] else -call  # if no block waits for it, it must itself end earlier
+            if end <= due[block] + late and new in able[int(state.kinds[block])]:
                 free[new] = end
                 worker[block] = new
                 moved.add(block)
@@ -369,24 +370,24 @@ def _take_waiting_blocks(known: PlanState, worker: Indices, come: Sequence[int])
     return worker
 
 
-def _take_fair_share(known: PlanState, worker: Indices, come: Sequence[int]) -> Indices:
-    """Return the workers of blocks when new ones have taken over a fair share, from those that have the most work."""
+def _take_fair_share(state: PlanState, worker: Indices, come: Sequence[int]) -> Indices:
+    """Return the worker of each block after new workers took over an equal share, from those with the most work."""
     worker = worker.copy()
-    count = len(known.cluster.workers)
-    each = np.bincount(known.blocks.home, known.arrays.seconds, len(worker))
+    count = len(state.cluster.workers)
+    each = np.bincount(state.blocks.home, state.arrays.seconds, len(worker))
     load = np.bincount(worker, each, count)
     fair = float(load.sum()) / count
-    shares, which = np.unique(known.share, return_inverse=True)
+    groups, which = np.unique(state.colocated, return_inverse=True)
     work = np.bincount(which, each)
-    kinds = np.zeros(len(shares), np.int64)
-    np.bitwise_or.at(kinds, which, known.kinds)
-    owner = np.empty(len(shares), np.int64)
+    kinds = np.zeros(len(groups), np.int64)
+    np.bitwise_or.at(kinds, which, state.kinds)
+    owner = np.empty(len(groups), np.int64)
     owner[which] = worker
-    order = np.lexsort((np.arange(len(shares)), -work, owner))
+    order = np.lexsort((np.arange(len(groups)), -work, owner))
     ends: list[int] = np.searchsorted(owner[order], np.arange(count + 1)).tolist()
     sort: list[int] = order.tolist()
     for new in come:
-        able = {need for need in np.unique(kinds).tolist() if new in _able_workers(known, need)}
+        able = {need for need in np.unique(kinds).tolist() if new in _able_workers(state, need)}
         heap = [(-float(load[index]), index) for index in range(count) if index not in come]
         heapify(heap)
         while heap and load[new] < fair:

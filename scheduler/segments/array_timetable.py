@@ -19,19 +19,19 @@ from ..model.plan import Cluster, Segment
 from .array_transfers import ArrayTransferPlanner, ImportArrays
 
 FEW = 100
-"""So many objects are walked through one by one rather than as arrays."""
+"""Up to this many objects are handled one by one rather than as arrays."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SegmentTimes:
-    """When each segment runs."""
+    """Times of all segments, by index."""
 
     ready: Floats
-    """What it reads has come, and what it follows has ended; its worker may be busy still."""
+    """All inputs have arrived and all segments that it must follow have ended; its worker may still be busy."""
     start: Floats
     end: Floats
     seconds: float
-    """Until the client knows that the last has ended."""
+    """Time from submission until the client knows that the last segment has ended."""
 
 
 def segment_times(
@@ -42,7 +42,7 @@ def segment_times(
     costs: Costs,
     cluster: Cluster,
 ) -> SegmentTimes:
-    """Return when each segment runs."""
+    """Return the times of each segment."""
     worker = crosser.blocks.worker
     home = np.append(np.array(residency, np.int64), -1)
     given = _client_bytes_seconds(crosser, home, costs)
@@ -87,7 +87,7 @@ def segment_times(
 
 
 class _ImportArrivals:
-    """When what segments import has come: computed for as many at once as do not read of each other."""
+    """Arrival times of imports, computed at once for as many segments as do not read from each other."""
 
     def __init__(self, flow: ImportArrays, moved: Floats, count: int) -> None:
         self._source, self._moved = flow.source, moved
@@ -97,15 +97,15 @@ class _ImportArrivals:
         if len(moved):
             newest[self._reads] = np.maximum.reduceat(flow.source, self._ends[:-1][self._reads])
         self._newest: list[int] = newest.tolist()
-        """Per segment, the last of those that it imports from."""
+        """Per segment, the last segment that it imports from."""
         self._ended = np.zeros(count)
         self._known = 0
-        """Segments whose end is in `_ended`."""
+        """The number of segments whose end is in `_ended`."""
         self.came = [0.0] * count
-        """Per segment, as far as it is known."""
+        """Per segment, the arrival of its last import, as far as computed."""
 
     def follow(self, first: int, ended: list[float]) -> int:
-        """Enter when what the segments from `first` on import has come; return the first for which it is not known.
+        """Compute the arrivals for as many segments from `first` on as possible; return the first one left.
 
         `ended` has the ends of all segments before `first`.
         """
@@ -140,11 +140,11 @@ class _ImportArrivals:
 def arrival_seconds(
     source: Indices, reader: Indices, size: Indices, worker: Indices, costs: Costs, cluster: Cluster
 ) -> Floats:
-    """Return the seconds from the end of each source to when its object has come to the reader."""
+    """Return the seconds from the end of each source to the arrival of its object at the reader."""
     one, other = worker[source], worker[reader]
     moved = link_seconds(one, other, size, costs, cluster)
     same = one == other
-    if costs.follow_seconds:  # where a worker hands things to itself through the store
+    if costs.follow_seconds:  # a worker passes objects to itself through the store
         return np.where(same, costs.follow_seconds + size / costs.bandwidth, moved)
     moved[same] = 0.0
     return moved
@@ -165,7 +165,7 @@ def link_seconds(one: Indices, other: Indices, size: Indices, costs: Costs, clus
 
 
 def _client_bytes_seconds(crosser: ArrayTransferPlanner, home: Indices, costs: Costs) -> dict[int, list[float]]:
-    """Return, per segment that is sent large values of the client's, the seconds of each."""
+    """Return, per segment that the client sends large values with, the seconds of each."""
     segment, external = crosser.external
     large = (home[external] < 0) & (crosser.arrays.size[external] > INLINE_RESULT_BYTES)
     value, first = np.unique(external[large], return_index=True)  # external is sorted by segment
@@ -178,7 +178,7 @@ def _client_bytes_seconds(crosser: ArrayTransferPlanner, home: Indices, costs: C
 
 
 def _external_arrivals(crosser: ArrayTransferPlanner, home: Indices, costs: Costs, cluster: Cluster) -> Floats:
-    """Return, per segment, when what it reads of other workers' externals has come."""
+    """Return, per segment, the arrival of the last external that another worker holds."""
     segment, external = crosser.external
     worker = crosser.blocks.worker
     away = (home[external] >= 0) & (home[external] != worker[segment])

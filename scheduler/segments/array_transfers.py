@@ -29,7 +29,7 @@ class BlockArrays:
     """The nodes of a graph in the order of a plan, in blocks."""
 
     order: Indices
-    """All nodes: those of the first block in the order in which they run, then those of the next."""
+    """All nodes in the order in which they run, block by block."""
     ends: Indices
     """(blocks + 1,) `order[ends[i]:ends[i + 1]]` are the nodes of block i."""
     home: Indices
@@ -43,7 +43,7 @@ class BlockArrays:
 
 
 def block_arrays(blocks: Sequence[Block], nodes: int) -> BlockArrays:
-    """Return the blocks of a graph of so many nodes as arrays."""
+    """Return the blocks as arrays; `nodes` is the number of nodes of the graph."""
     sizes = np.array([len(block.nodes) for block in blocks], np.int64)
     order = np.array([node for block in blocks for node in block.nodes], np.int64)
     home = np.empty(nodes, np.int64)
@@ -54,27 +54,27 @@ def block_arrays(blocks: Sequence[Block], nodes: int) -> BlockArrays:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ImportArrays:
-    """What segments import, as arrays: sorted by segment, in the order of `Segment.imports`."""
+    """The imports of all segments as arrays: sorted by segment, in the order of `Segment.imports`."""
 
     reader: Indices
     """The segment that imports."""
     source: Indices
-    """The segment that made it."""
+    """The segment that makes the object."""
     size: Indices
     """Bytes of the object."""
 
 
 class ArrayTransfers(NamedTuple):
-    """Segments, and what passes between them."""
+    """The segments of a plan, with their imports as arrays."""
 
-    crossing: PlannedTransfers
+    planned: PlannedTransfers
     between: int
-    """Of its `crossing_bytes`, those of values that segments make."""
+    """The part of `planned.crossing_bytes` for values that segments make."""
     flow: ImportArrays
 
 
 class SegmentParts(NamedTuple):
-    """What follows from the values that some blocks make, by segment."""
+    """The transfers of the values that some blocks make, by segment."""
 
     exports: list[tuple[Export, ...]]
     imports: list[tuple[tuple[int, int], ...]]
@@ -88,7 +88,7 @@ class SegmentParts(NamedTuple):
 
 
 class ArrayTransferPlanner:
-    """What blocks read of each other, whoever runs them; `run` says how it gets there."""
+    """Plans the transfers between blocks: `run` decides how each value gets to its readers."""
 
     def __init__(self, arrays: GraphArrays, blocks: BlockArrays, *, saved_stays: bool = False) -> None:
         self.arrays = arrays
@@ -102,11 +102,12 @@ class ArrayTransferPlanner:
         self.external = distinct_pairs(segment[outside], value[outside], len(arrays.spec))  # (segment, value), sorted
         away = ~outside
         away[away] = blocks.home[maker[away]] != segment[away]
-        self.crossing = distinct_pairs(value[away], segment[away], self.count)  # (value, reader), sorted
+        self.crossing_reads = distinct_pairs(value[away], segment[away], self.count)  # (value, reader), sorted
         self.residual = self.residuals(present[away])
 
     def residuals(self, places: Indices) -> Flags:
-        """Return, per value, whether it crosses to a vjp as a residual; `places` are those of `read` that cross."""
+        """Return, per value, whether a vjp in another block reads it as a residual; `places` are the entries of
+        `GraphArrays.read` that another block makes."""
         arrays = self.arrays
         found = np.zeros(len(arrays.spec), np.bool_)
         if self.saved_stays:
@@ -123,11 +124,15 @@ class ArrayTransferPlanner:
         return found
 
     def changed(
-        self, blocks: BlockArrays, external: tuple[Indices, Indices], crossing: tuple[Indices, Indices], residual: Flags
+        self,
+        blocks: BlockArrays,
+        external: tuple[Indices, Indices],
+        crossing_reads: tuple[Indices, Indices],
+        residual: Flags,
     ) -> ArrayTransferPlanner:
-        """Return the same for as many other blocks, of which it is known what they read of each other."""
+        """Return the planner of other blocks, of equal number, whose reads and residuals are known."""
         other = copy(self)
-        other.blocks, other.external, other.crossing, other.residual = blocks, external, crossing, residual
+        other.blocks, other.external, other.crossing_reads, other.residual = blocks, external, crossing_reads, residual
         return other
 
     def run(self, residency: Sequence[int]) -> ArrayTransfers:
@@ -149,12 +154,12 @@ class ArrayTransferPlanner:
             parts.bytes_out,
             columns[4],
         )
-        between = self.bytes_of(*self.crossing)
+        between = self.bytes_of(*self.crossing_reads)
         size = between + self.external_bytes(residency)
         return ArrayTransfers(PlannedTransfers(tuple(segments), parts.kept, size), between, parts.flow)
 
     def parts(self, homes: Flags) -> SegmentParts:
-        """Return what follows from the values that these blocks make."""
+        """Return the transfers of the values that the blocks flagged in `homes` make."""
         return _TransferPass(self, homes).parts()
 
     def externals(self) -> list[tuple[int, ...]]:
@@ -188,7 +193,7 @@ class ArrayTransferPlanner:
         return int(self.arrays.size[value].sum())
 
     def external_bytes(self, residency: Sequence[int]) -> int:
-        """Sum the same of what workers hold from the beginning."""
+        """Sum the bytes of externals that one worker holds and another reads, once per reading worker."""
         worker = self.blocks.worker
         segment, external = self.external
         held = np.append(np.array(residency, np.int64), -1)[external]
@@ -198,14 +203,14 @@ class ArrayTransferPlanner:
 
 
 class _TransferPass:
-    """One use of `ArrayTransferPlanner.run` or `ArrayTransferPlanner.parts`."""
+    """One call of `ArrayTransferPlanner.run` or `ArrayTransferPlanner.parts`."""
 
-    def __init__(self, crosser: ArrayTransferPlanner, homes: Flags | None) -> None:
-        self.arrays, self.blocks, self.count = crosser.arrays, crosser.blocks, crosser.count
-        self.residual = crosser.residual
-        self.worker = crosser.blocks.worker
+    def __init__(self, planner: ArrayTransferPlanner, homes: Flags | None) -> None:
+        self.arrays, self.blocks, self.count = planner.arrays, planner.blocks, planner.count
+        self.residual = planner.residual
+        self.worker = planner.blocks.worker
         self.homes = homes
-        self.reads = crosser.crossing
+        self.reads = planner.crossing_reads
         if homes is not None:
             value, reader = self.reads
             some = homes[self.blocks.home[self.arrays.maker[value]]]
@@ -222,13 +227,13 @@ class _TransferPass:
             maker = arrays.maker[value]
             if maker >= 0 and (self.homes is None or self.homes[blocks.home[maker]]):
                 (in_store if where == KEEP_IN_STORE else on_worker)[value] = True
-        crossing, reader = self.reads
+        read, reader = self.reads
         decide = in_store.copy()
-        decide[crossing] = True
+        decide[read] = True
         value = np.flatnonzero(decide)
-        ends = np.searchsorted(crossing, np.append(value, values))
+        ends = np.searchsorted(read, np.append(value, values))
         home = blocks.home[arrays.maker[value]]
-        elsewhere = self.worker[reader] != self.worker[blocks.home[arrays.maker[crossing]]]
+        elsewhere = self.worker[reader] != self.worker[blocks.home[arrays.maker[read]]]
         remote = np.diff(offsets(elsewhere.astype(np.int64))[ends]) > 0
         specs, spec = arrays.graph.specs, arrays.spec[value]
         context = np.array([isinstance(spec, ContextSpec) for spec in specs], np.bool_)[spec]
@@ -259,12 +264,12 @@ class _TransferPass:
     def _exports(
         self, value: Indices, home: Indices, saved: Flags, kept: Flags, begin: Indices
     ) -> tuple[list[tuple[Export, ...]], list[tuple[tuple[int, int], ...]], ImportArrays]:
-        """Return the objects of each segment, and those that it imports; these as arrays, too.
+        """Return the exports of each segment and its imports, the imports as arrays, too.
 
-        Values are ascending; `begin` is where the readers of each begin among those of all.
+        Values are ascending; `begin` has the place of each value's first reader among all reads.
         """
-        crossing, reader = self.reads
-        length = np.searchsorted(crossing, value, side="right") - begin
+        read, reader = self.reads
+        length = np.searchsorted(read, value, side="right") - begin
         group = number_rows(
             home * 4 + saved * 2 + kept, length, lambda some, place: reader[begin[some] + place], self.count
         )
@@ -300,24 +305,24 @@ class _TransferPass:
     def _pins(
         self, value: Indices, on_worker: Flags
     ) -> tuple[tuple[Indices, Indices], list[tuple[tuple[int, bool], ...]], list[tuple[int, ...]]]:
-        """Return what segments leave on their workers for later ones as (segment, value), and, per segment, what it
-        finds so and which segments it has to wait for."""
-        crossing, reader = self.reads
+        """Return the pins as (segment, value), and, per segment, the pinned values that it reads and the segments that
+        it has to wait for."""
+        read, reader = self.reads
         some = np.zeros(len(self.arrays.spec), np.bool_)
         some[value] = True
-        some = some[crossing]
-        crossing, reader = crossing[some], reader[some]
+        some = some[read]
+        read, reader = read[some], reader[some]
         free = ~on_worker[value]
-        ends = np.searchsorted(crossing, value, side="right")
-        last = np.zeros(len(crossing), np.bool_)
+        ends = np.searchsorted(read, value, side="right")
+        last = np.zeros(len(read), np.bool_)
         last[ends[free] - 1] = True
-        home = self.blocks.home[self.arrays.maker[crossing]]
-        earlier = ~on_worker[crossing] & ~last  # readers that the last one, which drops the pin, has to wait for
-        dropper = reader[ends - 1][np.searchsorted(value, crossing[earlier])]
+        home = self.blocks.home[self.arrays.maker[read]]
+        earlier = ~on_worker[read] & ~last  # readers that the last one, which drops the pin, has to wait for
+        dropper = reader[ends - 1][np.searchsorted(value, read[earlier])]
         waits, waited = distinct_pairs(np.append(reader, dropper), np.append(home, reader[earlier]), self.count)
-        sort = np.lexsort((crossing, reader))
+        sort = np.lexsort((read, reader))
         reads = np.searchsorted(reader[sort], np.arange(self.count + 1)).tolist()
-        unpins = as_tuples(list(zip(crossing[sort].tolist(), last[sort].tolist(), strict=True)), reads)
+        unpins = as_tuples(list(zip(read[sort].tolist(), last[sort].tolist(), strict=True)), reads)
         after = as_tuples(waited.tolist(), np.searchsorted(waits, np.arange(self.count + 1)).tolist())
         maker = self.blocks.home[self.arrays.maker[value]]
         return (maker[free], value[free]), unpins, after

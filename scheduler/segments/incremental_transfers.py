@@ -29,26 +29,27 @@ from .transfers import PlannedTransfers
 
 
 def update_transfers(
-    crosser: ArrayTransferPlanner,
-    crossed: ArrayTransfers,
+    planner: ArrayTransferPlanner,
+    transfers: ArrayTransfers,
     blocks: BlockArrays,
     moved: Indices,
     residency: Sequence[int],
 ) -> tuple[ArrayTransferPlanner, ArrayTransfers]:
-    """Return the same for blocks of which these nodes were moved: to other blocks, or with theirs to other workers.
+    """Return the transfer planner and the transfers of new blocks, from those of the old blocks.
 
-    Workers may have other numbers than they had, wherever their nodes are.
+    `moved` has the nodes that moved, to another block or with their block to another worker. Workers may have been
+    renumbered.
     """
-    change = _TransferUpdate(crosser, blocks, moved)
-    return change.crosser, change.crossed(crossed, residency)
+    change = _TransferUpdate(planner, blocks, moved)
+    return change.planner, change.array_transfers(transfers, residency)
 
 
 class _TransferUpdate:
-    """One use of `update_transfers`."""
+    """One call of `update_transfers`."""
 
-    def __init__(self, crosser: ArrayTransferPlanner, blocks: BlockArrays, moved: Indices) -> None:
-        arrays, before = crosser.arrays, crosser.blocks
-        self.arrays, self.before, self.blocks, self.count = arrays, before, blocks, crosser.count
+    def __init__(self, planner: ArrayTransferPlanner, blocks: BlockArrays, moved: Indices) -> None:
+        arrays, before = planner.arrays, planner.blocks
+        self.arrays, self.before, self.blocks, self.count = arrays, before, blocks, planner.count
         shifted = np.zeros(len(arrays), np.bool_)
         shifted[moved] = True
         inside = arrays.maker >= 0
@@ -64,10 +65,10 @@ class _TransferUpdate:
         value, reader = arrays.read[places], blocks.home[arrays.reader[places]]
         away = blocks.home[arrays.maker[value]] != reader
         fresh = distinct_pairs(value[away], reader[away], self.count)
-        old = self.touched[crosser.crossing[0]]
-        crossing = _merge_pairs(crosser.crossing, ~old, fresh, self.count)
-        residual = crosser.residual & ~self.touched
-        residual |= crosser.residuals(places[away])
+        old = self.touched[planner.crossing_reads[0]]
+        crossing_reads = _merge_pairs(planner.crossing_reads, ~old, fresh, self.count)
+        residual = planner.residual & ~self.touched
+        residual |= planner.residuals(places[away])
 
         self.changed = np.zeros(self.count, np.bool_)
         """Blocks whose nodes or worker changed."""
@@ -75,23 +76,23 @@ class _TransferUpdate:
         outside = np.flatnonzero((arrays.read >= 0) & (arrays.read < len(arrays.graph.externals)))
         outside = outside[self.changed[blocks.home[arrays.reader[outside]]]]
         fresh_external = distinct_pairs(blocks.home[arrays.reader[outside]], arrays.read[outside], len(arrays.spec))
-        external = _merge_pairs(crosser.external, ~self.changed[crosser.external[0]], fresh_external, len(arrays.spec))
+        external = _merge_pairs(planner.external, ~self.changed[planner.external[0]], fresh_external, len(arrays.spec))
 
         some = np.flatnonzero(self.touched)
         self.homes = self.changed.copy()
-        """Blocks that make touched values, or did."""
+        """Blocks that make touched values, or made them before."""
         self.homes[before.home[arrays.maker[some]]] = self.homes[blocks.home[arrays.maker[some]]] = True
         self.readers = self.homes.copy()
-        """Blocks that read otherwise than they did."""
-        self.readers[crosser.crossing[1][old]] = self.readers[fresh[1]] = True
-        self.gone = crosser.crossing[0][old], crosser.crossing[1][old]
+        """Blocks whose imports, unpins or waits may have changed."""
+        self.readers[planner.crossing_reads[1][old]] = self.readers[fresh[1]] = True
+        self.gone = planner.crossing_reads[0][old], planner.crossing_reads[1][old]
         self.come = fresh
-        self.old = crosser
-        self.crosser = crosser.changed(blocks, external, crossing, residual)
+        self.old = planner
+        self.planner = planner.changed(blocks, external, crossing_reads, residual)
 
-    def crossed(self, crossed: ArrayTransfers, residency: Sequence[int]) -> ArrayTransfers:
-        before = crossed.crossing
-        parts = self.crosser.parts(self.homes)
+    def array_transfers(self, transfers: ArrayTransfers, residency: Sequence[int]) -> ArrayTransfers:
+        before = transfers.planned
+        parts = self.planner.parts(self.homes)
         homes: list[int] = np.flatnonzero(self.homes).tolist()
         for home in homes:
             self._renumbered(before.segments[home].exports, parts.exports[home])
@@ -106,24 +107,24 @@ class _TransferUpdate:
             segments[home] = segments[home]._replace(
                 exports=parts.exports[home], pins=parts.pins[home], bytes_out=parts.bytes_out[home]
             )
-        self._reads(crossed, segments, parts)
+        self._reads(transfers, segments, parts)
         self._nodes(segments)
-        flow = _merge_imports(crossed.flow, self.homes, parts.flow, self.count)
-        between = crossed.between + self.crosser.bytes_of(*self.come) - self.old.bytes_of(*self.gone)
-        size = between + self.crosser.external_bytes(residency)
+        flow = _merge_imports(transfers.flow, self.homes, parts.flow, self.count)
+        between = transfers.between + self.planner.bytes_of(*self.come) - self.old.bytes_of(*self.gone)
+        size = between + self.planner.external_bytes(residency)
         return ArrayTransfers(PlannedTransfers(tuple(segments), self._kept(before.kept, parts), size), between, flow)
 
     def _renumbered(self, before: Sequence[Export], now: Sequence[Export]) -> None:
-        """Note the readers of a block's objects of which one holds other values under its number."""
+        """Note the readers of a block's exports whose values have changed."""
         for one, other in zip_longest(before, now):
             if one is None or other is None or one.values != other.values:
                 for some in (one, other):
                     if some is not None:
                         self.readers[list(some.readers)] = True
 
-    def _reads(self, crossed: ArrayTransfers, segments: list[Segment], parts: SegmentParts) -> None:
-        """Enter what blocks find that read otherwise."""
-        flow, before = crossed.flow, crossed.crossing.segments
+    def _reads(self, transfers: ArrayTransfers, segments: list[Segment], parts: SegmentParts) -> None:
+        """Update imports, unpins and waits of the blocks in `readers`."""
+        flow, before = transfers.flow, transfers.planned.segments
         gone = self.homes[flow.source]
         lost = np.zeros(self.count, np.int64)
         np.add.at(lost, flow.reader[gone], flow.size[gone])
@@ -139,7 +140,7 @@ class _TransferUpdate:
                 unpins=tuple(sorted([*parts.unpins[reader], *stays[reader]])),
                 bytes_in=one.bytes_in - int(lost[reader]) + parts.bytes_in[reader],
             )
-        value, reader = self.crosser.crossing
+        value, reader = self.planner.crossing_reads
         dropped = np.array([one for pairs in stays.values() for one, last in pairs if last], np.int64)
         first: list[int] = np.searchsorted(value, dropped).tolist()
         ends: list[int] = np.searchsorted(value, dropped, side="right").tolist()
@@ -155,9 +156,9 @@ class _TransferUpdate:
             segments[one] = segments[one]._replace(after=tuple(sorted(waits)))
 
     def _nodes(self, segments: list[Segment]) -> None:
-        """Enter the nodes of blocks that have others, or are elsewhere."""
-        forward, vjps, hooks, sums, seconds = self.crosser.columns()
-        segment, external = self.crosser.external
+        """Update the nodes and externals of the blocks in `changed`."""
+        forward, vjps, hooks, sums, seconds = self.planner.columns()
+        segment, external = self.planner.external
         bounds: list[int] = np.searchsorted(segment, np.arange(self.count + 1)).tolist()
         ends: list[int] = self.blocks.ends.tolist()
         for one in np.flatnonzero(self.changed).tolist():
@@ -185,14 +186,14 @@ class _TransferUpdate:
 def _merge_pairs(
     before: tuple[Indices, Indices], keep: Flags, fresh: tuple[Indices, Indices], others: int
 ) -> tuple[Indices, Indices]:
-    """Return sorted pairs, some left out and others added; the second of each is below `others`."""
+    """Return sorted pairs: those of `before` flagged by `keep`, and `fresh`; the second of each is below `others`."""
     one, other = before[0][keep], before[1][keep]
     place = np.searchsorted(one * others + other, fresh[0] * others + fresh[1])
     return np.insert(one, place, fresh[0]), np.insert(other, place, fresh[1])
 
 
 def _merge_imports(before: ImportArrays, homes: Flags, fresh: ImportArrays, count: int) -> ImportArrays:
-    """Return what segments import, that of the `homes` anew."""
+    """Return the imports: those of `before` not made by `homes`, and `fresh`."""
     keep = ~homes[before.source]
     reader, source = before.reader[keep], before.source[keep]
     place = np.searchsorted(reader * count + source, fresh.reader * count + fresh.source)

@@ -23,8 +23,8 @@ def lower(graph: Graph, plan: Plan) -> tuple[Program, ...]:
 
 
 class LazyPrograms(Sequence[Program]):
-    """The programs of a plan's segments, each made when it is first asked for: for plans of which the first segments
-    are to run before the last program is made."""
+    """The programs of a plan's segments, each lowered at its first access, so that the first segments of a large plan
+    run before the last one is lowered."""
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self._plan = plan
@@ -59,7 +59,7 @@ class LazyPrograms(Sequence[Program]):
 
 
 class _Lowering:
-    """Tables by value id that all segments share, so that none has to be built per segment."""
+    """Lowers segments with tables by value id that all segments share."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -74,7 +74,7 @@ class _Lowering:
         self.position = 0  # of the first node of the segment at hand
 
     def program(self, plan: Plan, segment: Segment, *, open_ended: bool) -> Program:
-        """Return the program of one segment; once for each, in any order."""
+        """Return the program of one segment. Call it once per segment, in any order."""
         nodes, slot, last_read, begin = self.graph.nodes, self.slot, self.last_read, self.position
         for position, index in enumerate(segment.nodes, begin):
             for value in nodes[index].inputs:

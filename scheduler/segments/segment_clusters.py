@@ -18,7 +18,7 @@ from ..model.dag import Dag, Platform, Schedule
 
 
 class ClusterSegments(NamedTuple):
-    """All blocks in plan order, and the predicted time until the last of them has ended."""
+    """All blocks in plan order, and the predicted end of the last one."""
 
     blocks: list[list[int]]
     """Per block, its nodes in the order in which they run."""
@@ -37,14 +37,14 @@ def segment_clusters(
 ) -> ClusterSegments:
     """Return the blocks of a schedule.
 
-    `held` has, per node that reads what is on a worker from the beginning, (worker, seconds to bring it to another).
+    `held` has, per node that reads externals held by workers, (worker, seconds of the transfer to another worker).
     Node `last`, if there is one, ends the last block; nothing may read it.
     """
     return _ClusterSegmenter(dag, schedule, platform, call_seconds).run(held or {}, last)
 
 
 class _ClusterSegmenter:
-    """One use of `segment_clusters`."""
+    """One call of `segment_clusters`."""
 
     def __init__(self, dag: Dag, schedule: Schedule, platform: Platform, call_seconds: float) -> None:
         self.dag = dag
@@ -56,10 +56,10 @@ class _ClusterSegmenter:
         workers = len(platform)
         self.open: list[list[int]] = [[] for _ in range(workers)]
         self.work = [0.0] * workers  # of the open block
-        self.ready = [0.0] * workers  # when all that the open block reads has come
-        self.free = [0.0] * workers  # when the last closed block has ended
+        self.ready = [0.0] * workers  # arrival of the last input of the open block
+        self.free = [0.0] * workers  # end of the last closed block
         self.arrival = [0.0] * len(dag)
-        self.ended = [-1.0] * len(dag)  # when the block of a node has ended; -1 while it is open
+        self.ended = [-1.0] * len(dag)  # per node, the end of its block; -1 while it is open
         self.blocks: list[list[int]] = []
         self.block_worker: list[int] = []
 

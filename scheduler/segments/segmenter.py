@@ -22,14 +22,14 @@ from ..model.priced_graph import NodeEdges, PricedGraph
 
 
 class Block(NamedTuple):
-    """Nodes that one worker runs as one unit, in the order in which they run."""
+    """A unit of nodes of one worker, in the order in which they run."""
 
     worker: int
     nodes: list[int]
 
 
 class Segmentation(NamedTuple):
-    """All blocks, in plan order, and the predicted time until the last of them has ended."""
+    """All blocks in plan order, and the predicted end of the last one."""
 
     blocks: list[Block]
     seconds: float
@@ -38,7 +38,7 @@ class Segmentation(NamedTuple):
 def segment_graph(
     priced: PricedGraph, links: NodeEdges | None, node_worker: Sequence[int], residency: Sequence[int], costs: Costs
 ) -> Segmentation:
-    """Cut the graph into blocks whose quotient is acyclic, and predict how long they take.
+    """Return the graph in blocks whose quotient is acyclic, and their predicted time.
 
     `links` may be None where all nodes are on one worker. With an open-ended graph the last node ends the last block.
     """
@@ -61,7 +61,7 @@ def split_blocks(
     residency: Sequence[int],
     costs: Costs,
 ) -> Segmentation:
-    """Cut blocks further, where a worker would wait for longer than a call costs, and predict how long they take."""
+    """Return blocks, split where a worker would wait for longer than a call costs, and their predicted time."""
     pieces: list[Block] = []
     awaited = _awaited(links, node_worker)
     for block in blocks:
@@ -107,7 +107,7 @@ def _coarsest_blocks(links: NodeEdges, node_worker: Sequence[int], open_ended: b
 
 
 def _awaited(links: NodeEdges, node_worker: Sequence[int]) -> list[bool]:
-    """Return, per node, whether another worker reads what it makes."""
+    """Return, per node, whether another worker reads one of its outputs."""
     return [
         any(node_worker[reader] != worker for reader in after)
         for worker, after in zip(node_worker, links.after, strict=True)
@@ -142,7 +142,7 @@ def _cut_after_awaited(
 
 @dataclass(slots=True)
 class WaitSplitter:
-    """Predicted time, block by block in plan order; cuts blocks where they would wait for another worker."""
+    """Computes the time of blocks in plan order, and splits them where they would wait for another worker."""
 
     priced: PricedGraph
     node_worker: Sequence[int]
@@ -150,15 +150,15 @@ class WaitSplitter:
     costs: Costs
 
     def run(self, blocks: Sequence[Block]) -> Segmentation:
-        """Return the blocks with their heads cut off where waiting for others would delay the head, and the time.
+        """Return the blocks, split where waiting for other workers would delay what comes before, and the time.
 
         A block that runs up to a node at which it must wait gains, by being cut there, the shorter of the wait and
         the work done before; that has to be more than the call which the cut costs.
         """
         call = self.costs.call_seconds
         seconds = self.priced.seconds
-        free = [0.0] * (max((block.worker for block in blocks), default=0) + 1)  # per worker, when it is idle
-        ended = [0.0] * len(seconds)  # per node, when its block has ended
+        free = [0.0] * (max((block.worker for block in blocks), default=0) + 1)  # per worker, the end of its last block
+        ended = [0.0] * len(seconds)  # per node, the end of its block
         pieces: list[Block] = []
         for worker, nodes in blocks:
             begin, start, work = 0, free[worker], 0.0
@@ -174,7 +174,7 @@ class WaitSplitter:
         return Segmentation(pieces, max(*free, len(pieces) * self.costs.client_seconds))
 
     def _arrival(self, index: int, worker: int, ended: Sequence[float]) -> float:
-        """Return when everything that a node reads from other workers has come to its worker."""
+        """Return the arrival of the last input that a node reads from another worker."""
         arrival = 0.0
         maker, transfer = self.priced.maker, self.priced.transfer
         for value in self.priced.graph.nodes[index].inputs:

@@ -20,17 +20,17 @@ from ..model.priced_graph import PricedGraph
 
 
 class ScheduledSegment(NamedTuple):
-    """When a segment runs."""
+    """The predicted times of a segment."""
 
     start: float
     end: float
     held_by: int
-    """The segment whose end it waits for: the last to come of those that it reads or must follow, or the one before it
-    on its worker; -1 for none."""
+    """The segment whose end delays it last: one that it reads or must follow, or the one before it on its worker; -1
+    for none."""
 
 
 class SegmentLoads(NamedTuple):
-    """What segments take, as it is believed now, whatever they say of it."""
+    """Predicted seconds and bytes by current costs, in place of those noted in the segments."""
 
     work: Sequence[float]
     """Per segment, the seconds of its nodes."""
@@ -39,7 +39,7 @@ class SegmentLoads(NamedTuple):
 
 
 def segment_loads(segments: Sequence[Segment], priced: PricedGraph) -> SegmentLoads:
-    """Return what segments take at the prices of their nodes."""
+    """Return the loads of segments by the costs of their nodes."""
     seconds = priced.seconds
     return SegmentLoads([sum([seconds[node] for node in segment.nodes]) for segment in segments], priced.size)
 
@@ -47,7 +47,7 @@ def segment_loads(segments: Sequence[Segment], priced: PricedGraph) -> SegmentLo
 def timetable(
     segments: Sequence[Segment], loads: SegmentLoads, residency: Sequence[int], costs: Costs, cluster: Cluster
 ) -> list[ScheduledSegment]:
-    """Return when each segment runs. O(segments, and values between them)."""
+    """Return the times of each segment. O(segments + values between them)."""
     hosts = [worker.host for worker in cluster.workers]
     work, size = loads
     free: dict[int, tuple[float, int]] = {}
@@ -69,7 +69,7 @@ def timetable(
             home = segments[source].worker
             came = slots[source].end
             if home == worker:
-                if costs.follow_seconds:  # where a worker hands things to itself through the store
+                if costs.follow_seconds:  # a worker passes objects to itself through the store
                     came += costs.follow_seconds + sizes[source][export] / costs.bandwidth
             else:
                 came += costs.link_seconds(hosts[home], hosts[worker], sizes[source][export])

@@ -30,11 +30,11 @@ from ..model.priced_graph import PricedGraph
 from .segmenter import Block
 
 _ExportKey = tuple[tuple[int, ...], bool, bool]
-"""What decides which object a value goes into: (readers, saved, kept), as in `Export`."""
+"""(readers, saved, kept) as in `Export`: values of a segment with equal keys share one object."""
 
 
 class PlannedTransfers(NamedTuple):
-    """The segments of a plan, where its kept values will be, and how many bytes change worker."""
+    """The segments of a plan, the locations of its kept values, and the bytes transferred between workers."""
 
     segments: tuple[Segment, ...]
     kept: dict[int, ValueLocation]
@@ -66,15 +66,15 @@ def plan_transfers(
     saved_stays: bool = False,
     limited: frozenset[int] = frozenset(),
 ) -> PlannedTransfers:
-    """Return the blocks as segments, with all that they import, export and pin; see `Cluster.saved_stays`.
+    """Return the blocks as segments with their imports, exports and pins; see `Cluster.saved_stays`.
 
-    `limited` are the workers whose host memory is.
+    `limited` has the workers with limited host memory.
     """
     return _TransferPlanner(priced, blocks, saved_stays, limited).run(residency)
 
 
 class _TransferPlanner:
-    """One use of `plan_transfers`: reads first, then one decision per value, in order of value ids."""
+    """One call of `plan_transfers`: collects reads, then decides per value, in order of value ids."""
 
     def __init__(
         self, priced: PricedGraph, blocks: Sequence[Block], saved_stays: bool, limited: frozenset[int]
@@ -87,8 +87,8 @@ class _TransferPlanner:
         for segment, block in enumerate(blocks):
             for index in block.nodes:
                 self.home[index] = segment
-        self.readers: dict[int, set[int]] = {}  # per value that crosses, the segments that read it
-        self.residuals: set[int] = set()  # values that cross to a vjp as a residual
+        self.readers: dict[int, set[int]] = {}  # per value, the other segments that read it
+        self.residuals: set[int] = set()  # values that a vjp in another segment reads as a residual
         self.kept: dict[int, ValueLocation] = {}
 
     def run(self, residency: Sequence[int]) -> PlannedTransfers:
@@ -117,7 +117,7 @@ class _TransferPlanner:
         return self.drafts[self.home[self.priced.maker[value]]].worker
 
     def _read(self, segment: int, draft: _SegmentDraft) -> None:
-        """Find what a segment reads and did not make, and count its nodes."""
+        """Collect the values that a segment reads and does not make, and count its nodes by kind."""
         nodes, maker, home, seconds = self.priced.graph.nodes, self.priced.maker, self.home, self.priced.seconds
         counts = draft.counts
         for index in draft.nodes:
@@ -156,7 +156,7 @@ class _TransferPlanner:
         saved = in_store or (is_stored(spec) if isinstance(spec, ContextSpec) else value in self.residuals)
         saved = saved and worker not in self.limited
         if saved or any(self.drafts[reader].worker != worker for reader in readers):
-            if on_worker and worker in self.limited:  # where it may be spilled, it has to be one and the same
+            if on_worker and worker in self.limited:  # it may be spilled, so that it must not exist twice
                 for reader in readers:
                     if self.drafts[reader].worker == worker:
                         self.drafts[reader].after.add(source)
@@ -173,7 +173,7 @@ class _TransferPlanner:
             self.drafts[readers[-1]].after.update(readers[:-1])
 
     def _export(self, segment: int, export: Export) -> None:
-        """Add one object to a segment, and to all that read it."""
+        """Add one export to a segment, and the import to all its readers."""
         number = len(self.drafts[segment].exports)
         self.drafts[segment].exports.append(export)
         size = sum(self.priced.size[value] for value in export.values)
@@ -223,8 +223,8 @@ class _TransferPlanner:
 def cotangent_bounds(node: Vjp) -> tuple[int, int]:
     """Return the bounds of a vjp node's own cotangents within its inputs; all other inputs are residuals.
 
-    Of a vjp of a vjp these are the cotangents of the outer one: those of the inner are among what it was given, and
-    are saved like any other input. See `OpVjp` and `FunctionVjp` for the order of the inputs.
+    Of a vjp of a vjp these are the cotangents of the outer one: those of the inner one are inputs, saved like any
+    other. See `OpVjp` and `FunctionVjp` for the order of the inputs.
     """
     if isinstance(node, OpVjp):
         return len(node.inputs) - len(node.result_specs), len(node.inputs)

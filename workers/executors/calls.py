@@ -80,7 +80,7 @@ def work_of(
         unpinned: what the worker is to let go of.
     """
     segment = planned.plan.segments[command.segment]
-    beside = tuple([(memory, rooms[command.segment]) for memory, rooms in planned.plan.beside])
+    beside = tuple([(memory, rooms[command.segment]) for memory, rooms in planned.plan.headroom])
     limits = tuple(
         [(memory, sizes[command.worker]) for memory, sizes in planned.plan.limits if sizes[command.worker] > 0]
     )

@@ -21,8 +21,8 @@ COSTS = Costs(context_bytes=0)
 
 
 def walk(graph: Any, limit: int, costs: Costs = COSTS) -> tuple[EvictionSearch, GraphRewriter]:
-    longer = GraphRewriter(price_graph(graph, costs), [0] * len(graph.nodes), costs)
-    return EvictionSearch(longer, 0, range(len(graph.nodes)), (-1,) * len(graph.externals), (), limit), longer
+    rewriter = GraphRewriter(price_graph(graph, costs), [0] * len(graph.nodes), costs)
+    return EvictionSearch(rewriter, 0, range(len(graph.nodes)), (-1,) * len(graph.externals), (), limit), rewriter
 
 
 def fan(builder: Any, count: int, *, pure: bool = False) -> Any:
@@ -35,9 +35,9 @@ def fan(builder: Any, count: int, *, pure: bool = False) -> Any:
 
 
 def test_of_values_that_cost_alike_the_one_that_is_read_last_is_given_up(builder: Any) -> None:
-    made, longer = walk(fan(builder, 6), 5 * ARRAY)
+    made, rewriter = walk(fan(builder, 6), 5 * ARRAY)
     made.run()
-    spilled = [node.inputs[0] for node in longer.nodes if node.fn == "spill"]
+    spilled = [node.inputs[0] for node in rewriter.nodes if node.fn == "spill"]
     assert spilled
     order = [2 + 2 * number for number in range(6)]
     assert spilled == sorted(spilled, key=order.index, reverse=False)
@@ -53,10 +53,10 @@ def test_what_costs_less_to_have_back_is_given_up_before_what_is_read_later(buil
     for value in (other, cheap, dear):
         build.op("exp", value, spec=nothing)
     slow = replace(COSTS, spill_bandwidth=1e3, function_seconds=1e-9, function_bandwidth=1e15, op_seconds=1.0)
-    made, longer = walk(build.graph(), 3 * ARRAY, slow)
+    made, rewriter = walk(build.graph(), 3 * ARRAY, slow)
     made.run()
-    again = [node for node in longer.nodes[6:] if node.role == "function"]
-    assert [node.fn for node in longer.nodes[6:]] == ["@f"] == [node.fn for node in again]
+    again = [node for node in rewriter.nodes[6:] if node.role == "function"]
+    assert [node.fn for node in rewriter.nodes[6:]] == ["@f"] == [node.fn for node in again]
 
 
 def test_what_was_held_for_a_second_run_that_came_earlier_is_dropped(builder: Any) -> None:
@@ -80,12 +80,12 @@ def test_what_was_held_for_a_second_run_that_came_earlier_is_dropped(builder: An
     for inputs in read:
         build.op("sin" if len(inputs) == 1 else "mul", *inputs)
     build.op("sin", 11)
-    made, longer = walk(build.graph(), 4 * ARRAY)
+    made, rewriter = walk(build.graph(), 4 * ARRAY)
     order = made.run()
     assert made.peak <= 4 * ARRAY
     assert [index for index in order if index <= len(read)] == [*range(len(read) + 1)]
-    spilled = {node.inputs[0] for node in longer.nodes if node.fn == "spill"}
-    loaded = {node.inputs[0] for node in longer.nodes if node.fn == "load"}
+    spilled = {node.inputs[0] for node in rewriter.nodes if node.fn == "spill"}
+    loaded = {node.inputs[0] for node in rewriter.nodes if node.fn == "load"}
     assert len(spilled) == len(loaded), "nothing is written that nobody reads"
 
 
@@ -99,19 +99,19 @@ def test_a_limit_below_what_one_node_needs_is_too_small(builder: Any) -> None:
 
 def test_the_work_grows_with_the_nodes(builder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
-    of_one = EvictionSearch._costs
+    of_one = EvictionSearch._eviction_costs
 
     def counted(self: Any, value: int) -> tuple[float, float]:
         nonlocal asked
         asked += 1
         return of_one(self, value)
 
-    monkeypatch.setattr(EvictionSearch, "_costs", counted)
+    monkeypatch.setattr(EvictionSearch, "_eviction_costs", counted)
     found: list[int] = []
     for count in (200, 800):
         asked = 0
-        made, longer = walk(fan(builder, count), count * ARRAY // 2)
+        made, rewriter = walk(fan(builder, count), count * ARRAY // 2)
         made.run()
-        assert sum(node.fn == "spill" for node in longer.nodes) > count // 4
+        assert sum(node.fn == "spill" for node in rewriter.nodes) > count // 4
         found.append(asked)
     assert found[1] < 5 * found[0]

@@ -199,7 +199,7 @@ def test_a_refusal_tells_of_each_memory_that_is_too_small_and_what_it_is_about(b
     with pytest.raises(PlanError) as raised:
         planned(build.graph(), Cluster((spec,)))
     assert re.findall(r"needs (\w+=\d+)", str(raised.value)) == ["gpu_memory=16000", "memory=16000"]
-    assert "it is told of what was submitted with this, and what comes later may need more" in str(raised.value)
+    assert "these figures are for what was submitted together, and what comes later may need more" in str(raised.value)
 
 
 def test_what_is_there_from_the_start_takes_room(builder):
@@ -260,21 +260,21 @@ def test_any_graph_within_any_limits_is_ordered_or_refused_with_limits_that_do(g
         limits = [needs.get(worker, limit) for worker, limit in enumerate(limits)]
         made = make_plan(graph, residency, costs, cluster_of(*limits), 0, b"")
     plan = made.plan
-    longer = price_graph(made.graph, costs)
-    room = MemoryUse(longer, plan.node_worker, residency, 3)
+    rewriter = price_graph(made.graph, costs)
+    use = MemoryUse(rewriter, plan.node_worker, residency, 3)
     for worker, limit in enumerate(limits):
         mine = [segment.nodes for segment in plan.segments if segment.worker == worker]
         if limit is not None and mine:
-            assert room.peak(worker, [index for nodes in mine for index in nodes]) <= limit
+            assert use.peak(worker, [index for nodes in mine for index in nodes]) <= limit
             order = [index for nodes in mine for index in nodes]
-            fitted = room.fit(order, mine, limit - room.before[worker])
+            fitted = use.split(order, mine, limit - use.resident[worker])
             assert fitted.pieces == [list(nodes) for nodes in mine]
-            told = plan.peaks[0][1][worker]  # of an open-ended graph with what is estimated
-            assert room.before[worker] + fitted.peak <= told <= limit
-            assert graph.open_ended or room.before[worker] + fitted.peak == told
+            predicted = plan.peaks[0][1][worker]  # of an open-ended graph with what is estimated
+            assert use.resident[worker] + fitted.peak <= predicted <= limit
+            assert graph.open_ended or use.resident[worker] + fitted.peak == predicted
     ran = [index for segment in plan.segments for index in segment.nodes]
     assert sorted(ran) == list(range(len(made.graph.nodes)))
-    before = node_edges(longer).before
+    before = node_edges(rewriter).before
     assert all(ran.index(source) < ran.index(index) for index in ran for source in before[index])
     if graph.open_ended:
         assert ran[-1] == len(made.graph.nodes) - 1

@@ -1,4 +1,4 @@
-"""What values of earlier runs may take beside a plan."""
+"""Headroom: the bytes that values of earlier runs may occupy beside a plan."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_what_a_plan_does_not_need_is_left_for_others(builder: Any) -> None:
     build.keep_on_worker(build.op("sin", 0))
     plan = beside(build.graph(), (-1,), 10 * ARRAY)
     assert plan.peaks == (("cpu", (2 * ARRAY,)),)
-    assert plan.beside == (("cpu", (8 * ARRAY,)),)
+    assert plan.headroom == (("cpu", (8 * ARRAY,)),)
 
 
 def test_what_was_there_and_is_read_is_part_of_what_the_plan_needs(builder: Any) -> None:
     build = builder(size=ITEMS)
     build.keep_on_worker(build.op("sin", 0))
-    assert beside(build.graph(), (0,), 10 * ARRAY).beside == (("cpu", (8 * ARRAY,)),)
+    assert beside(build.graph(), (0,), 10 * ARRAY).headroom == (("cpu", (8 * ARRAY,)),)
 
 
 def test_a_segment_that_reads_less_than_its_run_leaves_that_room_too(builder: Any) -> None:
@@ -40,13 +40,13 @@ def test_a_segment_that_reads_less_than_its_run_leaves_that_room_too(builder: An
     peak = plan.peaks[0][1][0]
     own = [segment.worker == 0 for segment in plan.segments]
     assert own == [True, False, True]
-    assert plan.beside == (("cpu", (11 * ARRAY - peak, -1, 11 * ARRAY - peak)),)
+    assert plan.headroom == (("cpu", (11 * ARRAY - peak, -1, 11 * ARRAY - peak)),)
 
 
 def test_without_limits_nothing_is_said(builder: Any) -> None:
     build = builder(size=ITEMS)
     build.keep_on_worker(build.op("sin", 0))
-    assert beside(build.graph(), (-1,), None).beside == ()
+    assert beside(build.graph(), (-1,), None).headroom == ()
 
 
 def test_what_is_spilled_first_is_not_counted_as_there(builder: Any) -> None:
@@ -55,7 +55,7 @@ def test_what_is_spilled_first_is_not_counted_as_there(builder: Any) -> None:
         build.keep_on_worker(build.op("sin", external))
     plan = beside(build.graph(), (0,) * 6, 4 * ARRAY)
     assert plan.peaks[0][1][0] <= 4 * ARRAY
-    assert 0 <= plan.beside[0][1][0] <= 4 * ARRAY
+    assert 0 <= plan.headroom[0][1][0] <= 4 * ARRAY
 
 
 def test_what_was_there_and_is_not_read_by_a_segment_is_not_left_for_others(builder: Any) -> None:
@@ -64,7 +64,7 @@ def test_what_was_there_and_is_not_read_by_a_segment_is_not_left_for_others(buil
     build.keep_on_worker(build.op("sin", 0, pin=0), build.op("cos", 2, pin=1))
     plan = beside(build.graph(), (-1, 0, 1), 10 * ARRAY, 2)
     assert plan.peaks == (("cpu", (3 * ARRAY, 2 * ARRAY)),)
-    rooms = {segment.worker: room for segment, room in zip(plan.segments, plan.beside[0][1], strict=True)}
+    rooms = {segment.worker: room for segment, room in zip(plan.segments, plan.headroom[0][1], strict=True)}
     assert rooms == {0: 8 * ARRAY, 1: 8 * ARRAY}, "what the plan does not read is for the worker to count"
 
 

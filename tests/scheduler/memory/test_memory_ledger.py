@@ -76,10 +76,10 @@ def test_what_an_order_needs_is_what_is_alive_at_its_nodes(graphs, data):
     graph, node_worker, residency = data.draw(placed(graphs))
     priced = price_graph(graph, COSTS)
     order = shuffled(data.draw, node_edges(priced))
-    room = MemoryUse(priced, node_worker, residency, 2)
+    use = MemoryUse(priced, node_worker, residency, 2)
     for worker in (0, 1):
         mine = [index for index in order if node_worker[index] == worker]
-        assert room.peak(worker, mine) == recounted(graph, node_worker, residency, worker, mine)
+        assert use.peak(worker, mine) == recounted(graph, node_worker, residency, worker, mine)
 
 
 @pytest.mark.slow
@@ -89,10 +89,10 @@ def test_whatever_a_ledger_admits_all_can_be_ended_within_the_limit(graphs, data
     graph, _, _ = data.draw(placed(graphs))
     priced = price_graph(graph, COSTS)
     links = node_edges(priced)
-    room = MemoryUse(priced, [0] * len(graph.nodes), [-1] * len(graph.externals), 1)
+    use = MemoryUse(priced, [0] * len(graph.nodes), [-1] * len(graph.externals), 1)
     base = shuffled(data.draw, links)
-    limit = room.peak(0, base) + data.draw(st.sampled_from([0, 32, 5000]))
-    ledger = AdmissionLedger(room, 0, base, limit)
+    limit = use.peak(0, base) + data.draw(st.sampled_from([0, 32, 5000]))
+    ledger = AdmissionLedger(use, 0, base, limit)
     missing = [len(one) for one in links.before]
     ready = {index for index, count in enumerate(missing) if not count}
     ran = []
@@ -112,7 +112,7 @@ def test_whatever_a_ledger_admits_all_can_be_ended_within_the_limit(graphs, data
         else:
             raise AssertionError("nothing is admitted, not even the front")
         rest = [one for one in base if one not in ran]
-        assert room.peak(0, ran + rest) <= limit
+        assert use.peak(0, ran + rest) <= limit
     assert ledger.front == -1
 
 
@@ -122,14 +122,14 @@ def test_pieces_are_cut_where_they_would_hold_too_much(builder):
     for context in contexts:
         build.function_vjp("f", context, 0, 0)
     graph = build.graph()
-    room = MemoryUse(price_graph(graph, COSTS), [0] * 8, [-1], 1)
+    use = MemoryUse(price_graph(graph, COSTS), [0] * 8, [-1], 1)
     order = [0, 1, 4, 2, 5, 3, 6, 7]
-    peak = room.peak(0, order)
-    assert room.fit(order, [order], 10**9) == ([order], peak)
-    assert room.fit(order, [order], peak) == ([order], peak)  # what is made and read within one piece is freed in it
+    peak = use.peak(0, order)
+    assert use.split(order, [order], 10**9) == ([order], peak)
+    assert use.split(order, [order], peak) == ([order], peak)  # what is made and read within one piece is freed in it
     some = [[0, 1], [4, 2], [5, 3], [6, 7]]
-    assert room.fit(order, some, peak) == (some, peak)  # and so is what an earlier one left on the worker
-    pieces = room.fit(order, some, peak, pinned=False)  # but not what its call brings
+    assert use.split(order, some, peak) == (some, peak)  # and so is what an earlier one left on the worker
+    pieces = use.split(order, some, peak, pinned=False)  # but not what its call brings
     assert pieces == ([[0, 1], [4], [2], [5], [3], [6, 7]], peak)
 
 
@@ -137,12 +137,12 @@ def test_what_a_call_brings_is_there_from_its_start(builder):
     build = builder(externals=3, size=1000)
     made = [build.op("sin", one) for one in range(3)]
     graph = build.graph()
-    room = MemoryUse(price_graph(graph, COSTS), [0] * 3, [-1] * 3, 1)
-    assert room.peak(0, made := [0, 1, 2]) == 16000
-    assert room.fit(made, [made], 10**9) == ([made], 32000)
-    assert room.fit(made, [made], 32000) == ([made], 32000)
-    assert room.fit(made, [made], 31999) == ([[0, 1], [2]], 24000)
-    assert room.fit(made, [made], 16000) == ([[0], [1], [2]], 16000)
+    use = MemoryUse(price_graph(graph, COSTS), [0] * 3, [-1] * 3, 1)
+    assert use.peak(0, made := [0, 1, 2]) == 16000
+    assert use.split(made, [made], 10**9) == ([made], 32000)
+    assert use.split(made, [made], 32000) == ([made], 32000)
+    assert use.split(made, [made], 31999) == ([[0, 1], [2]], 24000)
+    assert use.split(made, [made], 16000) == ([[0], [1], [2]], 16000)
 
 
 def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
@@ -151,11 +151,11 @@ def test_a_call_leaves_room_for_what_a_function_saves_that_never_ran(builder):
     build.op("sin", 0)
     build.add(function_node("@f", (1,), (new, 1), (1,)))
     build.op("sin", 2)
-    room = MemoryUse(price_graph(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
+    use = MemoryUse(price_graph(build.graph(), COSTS), [0] * 3, [-1] * 3, 1)
     order = [0, 1, 2]
     most = 3 * 8000 + 4096 + 8000
-    assert room.fit(order, [order], most + estimated_bytes(8000)) == ([order], most)
-    tight = room.fit(order, [order], most)
+    assert use.split(order, [order], most + estimated_bytes(8000)) == ([order], most)
+    tight = use.split(order, [order], most)
     assert tight == ([[0], [1], [2]], 2 * 8000 + 4096), "what is estimated is not predicted"
 
 
@@ -166,9 +166,9 @@ def test_a_call_leaves_room_for_what_a_vjp_finds_saved_that_nobody_knows(builder
     build.op("sin", 0)
     build.add(function_vjp_node("@f", (context, 1, 2), (new, 1)))
     build.op("sin", 3)
-    room = MemoryUse(price_graph(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
-    assert room.fit([1, 2, 3], [[1, 2, 3]], 10**9).pieces == [[1, 2, 3]]
-    assert room.fit([1, 2, 3], [[1, 2, 3]], 16 * 8000).pieces == [[1], [2], [3]]
+    use = MemoryUse(price_graph(build.graph(), COSTS), [0] * 4, [-1] * 4, 1)
+    assert use.split([1, 2, 3], [[1, 2, 3]], 10**9).pieces == [[1, 2, 3]]
+    assert use.split([1, 2, 3], [[1, 2, 3]], 16 * 8000).pieces == [[1], [2], [3]]
 
 
 def test_what_goes_to_others_is_there_to_the_end_of_the_call_that_makes_it(builder):
@@ -177,12 +177,12 @@ def test_what_goes_to_others_is_there_to_the_end_of_the_call_that_makes_it(build
     second = build.op("cos", first)
     third = build.op("exp", second)
     build.op("add", third, first)
-    room = MemoryUse(price_graph(build.graph(), COSTS), [0, 0, 0, 1], [0], 2)
-    assert room.before == [8000, 0]
+    use = MemoryUse(price_graph(build.graph(), COSTS), [0, 0, 0, 1], [0], 2)
+    assert use.resident == [8000, 0]
     order = [0, 1, 2]
-    assert room.fit(order, [order], 10**9) == ([order], 24000)  # first stays beside second and third
-    assert room.fit(order, [[0], [1, 2]], 10**9) == ([[0], [1, 2]], 24000)  # it is brought again
-    assert room.fit(order, [[0], [1], [2]], 10**9) == ([[0], [1], [2]], 16000)
+    assert use.split(order, [order], 10**9) == ([order], 24000)  # first stays beside second and third
+    assert use.split(order, [[0], [1, 2]], 10**9) == ([[0], [1, 2]], 24000)  # it is brought again
+    assert use.split(order, [[0], [1], [2]], 10**9) == ([[0], [1], [2]], 16000)
 
 
 def test_what_stays_and_goes_to_others_too_is_let_go_of_where_it_was_last_read(builder):
@@ -194,10 +194,10 @@ def test_what_stays_and_goes_to_others_too_is_let_go_of_where_it_was_last_read(b
     handle = build.spec(ArraySpec((0,), "uint8"))
     build.add(plain_node(Spill, (first,), (handle,)))
     build.keep_on_worker(first)
-    room = MemoryUse(price_graph(build.graph(), COSTS), [0, 0, 0, 1, 0], [0], 2)
+    use = MemoryUse(price_graph(build.graph(), COSTS), [0, 0, 0, 1, 0], [0], 2)
     order = [0, 1, 4, 2]
-    assert room.fit(order, [[0, 1, 4, 2]], 10**9).peak == 24000
-    assert room.fit(order, [[0], [1, 4, 2]], 10**9).peak == 16000
+    assert use.split(order, [[0, 1, 4, 2]], 10**9).peak == 24000
+    assert use.split(order, [[0], [1, 4, 2]], 10**9).peak == 16000
 
 
 def test_a_context_that_a_pass_keeps_holds_the_same_memory_before_and_after(builder):
@@ -220,20 +220,20 @@ def test_a_node_is_admitted_where_it_fits_in_each_memory(builder):
     graph = build.graph()
     priced = price_graph(graph, Costs())
     base = list(range(len(graph.nodes)))
-    room = MemoryUse(priced, [0] * 3, [-1] * len(graph.externals), 1)
-    most = room.peak(0, base)
-    one = AdmissionLedger(room, 0, base, most)
+    use = MemoryUse(priced, [0] * 3, [-1] * len(graph.externals), 1)
+    most = use.peak(0, base)
+    one = AdmissionLedger(use, 0, base, most)
     assert one.fits(1)
     assert one.fits(1), "asking changes nothing"
-    tight = AdmissionLedger(room, 0, base, most)
+    tight = AdmissionLedger(use, 0, base, most)
     both = AdmissionLedgers([one, tight])
     assert both.front == 0
     assert both.admit(1)
     assert both.admit(0)
     assert both.front == 2
-    refusing = AdmissionLedger(room, 0, base, most)
+    refusing = AdmissionLedger(use, 0, base, most)
     refusing._limit = 0
-    accounts = AdmissionLedgers([AdmissionLedger(room, 0, base, most), refusing])
+    accounts = AdmissionLedgers([AdmissionLedger(use, 0, base, most), refusing])
     assert not accounts.admit(1)
     assert accounts._ledgers[0].fits(1)
 
@@ -247,15 +247,15 @@ def test_what_a_run_leaves_on_disk_takes_no_room_from_then_on(builder):
     build.op("cos", 1)
     build.keep_on_worker(made)
     priced = price_graph(build.graph(), COSTS)
-    room = MemoryUse(priced, [0] * 4, [0, 0], 1)
+    use = MemoryUse(priced, [0] * 4, [0, 0], 1)
     assert left_on_disk(priced, [0] * 4, [0, 0]) == {0, made}
-    assert room.before == [8000]
-    assert room.needs([1, 0, 2, 3]) == [0, 8000, 8000, 8000]
+    assert use.resident == [8000]
+    assert use.live_bytes([1, 0, 2, 3]) == [0, 8000, 8000, 8000]
     assert left_on_disk(priced, [0, 1, 0, 0], [0, 0]) == {made}, "elsewhere it stays where it is"
 
 
 def test_a_ledger_counts_what_is_on_its_worker_from_the_start(builder):
-    """Out of order, three arrays are there at once beside what was: with less room than that, a node has to wait."""
+    """Out of order, three arrays are there at once beside what was: with less use than that, a node has to wait."""
     build = builder(externals=3, size=10)
     first = build.op("o", 0)
     build.op("p", first)
@@ -264,12 +264,12 @@ def test_a_ledger_counts_what_is_on_its_worker_from_the_start(builder):
     array = priced.size[0]
     base = [0, 1, 2]
     for home, before, worker in ((-1, 0, 0), (0, array, 0), (0, 0, 1), (1, array, 1)):
-        room = MemoryUse(priced, [worker] * 3, [-1, -1, home], 2)
-        assert room.before[worker] == before
-        most = room.peak(worker, base)
+        use = MemoryUse(priced, [worker] * 3, [-1, -1, home], 2)
+        assert use.resident[worker] == before
+        most = use.peak(worker, base)
         assert most == before + 2 * array
         for limit, admitted in ((most, False), (most + array, True)):
-            ledger = AdmissionLedger(room, worker, base, limit)
+            ledger = AdmissionLedger(use, worker, base, limit)
             assert ledger.admit(0)
             assert ledger.fits(2) == ledger.admit(2) == admitted
             assert ledger.admit(1)
@@ -286,9 +286,9 @@ def test_what_is_there_from_the_start_counts_on_its_own_worker_and_in_its_own_me
     priced = price_graph(graph, Costs())
     residency = [1, 1, 0, -1]
     for device, before in (("cpu", [0, 80]), ("cuda:0", [800, 800])):
-        room = MemoryUse(MemorySpace(device, [None, None]).within(priced), [0], residency, 2)
-        assert room.before == before
-        assert [room.peak(worker, []) for worker in (0, 1)] == before
+        use = MemoryUse(MemorySpace(device, [None, None]).within(priced), [0], residency, 2)
+        assert use.resident == before
+        assert [use.peak(worker, []) for worker in (0, 1)] == before
     host = MemoryUse(MemorySpace("cpu", [None, None]).within(priced), [0], residency, 2)
     assert host.peaks([[0], []]) == [160, 80], "what is read from the other worker, and what is made"
     assert MemoryUse(MemorySpace("cpu", [None, None]).within(priced), [1], residency, 2).peaks([[], [0]]) == [0, 160]

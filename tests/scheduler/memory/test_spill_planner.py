@@ -179,14 +179,14 @@ def test_whatever_is_added_every_node_reads_what_it_would_and_limits_hold(graphs
         limit = limits[worker]
         assert limit is None or not sequence or room.peak(worker, sequence) <= limit
     before, after = terms(graph, sequences), terms(made.priced.graph, made.sequences)
-    longer = made.priced.graph
+    rewriter = made.priced.graph
     if graph.open_ended:  # its last node stays the last: how many outputs it has, nobody knows
-        assert longer.nodes[-1].fn == graph.nodes[-1].fn
-        before[longer.values - 1] = before.pop(graph.values - 1)
+        assert rewriter.nodes[-1].fn == graph.nodes[-1].fn
+        before[rewriter.values - 1] = before.pop(graph.values - 1)
         before = {value: before[value] for value in sorted(before)}
     assert {value: after[value] for value in before} == before
-    assert sorted(index for one in made.sequences for index in one) == list(range(len(longer.nodes)))
-    for node in longer.nodes[count - graph.open_ended : len(longer.nodes) - graph.open_ended]:
+    assert sorted(index for one in made.sequences for index in one) == list(range(len(rewriter.nodes)))
+    for node in rewriter.nodes[count - graph.open_ended : len(rewriter.nodes) - graph.open_ended]:
         assert isinstance(node, Spill | Load) or reruns(node)
 
 
@@ -205,13 +205,13 @@ def test_an_open_ended_graph_is_rewritten_and_ends_as_it_did(builder: Any) -> No
     build.keep_in_store(context)
     graph = build.graph(open_ended=True)
     made_of = planned(graph, 5 * ARRAY)
-    longer = made_of.graph
-    assert len(longer.nodes) > len(graph.nodes)
-    assert longer.nodes[-1].fn == "@new"
-    assert made_of.plan.segments[-1].nodes[-1] == len(longer.nodes) - 1
-    assert made_of.programs[-1].open_base == longer.values
-    assert {value for value, _ in longer.keep} == {*made, longer.values - 1}
-    assert set(made_of.plan.kept) == {value for value, _ in longer.keep}
+    rewriter = made_of.graph
+    assert len(rewriter.nodes) > len(graph.nodes)
+    assert rewriter.nodes[-1].fn == "@new"
+    assert made_of.plan.segments[-1].nodes[-1] == len(rewriter.nodes) - 1
+    assert made_of.programs[-1].open_base == rewriter.values
+    assert {value for value, _ in rewriter.keep} == {*made, rewriter.values - 1}
+    assert set(made_of.plan.kept) == {value for value, _ in rewriter.keep}
     assert peak(made_of) <= 5 * ARRAY
 
 

@@ -26,10 +26,10 @@ def function(known: Any = NOTHING_SHOWN, *, pure: bool = False) -> Node:
 def test_nodes_are_added_behind_those_that_were_asked_for(builder: Any) -> None:
     build = builder()
     value = build.op("sin", 0)
-    longer = longer_of(build.graph())
-    number, handle = longer.spill(0, value)
+    rewriter = longer_of(build.graph())
+    number, handle = rewriter.spill(0, value)
     assert (number, handle) == (1, value + 1)
-    made = longer.relieved([[0, 1]])
+    made = rewriter.rewritten([[0, 1]])
     assert made.priced.graph.nodes[0] == build.nodes[0]
     assert made.priced.graph.nodes[1].inputs == (value,)
     assert made.priced.size[handle] == 0
@@ -38,12 +38,12 @@ def test_nodes_are_added_behind_those_that_were_asked_for(builder: Any) -> None:
 def test_what_was_added_since_a_mark_can_be_dropped(builder: Any) -> None:
     build = builder()
     value = build.op("sin", 0)
-    longer = longer_of(build.graph())
-    mark = longer.mark()
-    longer.spill(0, value)
-    longer.back_to(mark)
-    assert longer.relieved([[0]]).priced.graph.nodes == tuple(build.nodes)
-    assert longer.spill(0, value) == (1, value + 1)
+    rewriter = longer_of(build.graph())
+    mark = rewriter.mark()
+    rewriter.spill(0, value)
+    rewriter.roll_back(mark)
+    assert rewriter.rewritten([[0]]).priced.graph.nodes == tuple(build.nodes)
+    assert rewriter.spill(0, value) == (1, value + 1)
 
 
 def test_an_open_ended_graph_ends_as_it_did(builder: Any) -> None:
@@ -51,10 +51,10 @@ def test_an_open_ended_graph_ends_as_it_did(builder: Any) -> None:
     value = build.op("sin", 0)
     (context,) = build.add(function_node("@new", (value,), (0,), (1,)))
     build.keep_on_worker(value, context)
-    longer = longer_of(build.graph(open_ended=True))
-    _, handle = longer.spill(0, value)
-    longer.add(0, plain_node(Load, (handle,), (1,)))
-    made = longer.relieved([[0, 2, 3, 1]])
+    rewriter = longer_of(build.graph(open_ended=True))
+    _, handle = rewriter.spill(0, value)
+    rewriter.add(0, plain_node(Load, (handle,), (1,)))
+    made = rewriter.rewritten([[0, 2, 3, 1]])
     graph = made.priced.graph
     assert [node.fn for node in graph.nodes] == ["sin", "spill", "load", "@new"]
     assert [node.inputs for node in graph.nodes] == [(0,), (value,), (context,), (value,)]
@@ -69,6 +69,6 @@ def test_what_may_run_again_and_what_may_be_spilled(builder: Any) -> None:
     values = [build.add(node)[0] for node in nodes]
     values.append(build.add(function_node("@f", (0,), (living, 1), (1,), expected=NOTHING_SHOWN))[0])
     build.hook("h", build.op("sin", 0))
-    longer = longer_of(build.graph())
-    assert [longer.repeats(index) for index in range(6)] == [False, True, False, False, True, False]
-    assert [longer.spills(value) for value in values] == [True, True, True, False]
+    rewriter = longer_of(build.graph())
+    assert [rewriter.can_repeat(index) for index in range(6)] == [False, True, False, False, True, False]
+    assert [rewriter.can_spill(value) for value in values] == [True, True, True, False]

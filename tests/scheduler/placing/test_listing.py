@@ -47,15 +47,15 @@ def test_every_taste_gives_schedules(seed, backwards, speed):
     problem = problem.turned() if backwards else problem
     ranks = upward_rank(problem, 1.0)
     hint = np.random.default_rng(seed).integers(0, len(speed), len(dag)).tolist()
-    heirs = urgent_successors(problem, ranks)
-    for taste in (
-        PassPreferences(heirs=heirs),
+    successors = urgent_successors(problem, ranks)
+    for preferences in (
+        PassPreferences(successors=successors),
         PassPreferences(hint=hint, bias=2.0),
-        PassPreferences(hint=hint, bias=0.5, keen=0.5, heirs=heirs, snug=True),
-        PassPreferences(keen=-1.0, snug=True),
+        PassPreferences(hint=hint, bias=0.5, stickiness=0.5, successors=successors, best_fit=True),
+        PassPreferences(stickiness=-1.0, best_fit=True),
     ):
         check_schedule(
-            forwards(problem, list_schedule(problem, order_by_falling(problem, ranks), taste)), dag, platform
+            forwards(problem, list_schedule(problem, order_by_falling(problem, ranks), preferences)), dag, platform
         )
 
 
@@ -76,13 +76,15 @@ def test_branches_that_join_come_together():
     problem = problem_of_dag(dag_of([1.0, 1.0, 1.0], [0, 1], [2, 2], [5.0, 5.0]), Platform.of(2))
     ranks = upward_rank(problem, 1.0)
     assert list_schedule(problem, [0, 1, 2]).makespan == 7.0
-    assert list_schedule(problem, [0, 1, 2], PassPreferences(heirs=urgent_successors(problem, ranks))).makespan == 3.0
+    assert (
+        list_schedule(problem, [0, 1, 2], PassPreferences(successors=urgent_successors(problem, ranks))).makespan == 3.0
+    )
 
 
 def test_who_is_keen_stays():
     problem = problem_of_dag(dag_of([1.0, 1.0, 3.0], [0, 0], [1, 2], [1.5, 1.5]), Platform.of(2))
     assert list_schedule(problem, [0, 2, 1], PassPreferences()).worker == [0, 1, 0]
-    assert list_schedule(problem, [0, 2, 1], PassPreferences(keen=1.1)).worker == [0, 0, 0]
+    assert list_schedule(problem, [0, 2, 1], PassPreferences(stickiness=1.1)).worker == [0, 0, 0]
 
 
 def test_groups_go_together_and_only_where_they_may():
@@ -92,11 +94,11 @@ def test_groups_go_together_and_only_where_they_may():
     tied.fixed[0] = 1
     for one in (tied, tied.turned()):
         hint = list_schedule(one, list(one.order())).worker
-        for taste in (
+        for preferences in (
             PassPreferences(),
-            PassPreferences(hint=hint, bias=1.0, heirs=urgent_successors(one, upward_rank(one, 1.0))),
+            PassPreferences(hint=hint, bias=1.0, successors=urgent_successors(one, upward_rank(one, 1.0))),
         ):
-            listed = list_schedule(one, order_by_falling(one, upward_rank(one, 1.0)), taste)
+            listed = list_schedule(one, order_by_falling(one, upward_rank(one, 1.0)), preferences)
             check_schedule(forwards(one, listed), dag, Platform.of(3))
             by_group = [set(listed.worker[group::5]) for group in range(5)]
             assert all(len(workers) == 1 for workers in by_group)

@@ -67,7 +67,7 @@ def test_any_graph_is_planned_made_small(graphs, data):
     large = make_clustered_plan(graph, residency, COSTS, cluster, 0, b"", nodes, most)
     consistent(graph, large.plan, residency, cluster)
     assert make_clustered_plan(graph, residency, COSTS, cluster, 0, b"", nodes, most).plan == large.plan
-    if not large.demanded.forced:
+    if not large.constraints.forced:
         fewer = Cluster(cluster.workers[:1] + cluster.workers[2:])
         residency = tuple(min(one, 1) for one in residency)
         if any(node.near in range(len(residency)) for node in graph.nodes):
@@ -120,7 +120,7 @@ def test_members_are_placed_again_in_the_way_that_was_best(builder, monkeypatch)
     monkeypatch.setattr(large_module, "segment_clusters", lambda *given: tried.append(1) or segment_clusters(*given))
     less = replan_for_workers(large, (-1,), COSTS, Cluster(full.workers[:-1]), 0, b"", 10_000)
     assert less is not None
-    assert (len(tried), less.way, less.changes) == (1, large.way, 1)
+    assert (len(tried), less.strategy, less.changes) == (1, large.strategy, 1)
     consistent(graph, less.plan, (-1,), less.cluster)
     few = make_clustered_plan(graph, (-1,), COSTS, Cluster.of(3), 0, b"")
     tried.clear()
@@ -138,10 +138,10 @@ def test_members_are_placed_again_in_the_way_that_was_best(builder, monkeypatch)
 
 def test_a_way_that_is_not_for_what_is_on_workers_by_now_gives_place_to_others(builder):
     graph, full = ensemble(builder, members=40), Cluster.of(20)
-    large = replace(make_clustered_plan(graph, (-1,), COSTS, full, 0, b""), way=PlacementStrategy.SEARCHED)
+    large = replace(make_clustered_plan(graph, (-1,), COSTS, full, 0, b""), strategy=PlacementStrategy.SEARCHED)
     less = replan_for_workers(large, (4,), COSTS, Cluster(full.workers[:-1]), 0, b"", 10_000)
     assert less is not None
-    assert less.way is not PlacementStrategy.SEARCHED
+    assert less.strategy is not PlacementStrategy.SEARCHED
     consistent(graph, less.plan, (4,), less.cluster)
 
 
@@ -159,8 +159,8 @@ def layers(builder, width, depth):
 
 def carried_out(large, cluster):
     """Check that each block runs once, for its time, after what it reads has come, and alone on its worker."""
-    blocks, flow, times = large.crosser.blocks, large.crossed.flow, large.times
-    work = np.bincount(blocks.home, large.crosser.arrays.seconds, len(blocks.worker))
+    blocks, flow, times = large.transfer_planner.blocks, large.transfers.flow, large.times
+    work = np.bincount(blocks.home, large.transfer_planner.arrays.seconds, len(blocks.worker))
     apart = blocks.worker[flow.source] != blocks.worker[flow.reader]
     moved = np.where(apart, COSTS.hop_seconds + flow.size / COSTS.bandwidth, 0.0)
     dag = dag_of(work + COSTS.call_seconds, flow.source, flow.reader, moved)
@@ -234,7 +234,9 @@ def test_limits_of_memory_are_kept(builder):
     cluster = Cluster(tuple(WorkerSpec(f"worker {index}", memory=peak) for index in range(2)))
     large = make_clustered_plan(graph, (-1,), COSTS, cluster, 0, b"")
     orders = [[n for s in large.plan.segments if s.worker == w for n in s.nodes] for w in range(2)]
-    assert max(MemoryUse(large.crosser.arrays.priced(), large.plan.node_worker, (-1,), 2).peaks(orders)) <= peak
+    assert (
+        max(MemoryUse(large.transfer_planner.arrays.priced(), large.plan.node_worker, (-1,), 2).peaks(orders)) <= peak
+    )
     assert replan_for_workers(large, (-1,), COSTS, Cluster(cluster.workers[:1]), 0, b"") is None
     tight = Cluster(tuple(replace(worker, memory=10) for worker in cluster.workers))
     with pytest.raises(PlanError, match="memory"):

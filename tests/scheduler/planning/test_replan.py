@@ -23,18 +23,18 @@ def known(graph, blocks, workers):
     count = max(block.worker for block in blocks) + 1
     arrays = graph_arrays(graph, COSTS)
     made = block_arrays(blocks, len(graph.nodes))
-    crosser = ArrayTransferPlanner(arrays, made)
-    crossed = crosser.run(residency)
+    planner = ArrayTransferPlanner(arrays, made)
+    transfers = planner.run(residency)
     cluster = Cluster.of(max(count, workers))
     demanded = constraint_arrays(arrays, residency, cluster)
     return PlanState(
         arrays=arrays,
         blocks=made,
-        crossing=crosser.crossing,
-        demanded=demanded,
-        share=colocated_blocks(made, demanded.bound),
+        crossing_reads=planner.crossing_reads,
+        constraints=demanded,
+        colocated=colocated_blocks(made, demanded.bound),
         kinds=np.zeros(len(blocks), np.int64),
-        times=segment_times(crossed.crossing.segments, crosser, crossed.flow, residency, COSTS, cluster),
+        times=segment_times(transfers.planned.segments, planner, transfers.flow, residency, COSTS, cluster),
         costs=COSTS,
         cluster=Cluster.of(workers),
     )
@@ -101,7 +101,7 @@ def test_blocks_that_share_their_worker_go_together(builder):
     build.keep_on_worker(build.function_vjp("f", context, 1, away), other)
     blocks = [Block(2, [0]), Block(0, [1]), Block(1, [2]), Block(2, [3])]
     some = known(build.graph(), blocks, 2)
-    assert some.share.tolist() == [0, 1, 2, 0]
+    assert some.colocated.tolist() == [0, 1, 2, 0]
     moves = move_from_lost_workers(some, without_last(some))
     assert moves is not None
     assert moves.blocks.worker[0] == moves.blocks.worker[3] >= 0

@@ -47,10 +47,10 @@ def compared(graphs, data):
     residency = data.draw(st.lists(st.integers(-1, 2), min_size=len(graph.externals), max_size=len(graph.externals)))
     priced = price_graph(graph, costs)
     blocks = segment_graph(priced, node_edges(priced), workers, residency, replace(costs, call_seconds=0.0)).blocks
-    crosser = ArrayTransferPlanner(graph_arrays(graph, costs), block_arrays(blocks, count))
-    crossed = crosser.run(residency)
-    segments = crossed.crossing.segments
-    times = segment_times(segments, crosser, crossed.flow, residency, costs, CLUSTER)
+    planner = ArrayTransferPlanner(graph_arrays(graph, costs), block_arrays(blocks, count))
+    transfers = planner.run(residency)
+    segments = transfers.planned.segments
+    times = segment_times(segments, planner, transfers.flow, residency, costs, CLUSTER)
     loads = segment_loads(segments, priced)
     slots = timetable(segments, loads, residency, costs, CLUSTER)
     assert times.start.tolist() == pytest.approx([slot.start for slot in slots])

@@ -22,14 +22,14 @@ def test_segments_are_those_that_a_walk_over_the_values_finds(graphs, data):
     priced = price_graph(graph, Costs())
     blocks = segment_graph(priced, node_edges(priced), workers, residency, Costs(call_seconds=0.0)).blocks
     arrays = graph_arrays(graph, Costs())
-    crosser = ArrayTransferPlanner(arrays, block_arrays(blocks, count))
-    assert crosser.run(residency).crossing == plan_transfers(priced, blocks, residency)
+    planner = ArrayTransferPlanner(arrays, block_arrays(blocks, count))
+    assert planner.run(residency).planned == plan_transfers(priced, blocks, residency)
     staying = ArrayTransferPlanner(arrays, block_arrays(blocks, count), saved_stays=True)
-    assert staying.run(residency).crossing == plan_transfers(priced, blocks, residency, saved_stays=True)
+    assert staying.run(residency).planned == plan_transfers(priced, blocks, residency, saved_stays=True)
     moved = [
         Block((block.worker + 1) % 3 if number % 2 else block.worker, block.nodes)
         for number, block in enumerate(blocks)
     ]
     assert block_arrays(blocks, count).as_lists() == blocks
-    crosser = ArrayTransferPlanner(arrays, block_arrays(moved, count))
-    assert crosser.run(residency).crossing == plan_transfers(priced, moved, residency)
+    planner = ArrayTransferPlanner(arrays, block_arrays(moved, count))
+    assert planner.run(residency).planned == plan_transfers(priced, moved, residency)

@@ -17,17 +17,17 @@ from raygrad.scheduler.segments.segmenter import Block, segment_graph
 
 
 def same(one, other):
-    """Two crossers, and what they found, are equal."""
-    (crosser, crossed), (expected_crosser, expected) = one, other
-    assert crossed.crossing == expected.crossing
-    assert crossed.between == expected.between
+    """Two planners and their transfers are equal."""
+    (planner, transfers), (expected_planner, expected) = one, other
+    assert transfers.planned == expected.planned
+    assert transfers.between == expected.between
     for name in ("reader", "source", "size"):
-        assert getattr(crossed.flow, name).tolist() == getattr(expected.flow, name).tolist(), name
-    for name in ("external", "crossing"):
-        assert [some.tolist() for some in getattr(crosser, name)] == [
-            some.tolist() for some in getattr(expected_crosser, name)
+        assert getattr(transfers.flow, name).tolist() == getattr(expected.flow, name).tolist(), name
+    for name in ("external", "crossing_reads"):
+        assert [some.tolist() for some in getattr(planner, name)] == [
+            some.tolist() for some in getattr(expected_planner, name)
         ]
-    assert crosser.residual.tolist() == expected_crosser.residual.tolist()
+    assert planner.residual.tolist() == expected_planner.residual.tolist()
 
 
 def window(arrays, home, count, node):
@@ -49,8 +49,8 @@ def test_after_any_moves_segments_are_those_that_would_be_found_anew(graphs, dat
     blocks = block_arrays(
         segment_graph(priced, node_edges(priced), workers, residency, Costs(call_seconds=0.0)).blocks, count
     )
-    crosser = ArrayTransferPlanner(arrays, blocks)
-    crossed = crosser.run(residency)
+    planner = ArrayTransferPlanner(arrays, blocks)
+    transfers = planner.run(residency)
     for _ in range(2):
         home, worker, many = blocks.home.copy(), blocks.worker.copy(), len(blocks.worker)
         moved = []
@@ -69,12 +69,12 @@ def test_after_any_moves_segments_are_those_that_would_be_found_anew(graphs, dat
             home=home,
             worker=worker,
         )
-        elsewhere = np.flatnonzero((worker != crosser.blocks.worker)[crosser.blocks.home])
+        elsewhere = np.flatnonzero((worker != planner.blocks.worker)[planner.blocks.home])
         nodes = np.union1d(np.array(moved, np.int64), elsewhere)
-        nodes = np.union1d(nodes, np.flatnonzero((worker != crosser.blocks.worker)[home]))
-        crosser, crossed = update_transfers(crosser, crossed, blocks, nodes, residency)
+        nodes = np.union1d(nodes, np.flatnonzero((worker != planner.blocks.worker)[home]))
+        planner, transfers = update_transfers(planner, transfers, blocks, nodes, residency)
         fresh = ArrayTransferPlanner(arrays, blocks)
-        same((crosser, crossed), (fresh, fresh.run(residency)))
+        same((planner, transfers), (fresh, fresh.run(residency)))
 
 
 def test_workers_may_have_other_numbers(builder):
@@ -83,11 +83,11 @@ def test_workers_may_have_other_numbers(builder):
     graph = build.graph()
     arrays = graph_arrays(graph, Costs())
     blocks = block_arrays([Block(1, [0]), Block(2, [1])], 2)
-    crosser = ArrayTransferPlanner(arrays, blocks)
+    planner = ArrayTransferPlanner(arrays, blocks)
     other = replace(blocks, worker=blocks.worker - 1)
-    _, crossed = update_transfers(crosser, crosser.run((-1,)), other, np.zeros(0, np.int64), (-1,))
-    assert crossed.crossing == ArrayTransferPlanner(arrays, other).run((-1,)).crossing
-    assert list(crossed.crossing.kept.values()) == [OnWorker(1, 1)]
+    _, transfers = update_transfers(planner, planner.run((-1,)), other, np.zeros(0, np.int64), (-1,))
+    assert transfers.planned == ArrayTransferPlanner(arrays, other).run((-1,)).planned
+    assert list(transfers.planned.kept.values()) == [OnWorker(1, 1)]
 
 
 def test_readers_of_an_object_learn_its_new_number(builder):
@@ -96,11 +96,11 @@ def test_readers_of_an_object_learn_its_new_number(builder):
     build.keep_on_worker(build.op("sin", one), build.op("sin", other), third)
     arrays = graph_arrays(build.graph(), Costs())
     blocks = block_arrays([Block(0, [0, 1]), Block(1, [2]), Block(2, [3]), Block(1, [4])], 5)
-    crosser = ArrayTransferPlanner(arrays, blocks)
-    crossed = crosser.run((-1,) * 3)
-    assert crossed.crossing.segments[3].imports == ((0, 1),)
+    planner = ArrayTransferPlanner(arrays, blocks)
+    transfers = planner.run((-1,) * 3)
+    assert transfers.planned.segments[3].imports == ((0, 1),)
     after = block_arrays([Block(0, [1]), Block(1, [2, 0]), Block(2, [3]), Block(1, [4])], 5)
-    changed = update_transfers(crosser, crossed, after, np.array([0]), (-1,) * 3)
+    changed = update_transfers(planner, transfers, after, np.array([0]), (-1,) * 3)
     fresh = ArrayTransferPlanner(arrays, after)
     same(changed, (fresh, fresh.run((-1,) * 3)))
-    assert changed[1].crossing.segments[3].imports == ((0, 0),)
+    assert changed[1].planned.segments[3].imports == ((0, 0),)
