@@ -35,10 +35,10 @@ class SegmentRun:
     """Seconds to pack what it returns."""
     sent: float
     start: float
-    """When its worker began with it."""
+    """The time at which its worker began with it."""
     end: float
     came: float
-    """When the client had its record."""
+    """The time at which the client had its record."""
     data_wait: float
     """Seconds that its worker was idle because what it reads was not made yet."""
     latency: float
@@ -98,7 +98,7 @@ class RunFacts:
 def run_facts(
     plan: Plan, answers: Sequence[TimedRecord], offsets: Mapping[str, ClockOffset], submitted: float
 ) -> RunFacts:
-    """Return what a run did. `submitted` and the answers' times are by the session's clock."""
+    """Return the facts about a run. `submitted` and the times of the answers are by the session's clock."""
     by_segment = {answer.record.segment: answer for answer in answers}
     elapsed = max((answer.came for answer in answers), default=submitted) - submitted
     order = sorted(

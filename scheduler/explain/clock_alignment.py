@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ClockOffset:
-    """What is to be added to one worker's times to have them by the session's clock."""
+    """The seconds to add to one worker's times for the session's clock, known to be between `low` and `high`."""
 
     low: float = float("-inf")
     high: float = float("inf")

@@ -19,46 +19,50 @@ from ..placing.place import devices_of
 
 
 class DeviceTransfer(NamedTuple):
-    """One value that goes from a device to another."""
+    """The transfer of one value between devices."""
 
     node: int
-    """The node that moves it; -1: it crosses from a worker to another, or comes from the client."""
+    """The node that moves it; -1: it is transferred between workers, or from the client."""
     worker: int
-    """Where it goes; -1: from the client to whoever reads it."""
+    """The worker that receives it; -1: the client sends it to its readers."""
     source: str
     target: str
     bytes: int
 
 
 class FetchedArray(NamedTuple):
-    """One array that left its device because the client read what a run kept there, or held it at the end."""
+    """One array that was copied from its device to the client, which read it or held it at the end of the session."""
 
     node: int
-    """The node that made it, or what held it; -1: one that no plan has, of user code that records on its worker."""
+    """The node that made the value; -1: a node of no plan, recorded by user code on its worker."""
     worker: int
-    """Where it was."""
+    """The worker that held it."""
     device: str
     bytes: int
 
 
 def fetched_arrays(
-    graph: Graph, told: Sequence[tuple[int, int, Sequence[tuple[str, int]]]]
+    graph: Graph, requested: Sequence[tuple[int, int, Sequence[tuple[str, int]]]]
 ) -> tuple[FetchedArray, ...]:
-    """Return what of a run was brought to the client. `told` has, per value that was asked for, its id, its worker, and
-    the device and bytes of each array that left its device for it."""
+    """Return the arrays of a run that were copied from devices to the client.
+
+    `requested` has, per requested value, its id, its worker, and the device and bytes of each of its arrays on a device.
+    """
     maker: dict[int, int] = {}
     value = len(graph.externals)
-    asked = {value for value, _, _ in told}
-    for number, node in enumerate(graph.nodes if asked else ()):
-        maker.update((one, number) for one in range(value, value + len(node.outputs)) if one in asked)
+    ids = {value for value, _, _ in requested}
+    for number, node in enumerate(graph.nodes if ids else ()):
+        maker.update((one, number) for one in range(value, value + len(node.outputs)) if one in ids)
         value += len(node.outputs)
-    return tuple([FetchedArray(maker.get(one, -1), worker, *left) for one, worker, lefts in told for left in lefts])
+    return tuple(
+        [FetchedArray(maker.get(one, -1), worker, *left) for one, worker, lefts in requested for left in lefts]
+    )
 
 
 def device_transfers(
     graph: Graph, sizes: Sequence[int], residency: Sequence[int], plan: Plan, *, staged: bool = False
 ) -> tuple[DeviceTransfer, ...]:
-    """Return what a plan moves, in plan order. O(nodes + edges).
+    """Return the transfers between devices of a plan, in plan order. O(nodes + edges).
 
     Args:
         graph: what is planned.
@@ -107,7 +111,7 @@ def device_transfers(
 
 
 def _held_on(spec: Spec, size: int) -> tuple[tuple[str, int], ...]:
-    """Return the devices on which a value of so many bytes is, with its bytes there."""
+    """Return the devices that hold a value, each with the value's bytes there."""
     if isinstance(spec, ContextSpec):
         return spec.per_device
     device = devices_of((spec,))[0]

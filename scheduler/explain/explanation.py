@@ -41,10 +41,10 @@ class Reason(StrEnum):
 
 
 class WorkerTransfer(NamedTuple):
-    """What one segment reads of another worker."""
+    """The bytes and values that one segment reads from another worker."""
 
     source: int
-    """The segment that makes it, or -1: an earlier run left it on `worker`."""
+    """The segment that makes the values, or -1: an earlier run left them on `worker`."""
     worker: int
     target: int
     bytes: int
@@ -65,7 +65,7 @@ class SegmentFacts:
     """Vjps, and the sums of gradients."""
     hooks: int
     reasons: tuple[tuple[Reason, int], ...]
-    """Each with the number of nodes that it holds for: what had to be before what was chosen."""
+    """Each with its number of nodes; required placements come before chosen ones."""
     bytes_in: int
     bytes_out: int
     start: float
@@ -99,7 +99,7 @@ class PlanFacts:
     """Per node, what it is predicted to take."""
     moved: tuple[WorkerTransfer, ...]
     transfers: tuple[DeviceTransfer, ...]
-    """What goes from a device to another."""
+    """The transfers between devices."""
     crossing_bytes: int
     seconds: float
     """Predicted time from submission until the client knows that the last segment has ended."""
@@ -115,8 +115,8 @@ class PlanFacts:
 def explain_plan(
     graph: Graph, residency: Sequence[int], costs: Costs, cluster: Cluster, plan: Plan, *, staged: bool = False
 ) -> PlanFacts:
-    """Return what a plan would do and why. The arguments are those that the plan was made from; `staged`, whether
-    workers are processes of their own."""
+    """Return the facts about a plan. The arguments are those that the plan was made from; `staged` says whether workers
+    are processes of their own."""
     priced = price_graph(graph, costs)
     times = timetable(plan.segments, segment_loads(plan.segments, priced), residency, costs, cluster)
     reasons = _reasons(priced, residency, cluster, plan)
@@ -177,7 +177,7 @@ def explain_plan(
 def _node_times(
     priced: PricedGraph, costs: Costs, plan: Plan, times: Sequence[ScheduledSegment]
 ) -> list[tuple[float, float]]:
-    """Return, per node, when it runs."""
+    """Return the predicted (start, end) of each node."""
     when = [(0.0, 0.0)] * len(priced.seconds)
     for segment, slot in zip(plan.segments, times, strict=True):
         seconds = [priced.seconds[node] for node in segment.nodes]
@@ -198,7 +198,7 @@ def _chain(times: Sequence[ScheduledSegment]) -> tuple[int, ...]:
 
 
 def _critical_path(priced: PricedGraph, plan: Plan, costs: Costs, cluster: Cluster) -> tuple[tuple[int, ...], float]:
-    """Return the longest way through the placed graph, and how long it takes."""
+    """Return the longest path through the placed graph, transfers included, and its seconds."""
     worker, maker, size = plan.node_worker, priced.maker, priced.size
     hosts = [one.host for one in cluster.workers]
     length = [0.0] * len(priced.graph.nodes)
@@ -227,7 +227,7 @@ def _critical_path(priced: PricedGraph, plan: Plan, costs: Costs, cluster: Clust
 
 
 def _reasons(priced: PricedGraph, residency: Sequence[int], cluster: Cluster, plan: Plan) -> list[Reason]:
-    """Return why each node is where it is: what had to be comes before what was chosen."""
+    """Return the reason for each node's placement; required placements come before chosen ones."""
     alone = len(cluster.workers) == 1
     together = len({segment.worker for segment in plan.segments}) == 1
     only: dict[frozenset[str], bool] = {}
@@ -265,7 +265,7 @@ def _needed_devices(priced: PricedGraph, node: Node) -> frozenset[str]:
 
 
 def _choice_reason(priced: PricedGraph, residency: Sequence[int], plan: Plan, node: Node, worker: int) -> Reason:
-    """Return why a node that might run elsewhere runs here."""
+    """Return the reason for the worker of a node that was free to run elsewhere."""
     held: Counter[int] = Counter()
     for value in set(node.inputs):
         if value >= 0:
@@ -284,7 +284,7 @@ def _devices(graph: Graph, nodes: Sequence[int]) -> str:
 
 
 def worker_transfers(priced: PricedGraph, residency: Sequence[int], plan: Plan) -> tuple[WorkerTransfer, ...]:
-    """Return what segments read of other workers, in plan order: objects of this run, and values of earlier ones."""
+    """Return what segments read from other workers, in plan order: objects of this run, and values of earlier runs."""
     found: dict[tuple[int, int, int], list[int]] = {}
     for target, segment in enumerate(plan.segments):
         for source, export in segment.imports:

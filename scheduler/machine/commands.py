@@ -59,8 +59,8 @@ class DropValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpin:
-    """Have `worker` forget pinned values; nothing reads them any more. May ride in the next call to that worker
-    (`Call.unpin`). Forgetting a value that is not there is no error: a failed segment may not have pinned it."""
+    """Have `worker` drop pinned values that nothing reads any more. May be sent with the next call to that worker
+    (`Call.unpin`). A value that is not there is no error: a failed segment may not have pinned it."""
 
     worker: int
     values: tuple[Pinned, ...]
@@ -96,14 +96,14 @@ class FailReason(Enum):
     DEPENDENCY = "dependency"
     """It reads a value of run `cause`, which failed."""
     ABANDONED = "abandoned"
-    """The client gave it up."""
+    """The client abandoned it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailRun:
     """The run has failed; none of its kept values may be read. Given once per failed run, causes before effects.
 
-    Segments of it that already run are let run out; their results are still reported and only counted.
+    Running segments of it end by themselves; their results are still reported and only counted.
     """
 
     run: int

@@ -19,7 +19,7 @@ Status = Literal["done", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedSegment:
-    """What the machine has to know of one segment of a submitted run."""
+    """The part of a plan's segment that the machine needs."""
 
     worker: int
     imports: tuple[tuple[int, int], ...] = ()
@@ -95,7 +95,7 @@ class ValueExported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueDropped:
-    """The client holds a kept value no more: no handle, pass or tape of it reaches the value. Once per value.
+    """The client no longer holds a kept value: no handle, pass or tape refers to it. Once per value.
 
     May come at any time after the submission; that of a failed run's value is ignored. Runs submitted before that
     read the value still get it.
@@ -117,8 +117,8 @@ class WorkerDied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAbandoned:
-    """The client wants nothing of this run any more (interrupt, `close(discard=True)`): it counts as failed, all of
-    its values as dropped. What already runs is let run out; nothing more of it is started."""
+    """The client abandons a run (interrupt, `close(discard=True)`): the run counts as failed, all of its values as
+    dropped. Running segments end by themselves; no more are started."""
 
     at: float
     run: int

@@ -119,7 +119,7 @@ def _needs(run: LiveRun, read: Counter[tuple[int, int]]) -> Iterator[str]:
     kept: Counter[tuple[int, int]] = Counter()
     for value in run.values.values():
         name = f"value {value.value} of run {run.run}"
-        readers = read[run.run, value.value] + (value.object is ObjectState.ASKED)
+        readers = read[run.run, value.value] + (value.object is ObjectState.REQUESTED)
         if value.readers != readers:
             yield f"{name} has {readers} readers, and {value.readers} are counted"
         if not value.held and not readers and run.segments[value.place.segment].state.final:

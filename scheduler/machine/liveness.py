@@ -18,16 +18,16 @@ from .state import LiveRun, LiveSegment, LiveValue, ObjectState, State
 
 
 class Liveness:
-    """Keeps the accounts of one machine's state, and collects the commands that follow from them."""
+    """Keeps the reader counts of one machine's state, and collects the commands that follow from them."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self.commands: list[Command] = []
-        """What is to be done, in order; the machine adds its own."""
+        """Collected commands, in order; the machine adds its own."""
         self._unpins: defaultdict[int, list[Pinned]] = defaultdict(list)
 
     def take(self) -> list[Command]:
-        """Return what was collected, and start anew. Pinned values come last, in one command per worker."""
+        """Return the collected commands and clear them. `Unpin` commands come last, one per worker."""
         for worker in sorted(self._unpins):
             self.commands.append(Unpin(worker=worker, values=tuple(sorted(self._unpins[worker]))))
         self._unpins.clear()
@@ -39,33 +39,33 @@ class Liveness:
         return self._state.runs[value.run].segments[value.place.segment]
 
     def make_object(self, value: LiveValue) -> None:
-        """Ask for a pinned value as an object, once; while that is in flight it counts as a reader."""
+        """Command a pinned value to be exported as an object, once; until the answer this counts as a reader."""
         if value.object is ObjectState.ABSENT and not value.lost:
-            value.object = ObjectState.ASKED
+            value.object = ObjectState.REQUESTED
             value.readers += 1
             self.commands.append(ExportValue(worker=value.pinned_on, run=value.run, value=value.value))
 
     def object_made(self, value: LiveValue, size: int) -> None:
-        """The object that was asked for exists."""
+        """Enter that a requested object exists."""
         value.object = ObjectState.LIVE
         value.size = size
         self._state.account(size, saved=False)
         self.read(value)
 
     def object_failed(self, value: LiveValue) -> None:
-        """The object that was asked for will not come."""
+        """Enter that a requested object will not be made."""
         value.object = ObjectState.ABSENT
         self.read(value)
 
     def exported(self, run: LiveRun, segment: LiveSegment, sizes: tuple[int, ...]) -> None:
-        """A segment has returned its objects, of these sizes."""
+        """Enter the sizes of the objects that a segment returned."""
         for index, size in enumerate(sizes):
             export = run.exports[segment.index, index]
             export.size = size
             self._state.account(size, saved=export.saved)
 
     def segment_final(self, run: LiveRun, segment: LiveSegment) -> None:
-        """A segment is final: it reads nothing any more, and what it made may be needed by nobody."""
+        """Enter that a segment is final: remove it as a reader, and drop those of its outputs that nobody needs."""
         for source in segment.given.imports:
             run.exports[source].readers -= 1
             self.drop_export(run, source)
@@ -78,20 +78,20 @@ class Liveness:
             self.drop_export(run, (segment.index, index))
         for value_id in segment.kept:
             if value_id in run.values:
-                self._release(run.values[value_id])
+                self._drop_if_unneeded(run.values[value_id])
 
     def read(self, value: LiveValue) -> None:
-        """One reader fewer."""
+        """Remove one reader of a kept value."""
         value.readers -= 1
-        self._release(value)
+        self._drop_if_unneeded(value)
 
-    def let_go(self, value: LiveValue) -> None:
-        """The client holds a value no more."""
+    def release(self, value: LiveValue) -> None:
+        """Enter that the client no longer holds a value."""
         value.held = False
-        self._release(value)
+        self._drop_if_unneeded(value)
 
     def unpin_inner(self, run: LiveRun) -> None:
-        """Unpin what the segments of a failed run left for each other: those that drop it may not have run."""
+        """Unpin the values that segments of a failed run pinned for each other: the last reader may not have run."""
         for segment in run.segments:
             if segment.dispatched and segment.given.worker not in self._state.lost_workers:
                 for value in segment.given.pins:
@@ -99,7 +99,7 @@ class Liveness:
                         self._unpins[segment.given.worker].append(Pinned(run.run, value))
 
     def worker_lost(self, worker: int) -> None:
-        """A worker is gone: nothing there has to be unpinned any more."""
+        """Enter that a worker died: its values need no unpinning."""
         self._unpins.pop(worker, None)
 
     def drop_export(self, run: LiveRun, key: tuple[int, int]) -> None:
@@ -113,8 +113,8 @@ class Liveness:
             self.commands.append(DropExport(run=run.run, segment=export.segment, export=export.index))
         self.forget(run)
 
-    def _release(self, value: LiveValue) -> None:
-        """Let go of a kept value if nobody needs it and nothing will make it any more."""
+    def _drop_if_unneeded(self, value: LiveValue) -> None:
+        """Drop a kept value if nobody needs it and its segment is final."""
         run = self._state.runs[value.run]
         maker = run.segments[value.place.segment]
         if value.held or value.readers or not maker.state.final:
@@ -134,7 +134,7 @@ class Liveness:
         self.forget(run)
 
     def forget(self, run: LiveRun) -> None:
-        """Forget a run that is over and of which nothing is left."""
+        """Forget a run that is over and has no live values and exports."""
         over = run.finished or (run.failed and not run.unfinished)
         if over and not run.values and not run.exports:
             self._state.runs.pop(run.run, None)

@@ -259,7 +259,7 @@ class Machine:
         self._end(run, segment)
 
     def _done(self, run: LiveRun, segment: LiveSegment, event: SegmentFinished) -> None:
-        """Enter what an attempt that counts has made."""
+        """Enter the exports and opened values of a successful current attempt."""
         if len(event.export_bytes) != len(segment.given.exports):
             raise InvariantViolation(f"{len(segment.given.exports)} exports, but {event}")
         self._liveness.exported(run, segment, event.export_bytes)
@@ -271,7 +271,7 @@ class Machine:
             segment.kept.append(value)
 
     def _end(self, run: LiveRun, segment: LiveSegment) -> None:
-        """A segment is final."""
+        """Enter that a segment is final."""
         if segment.dispatched:
             self.state.in_flight[segment.given.worker] -= 1
         self.state.stirred.add(segment.given.worker)
@@ -309,7 +309,7 @@ class Machine:
     # ---- failures --------------------------------------------------------------------------------------------------
 
     def _fail(self, run: LiveRun, why: FailRun) -> None:
-        """Fail a run and every run that reads from it; start nothing more of them and let go of their values."""
+        """Fail a run and every run that reads from it; start nothing more of them and release their values."""
         failing: list[tuple[LiveRun, FailRun]] = [(run, why)]
         run.failed = True
         for current, reason in failing:
@@ -322,7 +322,7 @@ class Machine:
                     failing.append((reader, _dependency(reader, current.run)))
         for current, _ in failing:
             for value in list(current.values.values()):
-                self._liveness.let_go(value)
+                self._liveness.release(value)
             waiting = [segment for segment in current.segments if segment.state is SegmentState.WAITING]
             for segment in waiting:
                 segment.move(Move.GIVEN_UP, self._at)
@@ -331,7 +331,7 @@ class Machine:
                 self._settle_if_over(current)
 
     def _lost(self, worker: int) -> None:
-        """A worker died: its segments fail, its pinned values are gone."""
+        """Enter that a worker died: fail its segments, mark its pinned values as lost."""
         state = self.state
         if worker in state.lost_workers:
             return
@@ -353,11 +353,11 @@ class Machine:
                     self._end(run, segment)
 
     def _lose(self, run: LiveRun, value: LiveValue) -> None:
-        """A pinned value is gone."""
+        """Enter that a pinned value is lost."""
         value.lost = True
         if run.finished and value.held:
             self._liveness.commands.append(LoseValue(run=run.run, value=value.value, worker=value.pinned_on))
-        if value.object is ObjectState.ASKED:
+        if value.object is ObjectState.REQUESTED:
             self._liveness.object_failed(value)
 
     def _misses(self, run: LiveRun) -> int:
@@ -382,7 +382,7 @@ class Machine:
             return
         self.state.failed_runs.add(run.run)
         for value in list(run.values.values()):
-            self._liveness.let_go(value)
+            self._liveness.release(value)
 
     # ---- values ----------------------------------------------------------------------------------------------------
 
@@ -422,7 +422,7 @@ class Machine:
             self._liveness.object_failed(value)
 
     def _fail_readers(self, value: LiveValue) -> None:
-        """A value could not be made an object: runs that need it on another worker cannot go on."""
+        """Fail the runs that need a value on another worker, after its export failed."""
         for number in sorted(self.state.runs[value.run].dependants):
             run = self.state.runs.get(number)
             if run is None or run.failed:
@@ -436,7 +436,7 @@ class Machine:
     def _dropped(self, event: ValueDropped) -> None:
         value = self._value(event.run, event.value)
         if value is not None:
-            self._liveness.let_go(value)
+            self._liveness.release(value)
 
 
 def _dependency(run: LiveRun, cause: int) -> FailRun:

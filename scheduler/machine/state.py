@@ -36,7 +36,7 @@ class SegmentState(Enum):
 
 
 class Move(Enum):
-    """What can happen to one segment: the part of an event, or of a decision, that concerns it."""
+    """A transition of one segment, caused by an event or a decision."""
 
     DISPATCHED = "dispatched"
     DONE = "reported done"
@@ -100,10 +100,10 @@ class LiveExport:
 
 
 class ObjectState(Enum):
-    """Whether a pinned value is an object as well (`ExportValue`)."""
+    """Whether a pinned value is also an object in the store (`ExportValue`)."""
 
     ABSENT = "absent"
-    ASKED = "asked for"
+    REQUESTED = "requested"
     LIVE = "live"
 
 
@@ -116,11 +116,11 @@ class LiveValue:
     place: ValueLocation
     held: bool = True
     readers: int = 0
-    """Segments that read it and are not final, imports within its run apart; its becoming an object counts as one."""
+    """Segments that read it and are not final, but for imports in its run; a pending `ExportValue` counts as one."""
     wanted: bool = False
-    """The client asked for it, so that it has to become an object when its segment is commanded."""
+    """The client requested it: it is to be exported as an object as soon as its segment is commanded."""
     lost: bool = False
-    """It was pinned on a worker that is lost, and is no object."""
+    """It was pinned on a worker that died, and is not an object in the store."""
     object: ObjectState = ObjectState.ABSENT
     size: int = 0
     """Bytes accounted for its object."""
@@ -153,15 +153,15 @@ class LiveRun:
 
 @dataclass(slots=True)
 class State:
-    """All that the machine remembers."""
+    """The whole state of the machine."""
 
     runs: dict[int, LiveRun] = field(default_factory=dict[int, LiveRun])
     failed_runs: set[int] = field(default_factory=set[int])
-    """Every run that ever failed, so that later mention of its values is understood; numbers only."""
+    """The numbers of all runs that ever failed, so that later events about their values are recognised."""
     last_run: int = -1
     lost_workers: set[int] = field(default_factory=set[int])
     queues: dict[int, deque[LiveSegment]] = field(default_factory=dict[int, deque[LiveSegment]])
-    """Per worker, the segments to be commanded, in order; those given up meanwhile are passed over."""
+    """Per worker, the segments to be commanded, in order; those skipped meanwhile are passed over."""
     in_flight: dict[int, int] = field(default_factory=dict[int, int])
     """Per worker, the segments that are running."""
     stirred: set[int] = field(default_factory=set[int])

@@ -28,7 +28,7 @@ TABLE_ENTRIES_PER_PAIR = 8
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class GraphArrays:
-    """A graph's values and nodes, priced. See `graph_arrays`."""
+    """A graph with predicted bytes of its values and seconds of its nodes, as arrays. See `graph_arrays`."""
 
     graph: Graph
     read: Indices
@@ -70,7 +70,7 @@ class GraphArrays:
 
 
 def graph_arrays(graph: Graph, costs: Costs) -> GraphArrays:
-    """Return the graph as arrays, with a price on every node and value; equal nodes are priced once."""
+    """Return the graph as arrays, with predicted seconds and bytes; equal nodes are computed once."""
     nodes = graph.nodes
     count = len(nodes)
     inputs: list[tuple[int, ...]] = list(map(attrgetter("inputs"), nodes))
@@ -127,7 +127,7 @@ def _node_seconds(graph: Graph, costs: Costs, kind: Indices, read: Indices, read
 
 
 class _Numbers(dict[Any, int]):
-    """Numbers its keys in the order in which they are asked for."""
+    """A dict that numbers its keys in the order of their first lookup."""
 
     def __missing__(self, key: Hashable) -> int:
         number = self[key] = len(self)

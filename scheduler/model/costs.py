@@ -30,7 +30,7 @@ CONTRACTIONS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "inner", "linear",
 
 
 class LinkCost(NamedTuple):
-    """From one host to another."""
+    """The measured cost of the link between two hosts."""
 
     hop_seconds: float
     """As `Costs.hop_seconds`."""
@@ -48,7 +48,7 @@ def _no_factors() -> Mapping[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """A cost model. All rates are per second; see the head of this file."""
+    """The figures of the cost model. All rates are per second; see the head of this file."""
 
     epoch: int = 0
     """Counts up with each revision, so that equal epochs mean equal costs."""
@@ -73,7 +73,7 @@ class Costs:
     context_bytes: int = 4096
     """A context beside the inputs and outputs saved in it, which are values of their own."""
     unknown_bytes: int = 8192
-    """A value of which nothing is known."""
+    """A value whose spec gives no size."""
     const_bytes: int = 64
     send_seconds: float = 0.0
     """From a call at the client to the start of work on a worker that is idle."""
@@ -114,8 +114,8 @@ class Costs:
         return self.transfer_seconds(size) if link is None else link.hop_seconds + size / link.bandwidth
 
     def kind_of(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> str:
-        """Return what a node is measured as: "op matmul vjp cpu 13,13>13" is any gradient of a matmul on a CPU of
-        arrays of 4 to 8 KiB. Means the same in every session. Arguments as for `node_seconds`."""
+        """Return the kind under which a node is measured: "op matmul vjp cpu 13,13>13" is any gradient of a matmul on a
+        CPU of arrays of 4 to 8 KiB. Kinds mean the same in every session. Arguments as for `node_seconds`."""
         devices = {spec.device.partition(":")[0] for spec in (*inputs, *outputs) if isinstance(spec, ArraySpec)}
         read, made = (",".join(map(self._bucket, specs)) for specs in (inputs, outputs))
         return " ".join((node.role, node.fn, *transforms_of(node), "+".join(sorted(devices)), f"{read}>{made}"))
@@ -133,7 +133,7 @@ class Costs:
         return seconds * self.factors.get(self.kind_of(node, inputs, outputs), 1.0) if self.factors else seconds
 
     def prior_seconds(self, node: Node, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> float:
-        """Return what `node_seconds` is before anything is measured."""
+        """Return the predicted time of one node before anything is measured."""
         moved = sum(map(self.value_bytes, inputs)) + sum(map(self.value_bytes, outputs))
         if isinstance(node, FunctionCall | FunctionVjp):
             return self.function_seconds + moved / self.function_bandwidth

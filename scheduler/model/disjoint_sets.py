@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def find_root(group: dict[int, int] | list[int], one: int) -> int:
-    """Return the number that stands for the group of `one`, and shorten the way to it.
+def find_root(parent: dict[int, int] | list[int], one: int) -> int:
+    """Return the root of the set of `one`, and shorten the path to it.
 
     Path halving: R. E. Tarjan and J. van Leeuwen, Worst-case analysis of set union algorithms, J. ACM 31 (1984).
     """
-    while group[one] != one:
-        group[one] = group[group[one]]
-        one = group[one]
+    while parent[one] != one:
+        parent[one] = parent[parent[one]]
+        one = parent[one]
     return one

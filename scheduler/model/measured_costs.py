@@ -24,13 +24,13 @@ from .costs import Costs
 from .plan import Cluster, Plan, Segment
 
 VERSION: Final = 1
-"""Of what `as_data` returns."""
+"""The version of the format of `as_data`."""
 
 NEWEST_WEIGHT: Final = 0.25
-"""The weight of the newest of many measurements: those of ten runs ago count a twentieth."""
+"""The weight of a new measurement in the running mean: those of ten runs ago count a twentieth."""
 
 SLOWER_WEIGHT: Final = 0.1
-"""The same for what seems to have become slower: whatever else the machine does only adds."""
+"""The weight of a new measurement that is slower: other work of the machine only adds time."""
 
 MAX_NODE_FACTOR: Final = 2.0
 """One measurement of a kind of node counts at most as this many times what was known: a node of 50 µs during which the
@@ -43,10 +43,10 @@ MAX_LINK_FACTOR: Final = 4.0
 """One measurement of a link counts at most as this many times what was known: a pause of the machine is no link."""
 
 MAX_FIRST_RUN_FACTOR: Final = 2.0
-"""Of a plan's predicted time, what its first run is believed to take besides."""
+"""The most additional time of a plan's first run, in predicted times of the plan."""
 
 RUNS_PER_MEASUREMENT: Final = 8
-"""So many runs of a plan are measured, and then one of so many."""
+"""The first runs of a plan, this many, are measured, and then one in as many."""
 
 MAX_HISTORIES: Final = 64
 """Plans whose nodes' kinds are remembered, as many as the planner keeps."""
@@ -54,7 +54,7 @@ MAX_HISTORIES: Final = 64
 
 @dataclass(slots=True)
 class Estimate:
-    """What is known of one kind of node."""
+    """The running estimate for one kind of node."""
 
     factor: float = 1.0
     """Measured seconds over those of the prior."""
@@ -83,7 +83,7 @@ class Estimate:
 
 @dataclass(slots=True)
 class PlanTimes:
-    """How long runs of one plan took, from the first call to the last record."""
+    """The running mean of a plan's run time, from the first call to the last record."""
 
     seconds: float = 0.0
     count: int = 0
@@ -143,13 +143,13 @@ class PlanCostClasses(NamedTuple):
 
 
 class _PlanHistory(NamedTuple):
-    """The nodes of a plan by kind."""
+    """The cost classes of a plan's nodes, and the times of its runs."""
 
     kinds: CostClasses
     segments: list[Counter[int]]
     """Per segment, how many nodes it has of each class."""
     span: PlanTimes
-    """What runs of it took that nothing else was in the way of."""
+    """The times of its undisturbed runs."""
 
 
 class MeasuredCosts:
@@ -188,7 +188,7 @@ class MeasuredCosts:
         return self._costs
 
     def settled(self, names: Mapping[str, float]) -> bool:
-        """Tell whether measurements agree on most of the time that these kinds of node take in all."""
+        """Return whether measurements agree for the kinds of node that take most of the given seconds."""
         unsettled = 0.0
         for name, seconds in names.items():
             one = self.kinds.get(name)
@@ -197,8 +197,8 @@ class MeasuredCosts:
         return unsettled <= 0.1 * sum(names.values())
 
     def wants(self, plan: Plan) -> bool:
-        """Tell whether a run of this plan that has ended is to be learned from; counts it. Not each of many is: what
-        learning costs would be a part of what small runs cost."""
+        """Count a run of a plan that has ended, and return whether to learn from it. Of many runs not each is measured,
+        because learning takes time that matters for small runs."""
         known = self._plans.get(plan.hash)
         if known is None:
             return True
@@ -206,7 +206,7 @@ class MeasuredCosts:
         return known.span.ended < RUNS_PER_MEASUREMENT or known.span.ended % RUNS_PER_MEASUREMENT == 0
 
     def span_of(self, plan: Plan) -> PlanTimes:
-        """Return what runs of a plan took so far, as far as it is remembered."""
+        """Return the run times of a plan so far, as far as they are remembered."""
         known = self._plans.get(plan.hash)
         return PlanTimes() if known is None else known.span
 
@@ -216,14 +216,14 @@ class MeasuredCosts:
         return None if known is None else PlanCostClasses(known.kinds.names, known.kinds.prior, known.segments)
 
     def ran(self, seconds: float, predicted: float) -> None:
-        """Enter what runs of a plan take, and what is predicted from its parts."""
+        """Enter the measured run time of a plan and the one predicted from its parts."""
         self._paced += 1
         self.pace += max(NEWEST_WEIGHT, 1.0 / self._paced) * (
             min(max(seconds / max(predicted, 1e-9), 1.0 / MAX_LINK_FACTOR), MAX_LINK_FACTOR) - self.pace
         )
 
     def first_run(self, plan: Plan) -> float:
-        """Return what the first run of a plan takes, beside what is predicted from its parts."""
+        """Return the predicted time of the first run of a plan, which is longer than that of later ones."""
         return plan.predicted_seconds + min(
             self.news_seconds * len(plan.segments), MAX_FIRST_RUN_FACTOR * plan.predicted_seconds
         )
@@ -231,7 +231,7 @@ class MeasuredCosts:
     # ---- learning ---------------------------------------------------------------------------------------------------
 
     def links_were(self, **figures: Any) -> None:
-        """Enter what the executor measured before the first run: fields of `Costs`."""
+        """Enter figures that the executor measured before the first run: fields of `Costs`."""
         self._costs = replace(self._costs, **figures)
         self._changed = True
 
@@ -333,7 +333,7 @@ class MeasuredCosts:
             self._move("return_seconds", max(calls[last].came - ended[last], 0.0), self._costs.return_seconds)
 
     def _client(self, calls: Sequence[TimedRecord]) -> None:
-        """Enter what the calls of a run cost the client."""
+        """Enter the client's time for the calls of a run."""
         if calls:
             spent, known = sum(call.spent for call in calls) / len(calls), self._costs.client_seconds
             self._costs = replace(

@@ -13,17 +13,17 @@ Numerics: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def describe_differences(workers: Sequence[tuple[str, Numerics]]) -> str:
-    """Return, in words, in which numerics classes workers are, if there are several for one kind of device; else "".
-    Of those that said nothing, nothing is known."""
-    told: list[str] = []
+    """Return a description of the workers' numerics classes if there are several for one kind of device, else "".
+    Workers that reported no class are ignored."""
+    lines: list[str] = []
     for kind in dict.fromkeys(kind for _, classes in workers for kind, _ in classes):
         members: dict[str, list[str]] = {}
         for name, classes in workers:
             if kind in (mine := dict(classes)):
                 members.setdefault(mine[kind], []).append(name)
         if len(members) > 1:
-            told += [f"{_some(names)}: {kind}, {said}" for said, names in members.items()]
-    return "; ".join(told)
+            lines += [f"{_some(names)}: {kind}, {name}" for name, names in members.items()]
+    return "; ".join(lines)
 
 
 def _some(names: Sequence[str]) -> str:

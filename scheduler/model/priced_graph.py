@@ -16,7 +16,7 @@ from .costs import Costs
 
 @dataclass(frozen=True, slots=True)
 class PricedGraph:
-    """A graph's values and nodes, priced. See `price_graph`."""
+    """A graph with predicted bytes of its values and predicted seconds of its nodes. See `price_graph`."""
 
     graph: Graph
     first: list[int]
@@ -44,10 +44,10 @@ class NodeEdges:
 
 
 def price_graph(graph: Graph, costs: Costs) -> PricedGraph:
-    """Return the graph with a price on every node and value. O(nodes + edges); equal nodes are priced once."""
+    """Return the graph with predicted seconds and bytes. O(nodes + edges); equal nodes are computed once."""
     maker = [-1] * len(graph.externals)
     spec = list(graph.externals)
-    for node in graph.nodes:  # at once: a node may read what has a higher number (`relief`)
+    for node in graph.nodes:  # before the next loop: a node of a rewritten graph may read from one with a higher number
         spec.extend(node.outputs)
     seconds: list[float] = []
     known: dict[tuple[object, ...], float] = {}

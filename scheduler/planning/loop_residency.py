@@ -20,11 +20,11 @@ from ..model.priced_graph import PricedGraph, price_graph
 from ..placing.place import Constraints, find_constraints, place
 
 LoopCarried: TypeAlias = "Sequence[tuple[int, int]]"
-"""Pairs of an external, and the value of the same graph that is this external in the next round."""
+"""Pairs of an external, and the value of the same graph that is this external in the next iteration."""
 
 
 def count_misplaced(graph: Graph, plan: Plan, residency: Sequence[int], loop: LoopCarried) -> int:
-    """Return how many externals of the loop are read by a worker that they are not on."""
+    """Return the number of loop-carried externals that are read on another worker than the one that holds them."""
     carries = {external for external, _ in loop if residency[external] >= 0}
     read = {
         value
@@ -38,7 +38,7 @@ def count_misplaced(graph: Graph, plan: Plan, residency: Sequence[int], loop: Lo
 def next_residency(
     graph: Graph, node_worker: Sequence[int], residency: Sequence[int], loop: LoopCarried
 ) -> tuple[int, ...]:
-    """Return the residency of the round that follows."""
+    """Return the residency of the next iteration."""
     worker = list(residency)
     for node, one in zip(graph.nodes, node_worker, strict=True):
         worker += [one] * len(node.outputs)
@@ -51,7 +51,7 @@ def next_residency(
 def place_for_loop(
     graph: Graph, residency: Sequence[int], loop: LoopCarried, costs: Costs, cluster: Cluster, seed: int
 ) -> tuple[int, ...]:
-    """Return the worker of every node as if what the loop carries were wherever it is read first.
+    """Return the worker of every node, placed as if loop-carried values were where they are first read.
 
     Raises PlanError as `place` does.
     """
@@ -63,8 +63,8 @@ def place_for_loop(
 
 
 def tie_loop_carried(constraints: Constraints, priced: PricedGraph, loop: LoopCarried) -> Constraints:
-    """Return the constraints with the maker of each value of the loop beside its first reader of the next round, unless
-    they have to be on different workers."""
+    """Return the constraints with the maker of each loop-carried value tied to its first reader of the next iteration,
+    unless they have to be on different workers."""
     reader: dict[int, int] = {}
     for index, node in enumerate(priced.graph.nodes):
         for value in node.inputs:

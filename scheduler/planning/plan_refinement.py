@@ -31,18 +31,18 @@ are compared again: a tenth is to be gained only where a tenth has moved. That a
 
 
 def is_due(uses: int) -> bool:
-    """Tell whether a plan is to be looked at again when it is submitted for this time; the first time is 1."""
+    """Return whether a plan is due for review at this submission; the first one is number 1."""
     return uses > 1 and (uses - 1) & (uses - 2) == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refinement:
-    """What became of a plan that was looked at again."""
+    """The result of the review of a plan."""
 
     plan: Plan | None = None
-    """The one to go on with, if it is another."""
+    """The plan that replaces it, if any."""
     compared: Costs | None = None
-    """The costs by which plans were compared just now, if they were: for the next look."""
+    """The costs by which plans were compared, if they were: for the next review."""
 
 
 def repredict(graph: Graph, plan: Plan, residency: tuple[int, ...], measured: MeasuredCosts, cluster: Cluster) -> Plan:
@@ -85,7 +85,7 @@ def lower_bound_seconds(priced: PricedGraph, workers: int) -> float:
 
 
 def cost_shift(plan: Plan, counted: PlanCostClasses, before: Costs, now: Costs) -> float:
-    """Return the part of a plan's time that other costs say goes to something else."""
+    """Return the part of a plan's time that has shifted to other causes between two sets of costs."""
     one, other = (_cost_shares(plan, counted, costs) for costs in (before, now))
     return 0.5 * sum(abs(one[name] - other[name]) for name in one)
 
@@ -112,7 +112,7 @@ def refine(
     compared: Costs,
     make: Callable[[Costs], Plan],
 ) -> Refinement:
-    """Return what becomes of a plan that was predicted anew.
+    """Return the result of the review of a plan with renewed predictions.
 
     `changes` says how often the plan of this graph was changed before, `compared` by which costs it was made, or plans
     were compared since; `make` makes the plan that costs ask for.

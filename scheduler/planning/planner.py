@@ -44,10 +44,10 @@ class Planned(NamedTuple):
 
     plan: Plan
     programs: Sequence[Program]
-    """Those of large plans are made when they are asked for: the first segments run before the last is lowered."""
+    """Programs of large plans are lowered at their first access: the first segments run before the last is lowered."""
     graph: Graph
-    """Whose nodes the plan runs: those of the graph that was asked for, and what was added for workers with too little
-    memory (`relief`)."""
+    """The graph whose nodes the plan runs: the requested one, or with added nodes for workers with too little memory
+    (`memory.spill_planner`)."""
 
 
 @dataclass(slots=True)
@@ -56,15 +56,15 @@ class _CachedPlan:
 
     planned: Planned
     compared: Costs
-    """By which it was made, or compared with others since."""
+    """The costs by which it was made, or last compared with another plan."""
     uses: int = 1
     """Submissions of it."""
     changes: int = 0
-    """How often it was given up for another (`refine`)."""
+    """How often it was replaced (`plan_refinement`)."""
 
 
 class _DuePlan(NamedTuple):
-    """A plan that is to be looked at again, and what it was asked for."""
+    """A cached plan that is due for review, with the arguments of its request."""
 
     kept: _CachedPlan
     graph: Graph
@@ -154,10 +154,10 @@ class Planner:
         return planned
 
     def reconsider(self, loop: Callable[[], LoopCarried] = tuple) -> None:
-        """Look again at the plan that was asked for last, if it is time: the next call of `plan` may return another.
+        """Review the plan requested last, if it is due: the next call of `plan` may return another one.
 
-        Call it when there is time: when what was planned is on its way to the workers. `loop` tells which externals are
-        what the run before made by the same graph.
+        Call it when the planned segments are on their way to the workers. `loop` returns the loop-carried values: the
+        externals that the previous run of the same graph made.
         """
         due, self._due = self._due, None
         if due is None or self._measured is None:
@@ -185,8 +185,8 @@ class Planner:
             self._settle(due, self._measured, loop())
 
     def _settle(self, due: _DuePlan, measured: MeasuredCosts, loop: LoopCarried) -> None:
-        """Have what each round makes stay where the next one reads it, if that takes no longer: what crosses in each
-        round costs workers and client more than a prediction knows."""
+        """Replace the plan by one that makes loop-carried values where the next iteration reads them, if that takes no
+        longer: their transfers cost workers and client more than predicted."""
         kept, graph, residency, key = due
         plan = kept.planned.plan
         if (
@@ -217,7 +217,7 @@ class Planner:
     def _afresh(
         self, graph: Graph, residency: tuple[int, ...], costs: Costs, key: bytes
     ) -> tuple[Planned, ClusteredPlan | None]:
-        """Plan a graph, whatever is known of it; of a large one return too what it takes to make it again."""
+        """Plan a graph without the cache; for a large one return its `ClusteredPlan`, too."""
         if _is_large(graph) and not self._cluster.has_limits:
             large = make_clustered_plan(graph, residency, costs, self._cluster, self._seed, key)
             return Planned(large.plan, LazyPrograms(graph, large.plan), graph), large
@@ -225,7 +225,7 @@ class Planner:
 
 
 def _is_large(graph: Graph) -> bool:
-    """Tell whether a graph is planned as one of clusters, which know no demands."""
+    """Return whether a graph is planned by clusters, which support no requested resources."""
     return len(graph.nodes) >= CLUSTERED_FROM and not graph.demands
 
 
@@ -278,9 +278,9 @@ def make_plan(
 def _place_and_order(
     priced: PricedGraph, residency: tuple[int, ...], costs: Costs, cluster: Cluster, seed: int
 ) -> NodeOrder:
-    """Place and order a graph. What does not fit where it was placed is placed where there is more memory, if there is.
+    """Place and order a graph; if a worker's memory is too small, place it again on workers with more memory.
 
-    Raises PlanError, of the first placement if no other does.
+    Raises PlanError, that of the first placement, if none fits.
     """
     constraints: Constraints | None = None
     small: frozenset[int] = frozenset()

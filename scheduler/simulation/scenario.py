@@ -18,7 +18,7 @@ from ..planning.planner import Planned
 
 
 class VirtualLink(NamedTuple):
-    """How one worker's objects come to another: each takes `latency` + bytes / `bandwidth` seconds."""
+    """The link between two workers: an object takes `latency` + bytes / `bandwidth` seconds."""
 
     latency: float
     bandwidth: float
@@ -90,7 +90,7 @@ class SegmentTrace(NamedTuple):
 
 
 class VirtualTransfer(NamedTuple):
-    """An object on its way between two workers."""
+    """The transfer of an object between two workers."""
 
     start: float
     finish: float
@@ -104,7 +104,7 @@ class VirtualTransfer(NamedTuple):
 
 
 class FailureTrace(NamedTuple):
-    """One failure, and what failed with it."""
+    """One failure, with the segments and runs that failed by it."""
 
     at: float
     failure: Failure
@@ -115,7 +115,7 @@ class FailureTrace(NamedTuple):
 
 
 class IdleWait(NamedTuple):
-    """Time that a worker stood idle before a segment because what that reads had not come."""
+    """Time that a worker was idle before a segment because its inputs had not arrived."""
 
     worker: int
     start: float
@@ -126,7 +126,7 @@ class IdleWait(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRun:
-    """How the runs went. Everything is in order of time."""
+    """The result of a simulation, all lists in order of time."""
 
     makespan: float
     """When the last segment ended."""
@@ -147,7 +147,7 @@ class SimulatedRun:
     commands: int = field(default=0)
     """Commands that the machine gave."""
     events: int = field(default=0)
-    """Events that it was told."""
+    """Events that the machine handled."""
 
     @property
     def peak_saved(self) -> tuple[int, ...]:

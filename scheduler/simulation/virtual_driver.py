@@ -88,7 +88,7 @@ class VirtualDriver:
     # ---- from outside ----------------------------------------------------------------------------------------------
 
     def expect(self, failures: Iterable[Failure], generator: np.random.Generator) -> None:
-        """Enter the failures that will come, losses before anything else of the same instant."""
+        """Schedule failures, deaths of workers before anything else of the same instant."""
         horizon = max((one.at + one.planned.plan.predicted_seconds for one in self.submissions), default=0.0)
         for failure in failures:
             if isinstance(failure, SegmentRaise):
@@ -98,7 +98,7 @@ class VirtualDriver:
                 self._at(at, self._lose, failure)
 
     def run(self) -> SimulatedRun:
-        """Run everything that was submitted to its end."""
+        """Run all submissions to their end and return the traces."""
         self.workers = [VirtualWorker(saved=[(0.0, 0)], stored=[(0.0, 0)]) for _ in self.speed]
         self._unsettled = len(self.submissions)
         for number, one in enumerate(self.submissions):
@@ -139,7 +139,7 @@ class VirtualDriver:
         self._tell(run_submitted(plan, at=self.now, run=number, sources=one.sources or (None,) * externals))
 
     def _let_go(self) -> None:
-        """Drop all that the client holds; the machine must then remember nothing, nor anything be left."""
+        """Drop all values that the client holds; then the machine must have forgotten everything."""
         for run, one in enumerate(self.submissions):
             for value in sorted(one.planned.plan.kept):
                 self._tell(ValueDropped(at=self.now, run=run, value=value))
@@ -154,7 +154,7 @@ class VirtualDriver:
     # ---- the driver ------------------------------------------------------------------------------------------------
 
     def _tell(self, event: Event) -> None:
-        """Tell the machine what has happened, and carry out what it commands."""
+        """Pass an event to the machine, and carry out its commands."""
         self._events += 1
         commands = self.machine.handle(event)
         if self.watch is not None:
@@ -238,7 +238,7 @@ class VirtualDriver:
     # ---- the workers -----------------------------------------------------------------------------------------------
 
     def _receive(self, task: VirtualCall) -> None:
-        """A call has come to its worker: ask for what it reads."""
+        """Handle the arrival of a call at its worker: request its inputs."""
         if task.over:
             return
         for key in self._reads(task):
@@ -273,7 +273,7 @@ class VirtualDriver:
         return keys
 
     def _want(self, task: VirtualCall, key: AwaitedKey) -> None:
-        """Have a call wait for something, unless it is there."""
+        """Have a call wait for an object, unless that is there."""
         thing = self.things.get(key)
         if thing is None:
             raise InvariantViolation(
@@ -291,7 +291,7 @@ class VirtualDriver:
             self._send(key, thing, target)
 
     def _send(self, key: AwaitedKey, thing: AwaitedObject, target: int) -> None:
-        """Set something on its way to another worker. That a segment has ended is told in no time."""
+        """Start the transfer of an object to another worker."""
         latency, bandwidth = self.links.get((thing.worker, target)) or (self.costs.hop_seconds, self.costs.bandwidth)
         finish = self.now + latency + thing.size / bandwidth
         run = key[0]
@@ -304,7 +304,7 @@ class VirtualDriver:
             self._came(task)
 
     def _made(self, key: AwaitedKey, *, ok: bool) -> None:
-        """Something exists now, or never will."""
+        """Enter that an object exists, or, unless `ok`, never will."""
         thing = self.things.get(key)
         if thing is None:
             return
@@ -318,7 +318,7 @@ class VirtualDriver:
                 self._came(task)
 
     def _came(self, task: VirtualCall) -> None:
-        """One of the things that a call waits for is there, or will never be."""
+        """Enter that one input of a call has arrived, or will never be made."""
         task.missing -= 1
         if not task.missing and not task.over:
             self._ready(task)
@@ -350,7 +350,7 @@ class VirtualDriver:
         self._at(self.now + self.costs.call_seconds + (0.0 if task.poisoned else task.seconds), self._end, task)
 
     def _end(self, task: VirtualCall) -> None:
-        """A call has ended."""
+        """Handle the end of a call."""
         if task.over:
             return
         worker = self.workers[task.worker]
@@ -413,7 +413,7 @@ class VirtualDriver:
             self._failures.append(FailureTrace(self.now, raised, ((run, index),), tuple(self._failing)))
 
     def _lose(self, loss: WorkerLoss) -> None:
-        """A worker dies: what it has not returned will never be."""
+        """Handle the death of a worker: results that it has not returned will never be made."""
         worker = self.workers[loss.worker]
         if not worker.alive:
             return

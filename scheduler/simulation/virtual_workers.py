@@ -10,23 +10,24 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 AwaitedKey: TypeAlias = tuple[int, int, int]
-"""Names something that is waited for: (run, segment, export); (run, segment, -1), that the segment has ended;
-(run, -1, value), the object of a pinned value; (-1, run, external), an external that was on a worker before."""
+"""The name of an object or event that calls wait for: (run, segment, export), an exported object; (run, segment, -1),
+the end of the segment; (run, -1, value), the object of a pinned value; (-1, run, external), an external input that was
+on a worker before."""
 
 
 @dataclass(slots=True)
 class AwaitedObject:
-    """Something that is waited for, on the worker that makes it."""
+    """An object (or the end of a segment) that calls wait for, on the worker that makes it."""
 
     worker: int
     size: int = 0
     made: bool = False
     poisoned: bool = False
-    """It will never be."""
+    """It will never be made."""
     here: set[int] = field(default_factory=set[int])
-    """Other workers to which it has come."""
+    """Other workers at which it has arrived."""
     waiting: dict[int, list[VirtualCall]] = field(default_factory=dict[int, "list[VirtualCall]"])
-    """By worker, who waits for it there."""
+    """By worker, the calls that wait for it there."""
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class VirtualWorker:
             self.saved.append((now, self.saved[-1][1] + size))
 
     def unpin(self, now: float, run: int, value: int) -> None:
-        """Let go of a pinned value."""
+        """Drop a pinned value."""
         self.store(now, -self.pinned.pop((run, value), 0), saved=False)
 
 

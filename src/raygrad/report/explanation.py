@@ -26,7 +26,7 @@ PATH_NODES: Final = 30
 
 
 class SignatureWait(NamedTuple):
-    """A Function whose first runs the session waited for, to learn what it returns (H3)."""
+    """A Function whose first runs the session waited for, to observe its signature (H3)."""
 
     name: str
     waits: int
@@ -61,7 +61,7 @@ class Explanation(Report):
     hooks: tuple[tuple[str, int], ...] = ()
     """Hooks that passes of this session called at the client (`client=True`), and how often."""
     elsewhere: OtherMachines | None = None
-    """What other machines would bring, if that was asked."""
+    """The plan for other machines, if requested."""
 
     # ---- forms ------------------------------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ def reasons(segment: SegmentFacts, most: int = 9) -> str:
 
 
 def transfer_table(moved: Sequence[WorkerTransfer], workers: Sequence[str], worker_of: Callable[[int], str]) -> Table:
-    """Return what crosses, the most bytes first."""
+    """Return the table of transfers between workers, the most bytes first."""
     ordered = sorted(moved, key=lambda one: (-one.bytes, one.target, one.source))
     rows = tuple(
         (

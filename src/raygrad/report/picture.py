@@ -21,7 +21,7 @@ LANE_HEAD: Final = 104.0
 
 
 class DrawnSegment(NamedTuple):
-    """A segment, as both kinds of picture are made from it."""
+    """A segment with its texts, from which both kinds of picture are made."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     worker: int
@@ -32,7 +32,7 @@ class DrawnSegment(NamedTuple):
     mainly: str
     took: str
     details: str
-    """More lines for who points at it."""
+    """The text of its tooltip."""
     held_by: int
     """The segment that holds it up, or -1."""
     chained: bool
@@ -40,7 +40,7 @@ class DrawnSegment(NamedTuple):
 
 
 class SegmentEdge(NamedTuple):
-    """What one segment reads of another."""
+    """The values that one segment reads from another."""
 
     source: int
     target: int

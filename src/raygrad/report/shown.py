@@ -18,7 +18,7 @@ FORWARD, BACKWARD, HOOK = "forward", "backward", "hook"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledGraph:
-    """A graph as people see it; entry i of each tuple is that of node i."""
+    """A graph with labels; entry i of each tuple is that of node i."""
 
     names: tuple[str, ...]
     """Such as "mul" or "Solve"; a vjp has the name of what it differentiates."""
@@ -35,7 +35,7 @@ class LabelledGraph:
 
 
 def label_graph(graph: Graph, name_of: Callable[[str], str], places: Sequence[Hashable | None]) -> LabelledGraph:
-    """Return a graph as people see it. `name_of` gives user code, named "@..." in the graph, the name that it has."""
+    """Return a graph with labels. `name_of` returns the user's name for code that is named "@..." in the graph."""
     maker = [-1] * len(graph.externals)
     edges: list[tuple[int, int]] = []
     for index, node in enumerate(graph.nodes):
@@ -52,7 +52,7 @@ def label_graph(graph: Graph, name_of: Callable[[str], str], places: Sequence[Ha
 
 
 def _texts(places: Sequence[Hashable | None]) -> tuple[str, ...]:
-    """Return places as texts: nodes of a loop share one, and looking up a line takes its time."""
+    """Return source locations as texts. Each is converted once: nodes of a loop share one, and a lookup takes time."""
     known: dict[Hashable, str] = {None: ""}
     for place in places:
         if place not in known:
