@@ -46,7 +46,7 @@ def fetched_arrays(
 ) -> tuple[FetchedArray, ...]:
     """Return the arrays of a run that were copied from devices to the client.
 
-    `requested` has, per requested value, its id, its worker, and the device and bytes of each of its arrays on a device.
+    `requested` has, per value, its id, its worker, and the device and bytes of each of its arrays on a device.
     """
     maker: dict[int, int] = {}
     value = len(graph.externals)
