@@ -75,4 +75,4 @@ def test_what_a_segment_reads_from_another_worker_was_not_there_before(builder: 
     plan = beside(build.graph(), (0, 1), 10 * ARRAY, 2)
     assert [segment.worker for segment in plan.segments] == [0]
     assert plan.segments[0].externals == (0, 1)
-    assert plan.beside == (("cpu", (10 * ARRAY - plan.peaks[0][1][0],)),)
+    assert plan.headroom == (("cpu", (10 * ARRAY - plan.peaks[0][1][0],)),)

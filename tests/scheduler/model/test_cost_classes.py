@@ -80,7 +80,7 @@ def test_a_sum_of_gradients_of_which_one_is_undefined_is_no_op_of_that_name(buil
     build = builder()
     build.op("sum", 0)
     build.add(plain_node(GradSum, (0, -1), (1,)))
-    kinds = kinds_of(build.graph(), Costs())
+    kinds = cost_classes_of(build.graph(), Costs())
     assert kinds.names == ["op sum cpu 6>6", "sum sum cpu 6>6"]
     costs = Costs(factors={kinds.names[1]: 3.0})
     assert price_graph(build.graph(), costs).seconds == [kinds.prior[0], 3.0 * kinds.prior[1]]
