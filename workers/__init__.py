@@ -1,4 +1,4 @@
-"""The workers room: the segment runner and the executors that carry out the scheduler's commands."""
+"""The workers room: the interpreter of segments, the worker processes, and the executors that reach them."""
 
 if not __name__.startswith("raygrad."):  # found through the repository's root, where the folder is called `workers`
     raise ImportError(

@@ -1,8 +1,7 @@
-"""Reading a stranger's msgpack: the one place that unpacks it, and the checks that give its parts their types.
+"""Checks of decoded msgpack: functions that return a part with its type verified, or raise `ProtocolError`.
 
-Rules of this file: every function returns what it checked, typed, or raises `ProtocolError` with a message that names
-what was read. Sequences arrive as tuples and nothing else.
-"""
+All decoders use them; only this file unpacks msgpack from outside. Messages name what was read. Sequences arrive as
+tuples and nothing else."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ def fields(value: Any, count: int, what: str) -> tuple[Any, ...]:
 
 
 def _exactly(kind: type[T], described: str) -> Callable[[Any, str], T]:
-    """Return the check of (value, what): it returns a value of exactly one type, which a message describes."""
+    """Return a check of (value, what) for exactly one type; `described` names the type in the message."""
 
     def check(value: Any, what: str) -> T:
         if type(value) is not kind:

@@ -1,14 +1,15 @@
-"""Frames: how a header and raw buffers lie on a wire.
+"""Frames: a header and raw buffers as bytes on a stream, and an incremental decoder.
+
+`messages` fills them.
 
     prefix    magic "RGRD", protocol version (u16), reserved 0 (u16), bytes of the header (u32), number of buffers (u32)
     lengths   one u64 per buffer
     header    one msgpack object
     buffers   each starting at a multiple of 64 from the frame's start, zeros between
 
-Rules of this file: numbers are little-endian; what a header says is not known here. A decoder has three outcomes: a
-frame, NEED_DATA, ProtocolError. No byte of a large buffer is copied while encoding, and one copy is made while decoding
-a stream: from the received chunk to its place. Nothing is ever unpickled.
-"""
+Numbers are little-endian; the header's content is not interpreted here. A decoder has three outcomes: a frame,
+NEED_DATA, ProtocolError. No byte of a large buffer is copied while encoding. Decoding a stream copies it once, from the
+received chunk to its place. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ _PREFIX: Final = struct.Struct("<4sHHII")
 
 
 class NeedData(Enum):
-    """The outcome of a decoder that has no whole frame yet."""
+    """The result of a decoder without a whole frame."""
 
     NEED_DATA = "need data"
 
@@ -62,7 +63,7 @@ NEED_DATA: Final = NeedData.NEED_DATA
 
 
 class Frame(NamedTuple):
-    """What came: the header's object (tuples for arrays) and the buffers as read-only memory."""
+    """A decoded frame: the header's object (tuples for arrays) and the buffers as read-only memory."""
 
     header: Any
     buffers: tuple[memoryview, ...]
@@ -103,7 +104,7 @@ def decode_frame(pieces: Any) -> Frame:
     Raises:
         ProtocolError: it is no frame, ends early, or something follows it.
     """
-    source = _Pieces(pieces if isinstance(pieces, list | tuple) else [pieces])  # pyright: ignore[reportUnknownArgumentType]
+    source = _PieceReader(pieces if isinstance(pieces, list | tuple) else [pieces])  # pyright: ignore[reportUnknownArgumentType]
     header_bytes, count = _parse_prefix(source.take(_PREFIX.size))
     lengths = struct.unpack(f"<{count}Q", source.take(8 * count))
     _check_sizes(header_bytes, lengths, MAX_FRAME_BYTES)
@@ -117,7 +118,7 @@ def decode_frame(pieces: Any) -> Frame:
     return Frame(header, tuple(buffers))
 
 
-class _Pieces:
+class _PieceReader:
     """A frame's bytes as a sequence of pieces, read from the front."""
 
     __slots__ = ("_index", "_offset", "_pieces", "left", "position")
@@ -149,7 +150,7 @@ class _Pieces:
 
 
 class FrameDecoder:
-    """Bytes in as they come, frames out. `feed`, then `next_frame` until it needs data.
+    """Incremental decoder: `feed` takes bytes in any portions, `next_frame` returns frames until it needs data.
 
     After a ProtocolError the stream has no next frame: every later call raises it again.
     """
@@ -189,7 +190,7 @@ class FrameDecoder:
         self._lengths: tuple[int, ...] = ()
 
     def _fill(self, view: memoryview) -> int:
-        """Put bytes where they belong; return how many."""
+        """Copy bytes to the head or the buffers; return how many."""
         if self._body is not None:
             taken = min(view.nbytes, self._body.nbytes - self._filled)
             self._body[self._filled : self._filled + taken] = view[:taken]
@@ -220,7 +221,7 @@ class FrameDecoder:
         self._on_head = self._read_header
 
     def _read_header(self) -> None:
-        """Make place for the buffers. Memory that no byte has arrived for is only reserved, not used."""
+        """Allocate the buffers. Pages for which no byte has arrived are reserved, not used."""
         self._header = unpack(memoryview(self._head)[self._head_bytes - self._header_bytes :], "header of the frame")
         start = self._head_bytes
         position = start

@@ -1,4 +1,6 @@
-"""Graphs as canonical bytes: equal graphs give equal bytes, and so one structural hash."""
+"""The codec of graphs: canonical bytes, equal for equal graphs.
+
+Plans are cached by the hash of these bytes (`ir.graph.structural_hash`)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Messages: the nouns of `graph` and `program` as frames, and back.
+"""Messages: graphs, programs, calls and records as frames, and back.
 
-Rules of this file: a frame's header is (name, version of the message, body). A body holds numbers, text and ids as
-they are; what may hold arrays or arbitrary data goes through `values`, so that arrays lie beside the header. Decoding
-gives back equal named tuples, and checks every type, count and id before anybody uses it: a worker that runs a decoded
-program needs no checks of its own. Opaque blobs (pickled errors, emitted values) stay closed.
-"""
+Workers and clients exchange them. A frame's header is (name, version of the message, body). A body holds numbers, text
+and ids as they are; arrays and arbitrary data go through `values`, so that arrays lie beside the header. Decoding gives
+equal named tuples, with every type, count and id checked: a worker runs a decoded program without checks of its own.
+Opaque blobs (pickled errors, emitted values) stay closed."""
 
 from __future__ import annotations
 
@@ -139,7 +138,7 @@ def _read_program(body: Any, buffers: tuple[memoryview, ...]) -> Program:
 
 
 def _steps(nodes: Any, places: Any, slots: int, specs: int) -> tuple[Step, ...]:
-    """Return the steps, checked all at once; one by one only to say which is wrong."""
+    """Return the steps, checked all at once; one by one only to name the wrong one."""
     made = nodes_of(nodes, specs)
     entries = sequence(places, "places of the steps")
     if len(entries) != len(made):
@@ -164,7 +163,7 @@ def _steps(nodes: Any, places: Any, slots: int, specs: int) -> tuple[Step, ...]:
             and all_ints(indices, 0, MAX_NODES)
             and all_ints(ids, UNDEFINED, slots)
         )
-    except (TypeError, ValueError):  # told apart below
+    except (TypeError, ValueError):  # the checks below name the wrong part
         good = False
     if not (good and fits):
         return tuple([_step(node, raw, i, slots) for i, (node, raw) in enumerate(zip(made, entries, strict=True))])
@@ -231,7 +230,7 @@ def _read_call(body: Any, buffers: tuple[memoryview, ...]) -> Call:
 
 
 def _write_record(record: Record) -> _Body:
-    """One list of values holds, in order: results, emitted values, outputs of what was learned, warnings, the
+    """Write a record. One list of values holds, in order: results, emitted values, observed outputs, warnings, the
     exception."""
     values: list[Any] = [value for _, value in record.results]
     values += [value for *_, value in record.emits]
@@ -382,7 +381,7 @@ def _warned(raw: Any, warning: Any) -> Warned:
     )
 
 
-# ---- the vocabulary ------------------------------------------------------------------------------------------------
+# ---- the set of messages -------------------------------------------------------------------------------------------
 
 _OUT: Final[dict[type, tuple[str, int, Callable[[Any], _Body]]]] = {
     Hello: ("hello", 1, _write_hello),

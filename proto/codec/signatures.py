@@ -1,9 +1,11 @@
-"""Observed signatures as tuples, and back: among the params of a node, and among what a record tells of a run.
+"""The codec of observed signatures: as tuples in a node, and in a record of a run.
 
-In a node: (outputs, saved inputs, saved outputs, 1 if a tuple, 1 if it saves), an output being ("array", shape, dtype,
-1 if differentiable, twin, origin, device), ("object",) or ("fixed", pickled). In a record (`Learned.outputs`) an output
-is (kind, what follows, and of an array its layout); the two marks follow, and other facts of the run, as (name, value).
-"""
+`nodes` writes the signature that a Function is expected to have; workers report the one that a run showed.
+
+In a node: (outputs, saved inputs, saved outputs, 1 if a tuple, 1 if it saves). An output is ("array", shape, dtype, 1
+if differentiable, twin, origin, device), ("object",) or ("fixed", pickled). In a record (`Learned.outputs`) an output
+is (kind, body), where the body of an array ends with its layout. The two marks follow, then other facts of the run, as
+(name, value)."""
 
 from __future__ import annotations
 
@@ -105,35 +107,37 @@ def _checked_origin(raw: Any, what: str) -> Origin:
 # ---- in a record ---------------------------------------------------------------------------------------------------
 
 
-class Shown(NamedTuple):
-    """What a record tells of a run of a Function."""
+class FunctionRun(NamedTuple):
+    """A run of a Function, as a record reports it."""
 
     signature: ObservedSignature
     layouts: tuple[Any, ...]
-    """Per output, the layout of an array, if there is one."""
+    """Per output, the layout of an array, or None."""
     facts: Mapping[str, Any]
-    """What else it tells, by name."""
+    """Other facts of the run, by name."""
 
 
 def told_outputs(
     signature: ObservedSignature, layouts: Sequence[Any], facts: Sequence[tuple[str, Any]]
 ) -> tuple[tuple[str, Any], ...]:
-    """Return what `Learned.outputs` has of a run: its signature, the layout of each array, and other facts."""
-    told: list[tuple[str, Any]] = []
+    """Return `Learned.outputs` of a run: its signature, the layout of each array, and other facts."""
+    reported: list[tuple[str, Any]] = []
     for output, layout in zip(signature.outputs, layouts, strict=True):
         kind, *body = _output_fields(output)
         if kind == ARRAY:
-            told.append((kind, (*body, layout)))
+            reported.append((kind, (*body, layout)))
         else:
-            told.append((kind, Blob(body[0]) if body else None))
-    return (*told, (TUPLE, int(signature.as_tuple)), (SAVES, int(signature.saves)), *facts)
+            reported.append((kind, Blob(body[0]) if body else None))
+    return (*reported, (TUPLE, int(signature.as_tuple)), (SAVES, int(signature.saves)), *facts)
 
 
-def shown_by(told: Sequence[tuple[str, Any]], saved_inputs: Sequence[int], saved_outputs: Sequence[int]) -> Shown:
-    """Return what a run showed from what `Learned` has of it; see `told_outputs`."""
+def read_function_run(
+    reported: Sequence[tuple[str, Any]], saved_inputs: Sequence[int], saved_outputs: Sequence[int]
+) -> FunctionRun:
+    """Return a run from the fields of its `Learned`; the inverse of `told_outputs`."""
     outputs: list[ObservedOutput] = []
     layouts: list[Any] = []
-    described = [(kind, body) for kind, body in told if kind in (ARRAY, OBJECT, FIXED)]
+    described = [(kind, body) for kind, body in reported if kind in (ARRAY, OBJECT, FIXED)]
     for kind, body in described:
         layout = None
         if kind == OBJECT:
@@ -145,16 +149,16 @@ def shown_by(told: Sequence[tuple[str, Any]], saved_inputs: Sequence[int], saved
             made = ObservedArray(tuple(shape), dtype, bool(differentiable), int(twin), _origin(origin), device)
             outputs.append(made)
         layouts.append(None if layout is None else (tuple(layout[0]), tuple(layout[1])))
-    facts = dict(told[len(described) :])
+    facts = dict(reported[len(described) :])
     signature = ObservedSignature(
         tuple(outputs), tuple(saved_inputs), tuple(saved_outputs), bool(facts[TUPLE]), bool(facts[SAVES])
     )
-    return Shown(signature, tuple(layouts), facts)
+    return FunctionRun(signature, tuple(layouts), facts)
 
 
-def _origin(told: Sequence[Any]) -> Origin:
-    """Return where an output comes from, as a worker tells it, of tuples only."""
-    if len(told) < 3 or not told[2]:
-        return (*told[:2], ()) if len(told) == 3 else tuple(told)
-    order, parts, offset, strides = told[2]
-    return (*told[:2], (tuple(order), int(parts), int(offset), tuple(strides)))
+def _origin(reported: Sequence[Any]) -> Origin:
+    """Return the origin of an output in a record, of tuples only."""
+    if len(reported) < 3 or not reported[2]:
+        return (*reported[:2], ()) if len(reported) == 3 else tuple(reported)
+    order, parts, offset, strides = reported[2]
+    return (*reported[:2], (tuple(order), int(parts), int(offset), tuple(strides)))

@@ -1,8 +1,8 @@
-"""Specs as tuples of five fields, (kind, shape, dtype, device, layout), and back.
+"""The codec of specs: tuples of five fields, (kind, shape, dtype, device, layout), and back.
 
-Of a context the shape is (), or (bytes, stays) and per device its bytes there, the devices being named apart by spaces;
-of a constant (), or (bytes,). What a kind does not have is blank.
-"""
+Graphs, programs and values write specs with it. A context's shape is (), or (bytes, stays) followed by its bytes per
+device, the devices being named in its device field, separated by spaces. A constant's shape is () or (bytes,). Fields
+that a kind does not have are blank."""
 
 from __future__ import annotations
 

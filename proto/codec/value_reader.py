@@ -1,8 +1,7 @@
-"""Values in: from the header's plain data and the buffers, checked; `values` says how they are laid out.
+"""The reader of values: arrays, scalars and containers from a header's plain data and its buffers, checked.
 
-Rules of this file: every number is checked before memory is touched by it; no byte of a large array is copied, unless
-its buffer starts where an array cannot; all arrays are read-only. What it cannot read is a `ProtocolError`.
-"""
+The inverse of `value_writer`; `values` describes the format. Every number is checked before memory is touched by it. No
+byte of a large array is copied, unless its buffer starts where an array cannot. All arrays are read-only."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def read_values(tree: Any, buffers: Sequence[Any]) -> list[Any]:
         ProtocolError: the tree is not what it must be, or does not fit the buffers.
     """
     kinds, pooled, entries = fields(tree, 3, "header of the values")
-    reader = _Reader(
+    reader = _ValueReader(
         [_kind(kind) for kind in sequence(kinds, "kinds of arrays")], integer(pooled, "size of the pool", 0), buffers
     )
     entry = reader.entry
@@ -62,8 +61,8 @@ def read_values(tree: Any, buffers: Sequence[Any]) -> list[Any]:
     return values
 
 
-class _Kind(NamedTuple):
-    """What is common to arrays of a kind: how to make one, and how far it is to the next."""
+class _ArrayKind(NamedTuple):
+    """A kind of arrays: shape, dtype and strides of each, and the distance to the next."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -73,7 +72,7 @@ class _Kind(NamedTuple):
     """Bytes in the pool with the padding; -1 for one with a buffer of its own."""
 
 
-def _kind(raw: Any) -> _Kind:
+def _kind(raw: Any) -> _ArrayKind:
     name, shape, order, expanded, pooled = fields(raw, 5, "kind of array")
     dtype = dtype_of(name)
     shape = integers(shape, "extents of an array", 0)
@@ -82,7 +81,7 @@ def _kind(raw: Any) -> _Kind:
     nbytes = elements(shape, expanded) * dtype.itemsize
     strides = None if (order, expanded) == C_LAYOUTS[len(shape)] else strides_of(shape, order, expanded, dtype.itemsize)
     step = nbytes + -nbytes % ALIGNMENT if integer(pooled, "pooled flag", 0, 2) else -1
-    return _Kind(shape, dtype, strides, nbytes, step)
+    return _ArrayKind(shape, dtype, strides, nbytes, step)
 
 
 @lru_cache(maxsize=256)
@@ -104,12 +103,12 @@ def dtype_of(name: Any) -> np.dtype[Any]:
     return _parsed_dtype(text(name, "dtype"))
 
 
-class _Reader:
-    """Walks the pool and the buffers while values are made."""
+class _ValueReader:
+    """A cursor over the pool and the buffers, from which values are made."""
 
     __slots__ = ("_buffers", "_kinds", "_next", "_offset", "_pool", "_pooled")
 
-    def __init__(self, kinds: list[_Kind], pooled: int, buffers: Sequence[Any]) -> None:
+    def __init__(self, kinds: list[_ArrayKind], pooled: int, buffers: Sequence[Any]) -> None:
         self._kinds = kinds
         self._buffers = buffers
         self._next = 0
@@ -181,19 +180,19 @@ def _aligned(buffer: memoryview) -> memoryview:
     return memoryview(bytes(buffer))
 
 
-def _read_int(_reader: _Reader, entry: tuple[Any, ...], _depth: int) -> int:
+def _read_int(_reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> int:
     value = fields(entry, 2, "integer")[1]
     return int.from_bytes(value, "little", signed=True) if type(value) is bytes else integer(value, "integer")
 
 
-def _read_complex(_reader: _Reader, entry: tuple[Any, ...], _depth: int) -> complex:
+def _read_complex(_reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> complex:
     _, real, imaginary = fields(entry, 3, "complex number")
     if type(real) is not float or type(imaginary) is not float:
         raise ProtocolError(f"a complex number has the parts {shown(real)} and {shown(imaginary)}")
     return complex(real, imaginary)
 
 
-def _read_dict(reader: _Reader, entry: tuple[Any, ...], depth: int) -> dict[Any, Any]:
+def _read_dict(reader: _ValueReader, entry: tuple[Any, ...], depth: int) -> dict[Any, Any]:
     parts = reader.items(entry, depth)
     try:
         result = dict(zip(parts[::2], parts[1::2], strict=True))
@@ -202,11 +201,11 @@ def _read_dict(reader: _Reader, entry: tuple[Any, ...], depth: int) -> dict[Any,
     return result
 
 
-def _read_slice(reader: _Reader, entry: tuple[Any, ...], depth: int) -> slice:
+def _read_slice(reader: _ValueReader, entry: tuple[Any, ...], depth: int) -> slice:
     return slice(*reader.items(fields(entry, 4, "slice"), depth))
 
 
-def _read_scalar(_reader: _Reader, entry: tuple[Any, ...], _depth: int) -> Any:
+def _read_scalar(_reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> Any:
     _, name, data = fields(entry, 3, "NumPy scalar")
     dtype, data = dtype_of(name), octets(data, "NumPy scalar")
     if len(data) != dtype.itemsize:
@@ -214,17 +213,17 @@ def _read_scalar(_reader: _Reader, entry: tuple[Any, ...], _depth: int) -> Any:
     return np.ndarray((), dtype, data)[()]
 
 
-def _read_blob(reader: _Reader, entry: tuple[Any, ...], _depth: int) -> Blob:
+def _read_blob(reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> Blob:
     _, data, buffers = fields(entry, 3, "blob")
     octets = reader.octets(data)
     return Blob(octets, tuple([memoryview(reader.octets(part)) for part in sequence(buffers, "buffers of a blob")]))
 
 
-def _read_bytes(reader: _Reader, entry: tuple[Any, ...], _depth: int) -> bytes:
+def _read_bytes(reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> bytes:
     return bytes(reader.octets(fields(entry, 2, "bytes")[1]))
 
 
-def _read_text(_reader: _Reader, entry: tuple[Any, ...], _depth: int) -> str:
+def _read_text(_reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> str:
     data = octets(fields(entry, 2, "text")[1], "text")
     try:
         return data.decode("utf-8", "surrogatepass")
@@ -232,19 +231,19 @@ def _read_text(_reader: _Reader, entry: tuple[Any, ...], _depth: int) -> str:
         raise ProtocolError(f"text is not UTF-8: {error}") from error
 
 
-def _read_pinned(_reader: _Reader, entry: tuple[Any, ...], _depth: int) -> Pinned:
+def _read_pinned(_reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> Pinned:
     _, run, value = fields(entry, 3, "pinned value")
     return Pinned(integer(run, "run of a pinned value"), integer(value, "value id", 0))
 
 
-def _read_item(_reader: _Reader, entry: tuple[Any, ...], _depth: int) -> Item:
+def _read_item(_reader: _ValueReader, entry: tuple[Any, ...], _depth: int) -> Item:
     _, argument, index = fields(entry, 3, "item")
     return Item(integer(argument, "argument of an item", 0), integer(index, "index of an item", 0))
 
 
 _READ_AS_ITSELF: Final = frozenset({bool, float, str, bytes})
 
-_READERS: Final[dict[int, Callable[[_Reader, tuple[Any, ...], int], Any]]] = {
+_READERS: Final[dict[int, Callable[[_ValueReader, tuple[Any, ...], int], Any]]] = {
     TUPLE: lambda reader, entry, depth: tuple(reader.items(entry, depth)),
     LIST: lambda reader, entry, depth: reader.items(entry, depth),
     DICT: _read_dict,

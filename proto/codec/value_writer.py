@@ -1,8 +1,7 @@
-"""Values out: plain data for a header, and the buffers beside it; `values` says how they are laid out.
+"""The writer of values: arrays, scalars and containers as plain data for a header, and the buffers beside it.
 
-Rules of this file: a large array is referenced, never copied; what is no plain data is refused here, by name, and not
-found out about on another machine.
-"""
+`value_reader` is its inverse; `values` describes the format. A large array is referenced, never copied. An object that
+is not plain data is refused here, by name, instead of on another machine."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ TUPLE, LIST, DICT, INT, COMPLEX, SLICE, ELLIPSIS, SCALAR, DTYPE, BLOB, BYTES, TE
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes that this room does not understand: a pickle, with its out-of-band buffers beside it.
+    """Opaque bytes: a pickle, with its out-of-band buffers beside it.
 
     Give the buffers as flat C-contiguous bytes (`PickleBuffer.raw()`). They come back as read-only memoryviews, and so
     does `data` when it is large.
@@ -58,7 +57,7 @@ class Blob:
 
 def write_values(values: Sequence[object]) -> tuple[tuple[Any, ...], list[Buffer]]:
     """Return the values as plain data for a header, and the buffers; see `pack_values`."""
-    writer = _Writer()
+    writer = _ValueWriter()
     entries = [writer.entry(value, 0) for value in values]
     writer.forget()
     pool = b"".join(writer.pool)
@@ -71,11 +70,11 @@ def write_values(values: Sequence[object]) -> tuple[tuple[Any, ...], list[Buffer
 
 _Put: TypeAlias = Callable[[Array, tuple[int, ...], bytes], None]
 _Known: TypeAlias = tuple[int, _Put | None, tuple[int, ...], bytes]
-"""Of an array: its kind, how to put its bytes, its axes from outermost to innermost, its padding in the pool. An array
-that cannot be put as it is has None for the second."""
+"""Of arrays alike: index of the kind, function that writes the bytes (None if they have to be copied first), axes from
+outermost to innermost, padding in the pool."""
 
 
-class _Writer:
+class _ValueWriter:
     """Collects the kinds, the pool and the large buffers while entries are made."""
 
     __slots__ = ("_known", "kinds", "large", "pool")
@@ -87,7 +86,7 @@ class _Writer:
         self._known: dict[Any, _Known] = {}
 
     def forget(self) -> None:
-        """Break the cycle through the bound methods that it remembers: large arrays must not wait for the collector."""
+        """Break the cycle through cached bound methods: large arrays must not wait for the garbage collector."""
         self._known.clear()
 
     def entry(self, value: Any, depth: int) -> Any:
@@ -159,13 +158,13 @@ def _native(value: Array) -> Array:
     return np.ndarray(value.shape, native.dtype, native, 0, strides_of(value.shape, order, expanded, native.itemsize))
 
 
-def _int(_writer: _Writer, value: int, _depth: int) -> Any:
+def _int(_writer: _ValueWriter, value: int, _depth: int) -> Any:
     if -(2**63) <= value < 2**63:
         return INT, value
     return INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
 
 
-def _text(_writer: _Writer, value: str, _depth: int) -> Any:
+def _text(_writer: _ValueWriter, value: str, _depth: int) -> Any:
     if value.isascii():
         return value
     try:
@@ -175,11 +174,11 @@ def _text(_writer: _Writer, value: str, _depth: int) -> Any:
     return value
 
 
-def _bytes(writer: _Writer, value: bytes, _depth: int) -> Any:
+def _bytes(writer: _ValueWriter, value: bytes, _depth: int) -> Any:
     return value if len(value) <= POOLED_BYTES else (BYTES, writer.octets(value))
 
 
-def _items(writer: _Writer, tag: int, value: Iterable[Any], depth: int) -> list[Any]:
+def _items(writer: _ValueWriter, tag: int, value: Iterable[Any], depth: int) -> list[Any]:
     if depth >= MAX_DEPTH:
         raise NotShippable(f"data nested deeper than {MAX_DEPTH} levels cannot travel (does a list hold itself?)")
     entries: list[Any] = [tag]
@@ -188,11 +187,11 @@ def _items(writer: _Writer, tag: int, value: Iterable[Any], depth: int) -> list[
     return entries
 
 
-def _blob(writer: _Writer, value: Blob, _depth: int) -> Any:
+def _blob(writer: _ValueWriter, value: Blob, _depth: int) -> Any:
     return BLOB, writer.octets(value.data), [writer.octets(memoryview(buffer).cast("B")) for buffer in value.buffers]
 
 
-def _other(writer: _Writer, value: object, depth: int) -> Any:
+def _other(writer: _ValueWriter, value: object, depth: int) -> Any:
     kind = _type_of(value)
     if isinstance(value, np.generic):
         scalar: Array = np.asarray(cast(Any, value))
@@ -207,8 +206,8 @@ def _other(writer: _Writer, value: object, depth: int) -> Any:
 
 _AS_ITSELF: Final = frozenset({type(None), bool, float})
 
-_ENTRIES: Final[dict[type[Any], Callable[[_Writer, Any, int], Any]]] = {
-    np.ndarray: _Writer.array,
+_ENTRIES: Final[dict[type[Any], Callable[[_ValueWriter, Any, int], Any]]] = {
+    np.ndarray: _ValueWriter.array,
     int: _int,
     str: _text,
     bytes: _bytes,

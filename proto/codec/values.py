@@ -1,14 +1,13 @@
-"""Values as one object: a msgpack header and raw buffers beside it.
+"""Packed values: a list of values as one object, a msgpack header and raw buffers beside it.
 
-Rules of this file: no byte of a large array is copied, not into the header and not out of the buffers; small arrays are
-copied once, into one pool, because each buffer of an object costs more than their bytes do. What a value means is
-not known here: code and exceptions travel as `Blob`s, which this room never opens. Arrays come back read-only and in
-the layout they had (H1), in this machine's byte order.
+Calls, records and objects in the store have this form. No byte of a large array is copied, neither into the header nor
+out of the buffers. Small arrays are copied once, into one pool, because each buffer of an object costs more than their
+bytes do. Code and exceptions travel as `Blob`s, which this room never opens. Arrays come back read-only, in their
+layout (H1) and in this machine's byte order.
 
-The header is (kinds, pooled bytes, entries). An entry is None, a bool, float, str or bytes as itself; an int: an array
-of that kind, whose bytes follow those of the array before; or (tag, ...): all else. A kind is
-(dtype, shape, order, expanded, 1 if pooled else 0), listed once however many arrays share it.
-"""
+The header is (kinds, pooled bytes, entries). An entry is one of: None, a bool, float, str or bytes as itself; an int,
+the index of a kind, for an array of that kind, whose bytes follow those of the array before; (tag, ...) for all else. A
+kind is (dtype, shape, order, expanded, 1 if pooled else 0), listed once however many arrays share it."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from .value_writer import write_values
 
 
 class Packed(NamedTuple):
-    """Values on their way; `pack_values` makes it, `unpack_values` opens it."""
+    """Values as one object; `pack_values` makes it, `unpack_values` opens it."""
 
     header: bytes
     buffers: tuple[Buffer, ...]

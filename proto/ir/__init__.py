@@ -1,4 +1,4 @@
-"""The graph IR: what is known of values before they exist, and one class for each kind of node.
+"""The graph IR: one class for each kind of node and spec, graphs, observed signatures, programs, calls and records.
 
-Frozen data only, under names: which place a field has on the wire is known to `raygrad.proto.codec` alone.
+Frozen data only, under names: `raygrad.proto.codec` alone knows the places of fields on the wire.
 """

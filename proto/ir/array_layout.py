@@ -1,12 +1,12 @@
-"""Memory layout is part of a value (H1): the two layouts that travel, and how an array is taken apart and rebuilt.
+"""The memory layout of an array, which is part of its value (H1): axis order and expanded axes, and conversions.
 
-A layout is (order, expanded): the axes from outermost to innermost, and the axes that repeat one element by a stride
-of zero. Dense in some axis order, or a zero-stride expansion of such an array: nothing else crosses a process.
+Specs name layouts; the value codec writes arrays in them. A layout is (order, expanded): the axes from outermost to
+innermost, and the axes that repeat one element by a stride of zero. An array that is not dense in some axis order, nor
+an expansion of such an array, does not cross a process.
 
-Rules of this file: an axis of extent 1, and every axis of an empty array, has no stride that matters; such axes are
-placed by one rule, so that arrays whose elements lie alike have the same layout. An expanded axis is one of extent 1
-in the array beneath it, and is placed by the same rule.
-"""
+An axis of extent 1, and every axis of an empty array, has no stride that matters. Such axes are placed by one rule, so
+that arrays whose elements lie alike have the same layout. An expanded axis has extent 1 in the array beneath it, and is
+placed by the same rule."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
-"""A graph: what one submission asks to be computed, as frozen data.
+"""The graph of one submission: nodes over numbered values, their specs, kept values and resource demands, and its hash.
 
-Rules of this file:
-- nodes hold names, numbers and value ids only: no arrays, no closures, no pickles (`ir.nodes`);
-- everything here is hashed (`structural_hash`); what must not make a new plan (leaf values, Python numbers used as
-  operands, slice bounds, captured arrays) enters as an *external* and is supplied when the graph is run (H9).
-
-Its bytes are made and read by `codec.graphs`.
-"""
+The client records it, the planner plans it, `codec.graphs` writes it. Nodes hold names, numbers and value ids only: no
+arrays, no closures, no pickles. Everything here is hashed (`structural_hash`). What must not make a new plan (leaf
+values, Python numbers used as operands, slice bounds, captured arrays) is an *external*, supplied when the graph is run
+(H9)."""
 
 from __future__ import annotations
 
@@ -17,33 +14,33 @@ from .nodes import Node
 from .specs import Spec
 
 DEVICE: Final = "device "
-"""Begins the name of a demand that is a device; see `Demand`."""
+"""The prefix of a resource name that is a device; see `Demand`."""
 
 KEEP_ON_WORKER = 0
-"""A kept value stays where it was made and is fetched when read (H14); a small one comes with the record."""
+"""A kept value stays where it was made and is fetched when read (H14); a small one is inlined in the record."""
 KEEP_IN_STORE = 1
 """A kept value is returned to the object store: a later vjp reads it (saved tensors, contexts)."""
 KEEP_FOR_RUNS = 2
-"""A kept value stays where it was made, and is fetched when read, however small: later runs read it, the client hardly
-ever (parameters and the state of optimisers in a compiled step)."""
+"""A kept value stays where it was made and is never inlined: later runs read it, the client hardly ever (parameters and
+the state of optimisers in a compiled step)."""
 
 
 class Demand(NamedTuple):
-    """What a node asks of the worker that runs it."""
+    """The resources that a node requests of the worker that runs it."""
 
     node: int
     name: str
-    """How errors name the node's code."""
+    """The name of the node's code in errors."""
     needs: tuple[tuple[str, float], ...]
-    """(resource, amount), sorted; an amount of a worker's, which runs one node at a time. A resource that begins with
-    `DEVICE` is a device or kind of device: "device cuda:0"."""
+    """(resource, amount), sorted. A worker runs one node at a time, so amounts of different nodes do not add. A
+    resource that begins with `DEVICE` is a device or kind of device: "device cuda:0"."""
 
 
 class Graph(NamedTuple):
     """One submission. `keep` lists (value id, KEEP_*) for values that outlive the run.
 
-    With `open_ended` the last node is a user Function that has not been seen before: how many outputs it has is
-    learned from the run (H3); all of them are kept, under the ids that follow its context.
+    With `open_ended` the last node is a user Function without an observed signature: the run shows how many outputs it
+    has (H3). All of them are kept, under the ids that follow its context.
     """
 
     specs: tuple[Spec, ...]

@@ -1,9 +1,7 @@
-"""What a worker is told: programs (cached by hash, shipped once), calls that run them, records that come back.
+"""Programs, calls and records: what a worker runs, one attempt at it, and what the attempt did.
 
-Rules of this file: frozen data only. A program is the part of a plan that one worker runs as one unit: a static
-list of steps over numbered slots. It knows no values; a `Call` supplies them. A `Record` is small and always
-comes back, also when the user's code raised.
-"""
+A plan has one program per segment: a static list of steps over numbered slots, shipped once and named by a key. A
+`Call` supplies its values. A `Record` is small and always returns, also when user code raised. Frozen data only."""
 
 from __future__ import annotations
 
@@ -13,23 +11,22 @@ from .nodes import Node
 from .specs import Spec
 
 INLINE_RESULT_BYTES = 64 * 1024
-"""A kept result up to this size rides in its segment's record (H14)."""
-
+"""A kept result up to this size is inlined in its segment's record (H14)."""
 
 LONG_NODE_SECONDS = 50e-6
-"""A node that takes as long as this is timed by itself: ten times what running any node costs, so that what is told of
-a node does not cost more than the node."""
+"""A node that takes this long or longer is timed by itself: ten times the overhead of a node, so that timing costs less
+than the node."""
 
 
 class Step(NamedTuple):
     """One node of the graph, with slots in the place of value ids."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
-    """The node's index in its graph: names it in records and errors, and orders emits."""
+    """The node's index in its graph, which names it in records and errors, and orders emits."""
     node: Node
     """`inputs` and `near` hold slots here (UNDEFINED stays -1)."""
     outputs: tuple[int, ...]
-    """Slot of each output; -1 for one that nobody reads."""
+    """Slot of each output; -1 if it is not requested."""
     frees: tuple[int, ...]
     """Slots whose last reader is this step."""
 
@@ -44,7 +41,7 @@ class Program(NamedTuple):
     imports: tuple[tuple[int, ...], ...]
     """Per imported object of this run, the slot of each of its values (-1: not needed here)."""
     unpins: tuple[tuple[int, int, bool], ...]
-    """(value id, slot, last): values that an earlier segment of this run pinned on this worker; `last` drops it."""
+    """(value id, slot, last): values that an earlier segment of this run pinned on this worker; `last` unpins it."""
     steps: tuple[Step, ...]
     exports: tuple[tuple[int, ...], ...]
     """Per returned object, the slots packed into it."""
@@ -71,8 +68,8 @@ class Item(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One attempt at one segment. The objects it reads are passed beside it, as arguments of their own:
-    first `Program.imports` in order, then those that `Item`s name."""
+    """One attempt at one segment. Objects that it reads are separate arguments: `Program.imports` in order, then those
+    that `Item`s name."""
 
     run: int
     segment: int
@@ -81,16 +78,16 @@ class Call(NamedTuple):
     externals: tuple[Any, ...]
     """One per `Program.externals`: a `Pinned`, an `Item`, or the value itself (array, or any constant)."""
     unpin: tuple[Pinned, ...] = ()
-    """Pinned values that nobody needs any more."""
+    """Pinned values that the worker releases."""
     beside: tuple[tuple[str, int], ...] = ()
-    """Where memory is limited, for each ("cpu", "cuda:0"), how many bytes of values that the call does not read, of
-    other runs, may be there meanwhile; -1 for any. What is more waits on disk; the record says what values held."""
+    """Headroom for other values: per limited memory ("cpu", "cuda:0"), the bytes of values of other runs that may stay
+    there during the call; -1 for any. Values beyond that are spilled. The record reports the peak."""
     limits: tuple[tuple[str, int], ...] = ()
-    """The bytes of each such memory, where it is limited on the worker: what was not foreseen has to keep to them."""
+    """The limit of each such memory on the worker, in bytes, which unplanned allocations have to keep, too."""
 
 
 class Failure(NamedTuple):
-    """The user's code (or ours) raised while a step ran."""
+    """An error that user code (or raygrad) raised while a step ran."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     """The node's index in its graph, or -1."""
@@ -104,7 +101,7 @@ class Failure(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What running a user Function showed (H3): one entry per step that was not known before, or disagreed."""
+    """The observed signature of a user Function (H3), of a step that had no expected one, or did not match it."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     outputs: tuple[tuple[str, Any], ...]
@@ -116,46 +113,46 @@ class Learned(NamedTuple):
 
 
 class Warned(NamedTuple):
-    """User code issued a warning while a step ran; told once for each text and place."""
+    """A warning that user code issued while a step ran; one per text and source line."""
 
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
     """The node's index in its graph."""
     category: str
-    """The name of its type."""
+    """The name of the warning's type."""
     message: str
     filename: str
     line: int
     module: str
-    """The name of the module that it was issued for, or empty."""
+    """The name of the module for which it was issued, or empty."""
     warning: Any
     """The pickled warning: an opaque blob, opened by a client that trusts its workers."""
 
 
 class Timing(NamedTuple):
-    """When an attempt ran, by the clock of its worker, and what took how long, in seconds."""
+    """Start of an attempt by its worker's clock, and the seconds of its phases and long nodes."""
 
     began: float = 0.0
-    """The worker's monotonic clock when the call came. Clocks of two machines have nothing in common."""
+    """The worker's monotonic clock at the arrival of the call. Clocks of two machines are unrelated."""
     inputs: float = 0.0
-    """To take in what the call brings and reads."""
+    """For input binding."""
     steps: float = 0.0
-    """To run the nodes."""
+    """For running the nodes."""
     outputs: float = 0.0
-    """To pack what it returns."""
+    """For packing outputs."""
     nodes: tuple[tuple[int, float, float], ...] = ()
-    """(node index, start counted from `began`, seconds) of each node that took `LONG_NODE_SECONDS` or more,
-    without what it waited for other threads."""
+    """(node index, start since `began`, seconds) of each node that took `LONG_NODE_SECONDS` or more, without its waits
+    for other threads."""
     waited: float = 0.0
-    """Of `steps`, what went to waiting for other threads of the process, as far as it was found."""
+    """The part of `steps` that was found to be waits for other threads of the process."""
 
     @property
     def ended(self) -> float:
-        """The worker's clock when what it returns was packed."""
+        """The worker's clock when the outputs were packed."""
         return self.began + self.inputs + self.steps + self.outputs
 
 
 class Record(NamedTuple):
-    """What one attempt did."""
+    """The outcome of one attempt at a segment."""
 
     run: int
     segment: int
@@ -173,17 +170,16 @@ class Record(NamedTuple):
     """(value id, bytes) of every value that an open-ended node made (H3); -1 bytes when it is undefined."""
     learned: tuple[Any, ...]
     undefined: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
-    """Per vjp of a user Function that shows what its node does not say: (node index, undefined outputs, outputs that
-    require grad): H5, H7. An output i whose derivative the user's code refuses (`once_differentiable`) is ~i among the
-    last."""
+    """Per vjp of a user Function that differs from its node: (node index, undefined outputs, outputs that require grad)
+    (H5, H7). An output i whose derivative user code refuses (`once_differentiable`) is ~i among the last."""
     emits: tuple[tuple[int, int, str, Any], ...]
     """(node index, ordinal within the node, name, pickled value)."""
     hooks: tuple[int, ...]
     """Node indices of the hooks that fired here."""
     failure: Failure | None = None
     warned: tuple[Warned, ...] = ()
-    """Warnings of user code, where the worker is a process of its own; elsewhere they come out as they are."""
+    """Warnings of user code, if the worker is a process of its own; the client's process issues them directly."""
     timing: Timing = Timing()
     peaks: tuple[tuple[str, int], ...] = ()
-    """(memory, bytes): the most that values on the worker held while it ran in host memory ("cpu") and on each device,
-    those of other runs too, if the call asked for it."""
+    """(memory, bytes): the peak of live values on the worker during the attempt, in host memory ("cpu") and on each
+    device, other runs included; only for a call with limited memory."""

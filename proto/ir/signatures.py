@@ -1,4 +1,4 @@
-"""Observed signatures: what a run of a user Function showed, and later runs with equal arguments have to show (H3).
+"""Observed signatures: outputs, aliases and saved values of a Function's run, which later runs have to match (H3).
 
 The client records by the signature of the first run; a worker compares each later run with it.
 """
@@ -21,8 +21,8 @@ CAPTURED: Final = "captured"
 """An output is a tensor that requires grad and that the Function captured (OU-27)."""
 
 Origin: TypeAlias = tuple[Any, ...]
-"""Where an output comes from: () if forward made it, else (SAME, DIRTY, VIEW or CAPTURED, the argument's position or -1
-for something that only forward knows); of a view then its place in the argument, () if there is none (OU-12)."""
+"""The origin of an output: () if forward made it, else (SAME, DIRTY, VIEW or CAPTURED, the argument's position or -1
+for a tensor that only forward knows). A view then has its place in the argument, () if there is none (OU-12)."""
 
 
 class ObservedArray(NamedTuple):
@@ -42,7 +42,7 @@ class ObservedObject(NamedTuple):
 
 
 class ObservedFixed(NamedTuple):
-    """An output that is no tensor and the same each time: what describes a nesting of tensors."""
+    """An output that is no tensor and equal in each run: the description of a nesting of tensors."""
 
     pickled: bytes
 
@@ -51,25 +51,25 @@ ObservedOutput: TypeAlias = ObservedArray | ObservedObject | ObservedFixed
 
 
 class ObservedSignature(NamedTuple):
-    """What a run of a Function showed. Two are equal if the runs behaved alike."""
+    """The observed signature of a Function. Two are equal if the runs behaved alike."""
 
     outputs: tuple[ObservedOutput, ...]
     saved_inputs: tuple[int, ...]
-    """Positions of the arguments that it saved, ascending."""
+    """Positions of the saved arguments, ascending."""
     saved_outputs: tuple[int, ...]
     as_tuple: bool
-    """It returned a tuple."""
+    """Whether forward returned a tuple."""
     saves: bool
-    """It saved tensors at all."""
+    """Whether forward saved tensors."""
 
     @property
     def changed(self) -> frozenset[int]:
-        """The arguments that it changed in place."""
+        """The arguments that forward changed in place."""
         origins = [output.origin for output in self.outputs if isinstance(output, ObservedArray)]
         return frozenset([origin[1] for origin in origins if origin[:1] == (DIRTY,)])
 
     def diff(self, other: ObservedSignature) -> str:
-        """Return in words in what a later run, whose signature is `other`, differed: "output 0 is float32[1], and was
+        """Return the first difference of a later run's signature `other`, in words: "output 0 is float32[1], and was
         float32[2]"."""
         if len(self.outputs) != len(other.outputs):
             return f"it returned {_count(len(other.outputs), 'output')}, and {len(self.outputs)} then"
@@ -103,7 +103,7 @@ def _difference(before: ObservedOutput, after: ObservedOutput) -> str:
 
 
 def _text(output: ObservedOutput) -> str:
-    """Return what an output is."""
+    """Return an output in words."""
     if isinstance(output, ObservedArray):
         return array_text(output.shape, output.dtype)
     fixed = isinstance(output, ObservedFixed)
@@ -111,7 +111,7 @@ def _text(output: ObservedOutput) -> str:
 
 
 def _sameness(output: ObservedArray) -> str:
-    """Return what an array is beside its shape and dtype."""
+    """Return the origin and differentiability of an array in words."""
     flows = "" if output.differentiable else ", marked as non-differentiable"
     if output.twin >= 0:
         return f"the same tensor as output {output.twin}{flows}"

@@ -1,4 +1,4 @@
-"""Specs: what is known of a value before it exists, one class for each kind of value.
+"""Specs: the abstract values of a graph (kind, shape, dtype, device, bytes), one class for each kind of value.
 
 A graph lists each spec once; nodes and externals name them by index.
 """
@@ -13,13 +13,13 @@ from typing import ClassVar, Final, TypeAlias
 import numpy as np
 
 UNSEEN: Final = -1
-"""The bytes of a context whose Function has not been seen to run."""
+"""The bytes of a context whose Function has not run yet."""
 
 STAYS: Final = 1
-"""Of a context: it stays on its worker."""
+"""`ContextSpec.stays` of a context that stays on its worker."""
 
 LIVE: Final = 2
-"""Of a context: it stays in its worker's process as it is, and cannot be taken apart (H10)."""
+"""`ContextSpec.stays` of a context that stays live in its worker's process and cannot be packed (H10)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ArraySpec:
     kind: ClassVar[str] = "array"
     shape: tuple[int, ...]
     dtype: str
-    """By its name in NumPy."""
+    """The name of the dtype in NumPy."""
     device: str = "cpu"
     layout: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     """(axes from outermost to innermost, expanded axes); None where only the kernel knows it (H1)."""
@@ -37,16 +37,16 @@ class ArraySpec:
 
 @dataclass(frozen=True, slots=True)
 class ContextSpec:
-    """The context of a Function's application: what forward left for backward."""
+    """The context of a Function's call: saved tensors and attributes for backward."""
 
     kind: ClassVar[str] = "context"
     nbytes: int | None = None
-    """The bytes that it alone holds, beside references to arguments and outputs; UNSEEN if its Function has not run
-    yet; None where that is not said."""
+    """The bytes of its own, without references to arguments and outputs; UNSEEN if its Function has not run yet; None
+    if not stated."""
     stays: int = 0
     """STAYS, LIVE, or 0 if it may go to the object store."""
     per_device: tuple[tuple[str, int], ...] = ()
-    """(device, how many of these bytes are there), for each device on which it holds some."""
+    """(device, bytes there), for each device on which it holds some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class ConstSpec:
 
     kind: ClassVar[str] = "const"
     nbytes: int | None = None
-    """Its bytes, if it is large enough to count."""
+    """Its bytes, if they are many enough to count."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectSpec:
-    """An output that is no array: an object, or a fingerprint."""
+    """An output that is no array: an object, or a digest."""
 
     kind: ClassVar[str] = "object"
 
@@ -76,7 +76,7 @@ Spec: TypeAlias = ArraySpec | ContextSpec | ConstSpec | ObjectSpec | UnknownSpec
 
 
 def bytes_of(spec: Spec) -> int:
-    """Return the bytes of an array, or those that a context or a constant is said to hold; -1 where nobody knows."""
+    """Return the bytes of an array, or the stated bytes of a context or constant; -1 if unknown."""
     if isinstance(spec, ArraySpec):
         return prod(spec.shape) * _itemsize(spec.dtype)
     if isinstance(spec, ContextSpec | ConstSpec) and spec.nbytes is not None:
@@ -94,10 +94,10 @@ def _itemsize(dtype: str) -> int:
 
 
 def is_stored(spec: Spec) -> bool:
-    """Tell whether a value is a context that goes to the object store where it outlives its segment."""
+    """Tell whether a value is a context that goes to the object store if it outlives its segment."""
     return isinstance(spec, ContextSpec) and not spec.stays
 
 
 def is_sized(spec: Spec) -> bool:
-    """Tell whether a value is a context that is known to hold bytes of its own."""
+    """Tell whether a value is a context with known bytes of its own."""
     return isinstance(spec, ContextSpec) and spec.nbytes is not None and spec.nbytes > 0

@@ -21,8 +21,8 @@ from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.scheduler.planning.planner import Planner
 from raygrad.workers.code.shipping import ship
 from raygrad.workers.executors.base import Executor
-from raygrad.workers.executors.calls import External, Given, Submission
-from raygrad.workers.executors.driver import Driver, Lost
+from raygrad.workers.executors.calls import External, GraphSubmission, SuppliedExternal
+from raygrad.workers.executors.driver import Driver, LostWorker
 
 from ..graph_nodes import function_node, op_node
 
@@ -67,7 +67,7 @@ class Log:
         self.records: list[Record] = []
         self.times: dict[tuple[int, int], tuple[float, float]] = {}
         self.failures: dict[int, tuple[Record | None, str]] = {}
-        self.lost: dict[int, Lost] = {}
+        self.lost: dict[int, LostWorker] = {}
 
     def record(self, called: TimedRecord) -> None:
         record, sent, came, *_ = called
@@ -81,7 +81,7 @@ class Log:
     def finished(self, run: int) -> None:
         self.told.append(("finished", run))
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
+    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
         self.told.append(("failed", run))
         self.failures[run] = (record, reason)
         if lost is not None:
@@ -104,9 +104,9 @@ class Session:
     def submit(self, graph: Graph, *externals: External | np.ndarray[Any, Any]) -> int:
         """Submit a graph, and return its run number."""
         self.run += 1
-        given = tuple(Given(one) if isinstance(one, np.ndarray) else one for one in externals)
+        given = tuple(SuppliedExternal(one) if isinstance(one, np.ndarray) else one for one in externals)
         encoded = encode_graph(graph)
-        self.driver.submit(Submission(self.run, graph, encoded, structural_hash(encoded), given))
+        self.driver.submit(GraphSubmission(self.run, graph, encoded, structural_hash(encoded), given))
         return self.run
 
     def learn(self, obj: Any, *, in_process: bool = False) -> str:

@@ -1,4 +1,6 @@
-"""Code objects: the names that their instructions load and store, inner functions included. No user code runs."""
+"""Bytecode analysis: the names that a code object loads and stores, inner functions included.
+
+The walk over user code and the search for effects read it. No user code runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Captured state: the tensors that functions reach, and a guard of everything else that they read.
 
-The walk follows variables of enclosing functions, named globals, attributes, slots, containers, and classes and
-functions of the user's. Libraries are taken to stay as they are; what hides its state (iterators, objects of libraries)
-is told apart by identity only.
-"""
+Compiled functions are checked by it before each replay. The walk follows variables of enclosing functions, named
+globals, attributes, slots, containers, and classes and functions of the user's. Libraries are taken to stay as they
+are. Objects that hide their state (iterators, objects of libraries) are compared by identity only."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Paths to what cannot travel: which variable, element or attribute makes an object unfit, for the message of a
-refusal."""
+"""The path to an unpicklable part of an object: variables, elements and attributes on the way, for error messages.
+
+`pickling` names it in the message of a refusal."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 from .visitor import DEPTH, named_parts
 
 
-def culprit(obj: Any, fits: Callable[[Any], bool]) -> str:
+def path_to_unpicklable(obj: Any, fits: Callable[[Any], bool]) -> str:
     """Return what it is in `obj` that does not fit: "'lock' (a _thread.lock)", "'state' ['file'] (a ...)"; empty if it
     is `obj` itself, or nothing by itself."""
     path, leaf = _search(obj, fits, {id(obj)}, DEPTH)

@@ -1,7 +1,6 @@
-"""Effects of user code, as far as its names and stores show them: on gradients, variables, attributes, containers.
+"""Effects of user code, from its names and stores: on gradients, variables, attributes and containers.
 
-Warnings go by them, and what a node sends home.
-"""
+Shipping warns by them, and the recorder decides by them which gradients a node returns. No user code runs."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 
 from .bytecode import inner_codes, stored_outside, stores_attribute, writes_items
 from .importable import is_well_known
-from .visitor import DEPTH, TRANSPARENT, Part, parts, reached
+from .visitor import DEPTH, TRANSPARENT, Part, parts, reachable
 
 ADDS, READS, REPLACES = 1, 2, 4
 """What code may do with the `.grad` of leaves that are not its own, as a sum: change it; read it; assign it."""
@@ -31,11 +30,11 @@ _STEPS: Final = frozenset(("step", "zero_grad", "load_state_dict", "add_param_gr
 # ---- on gradients ---------------------------------------------------------------------------------------------------
 
 
-def of_gradients(obj: Any) -> int:
+def gradient_effects(obj: Any) -> int:
     """Return what a piece of code might do with the `.grad` of leaves that it captures or is given: a sum of ADDS,
     READS and REPLACES. It goes by names: `backward` called, `.grad` read or stored to, there or in what it reaches."""
     found = 0
-    for value in reached(obj, _may_be_of_the_user):
+    for value in reachable(obj, _may_be_of_the_user):
         if type(value) is FunctionType:
             found |= _of_gradients_in(value.__code__)
             if found == _EVERY_EFFECT:
@@ -67,13 +66,13 @@ def writes_to(function: FunctionType) -> bool:
     return writes_items(function.__code__)
 
 
-def changed_by(obj: Any, is_installed: Callable[[Any], bool]) -> str | None:
+def name_changed_by(obj: Any, is_installed: Callable[[Any], bool]) -> str | None:
     """Return the name of a variable or attribute that outlives a call of the code and that it may change (not what a
     container holds: `writes_to`); None if there is none. What `is_installed` is not looked into."""
-    return _Changes(is_installed).of(obj, False, DEPTH)
+    return _ChangeSearch(is_installed).of(obj, False, DEPTH)
 
 
-class _Changes:
+class _ChangeSearch:
     """The search for what code changes, which looks at each object once."""
 
     def __init__(self, is_installed: Callable[[Any], bool]) -> None:
@@ -125,17 +124,17 @@ def _is_no_class(part: Part) -> bool:
 
 
 def _leaves_among(held: list[Part]) -> frozenset[str]:
-    """Return the variables that are leaves, of which the `.grad` goes home (`of_gradients`)."""
+    """Return the variables that are leaves, of which the `.grad` goes home (`gradient_effects`)."""
     variables = [(name, value) for role, name, _, value in held if role in _VARIABLES]
     return frozenset(
         [name for name, value in variables if isinstance(value, Tensor) and value.requires_grad and value.is_leaf]
     )
 
 
-def optimised_by(obj: Any) -> str | None:
+def optimizer_call_in(obj: Any) -> str | None:
     """Return what code does to an optimiser that it captures: "optimizer.step"; None if nothing."""
     if isinstance(obj, MethodType):
-        return optimised_by(obj.__func__)
+        return optimizer_call_in(obj.__func__)
     if not isinstance(obj, FunctionType):
         return None
     called = _STEPS.intersection(obj.__code__.co_names)

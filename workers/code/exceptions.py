@@ -1,7 +1,7 @@
-"""Exceptions between processes: the same type, args and attributes where it can be, else its name (DR-09).
+"""Pickled exceptions: the same type, args and attributes where possible, else the name of the type (DR-09).
 
-Rules of this file: packing never fails, and unpacking always returns an exception.
-"""
+Workers pack the exception of a failed call; the client unpacks and raises it. Packing never fails, and unpacking always
+returns an exception."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Code fingerprints: whether a piece of user code is like one that was shipped before, told without pickling it.
+"""Code fingerprints: keys by which user code is found equal to code that was shipped before, without pickling it.
 
-Equal keys mean equal pickles, up to arrays and tensors, which are taken out; where that is not sure at a glance, the
-fingerprint says so, and the code is pickled. Immutable values, containers and instances of the user's plain classes
-count by value; modules, code objects and whatever is imported everywhere by identity.
-"""
+Equal keys mean equal pickles, up to arrays and tensors, which are taken out. Where that is not certain, the fingerprint
+says so, and `shipping` pickles the code. Immutable values, containers and instances of the user's plain classes count
+by value; modules, code objects and whatever every process imports alike count by identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Import names: which modules, functions and classes every process of a cluster has from the same source (DR-13)."""
+"""Import names: which modules, functions and classes every process of a cluster has from the same source (DR-13).
+
+Pickling sends these by name; the walk over user code stops at them."""
 
 from __future__ import annotations
 

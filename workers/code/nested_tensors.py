@@ -1,8 +1,7 @@
-"""Objects with tensors in them that are given to a Function beside its tensors: how they travel and are opened.
+"""Tensors nested in objects that are arguments of a Function: extracted at the client, put back on the worker.
 
-Rules of this file: no graph. The tensors are inputs of the node; one that is also an argument is that very tensor in
-forward, as it is eagerly, so that what differentiates by the one reaches the other.
-"""
+The tensors are inputs of the Function's node. A nested tensor that is also an argument is one tensor in forward, as it
+is eagerly: a derivative by the one reaches the other."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from raygrad.errors import NotShippable
 from .effects import writes_to
 from .importable import import_name
 from .pickling import load, opened_value, pickle_with_tensors
-from .visitor import reached
+from .visitor import reachable
 
 _PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None), np.ndarray, np.dtype, ModuleType))
 
@@ -59,7 +58,7 @@ def holds_tensors(value: Any) -> bool:
 
     The class of an object is code, and no part of what the object holds.
     """
-    for one in reached(value, _may_hold_tensors, omit="class"):
+    for one in reachable(value, _may_hold_tensors, omit="class"):
         if isinstance(one, Tensor):
             return True
     return False
@@ -69,7 +68,7 @@ def _may_hold_tensors(value: Any) -> bool:
     return type(value) not in _PLAIN and import_name(value) is None
 
 
-def taken_apart(value: Any) -> tuple[bytes, list[Tensor], str]:
+def extract_tensors(value: Any) -> tuple[bytes, list[Tensor], str]:
     """Return a Python object as bytes, the tensors in it, and the name of a container that a function in it captures
     and might fill.
 

@@ -1,9 +1,7 @@
-"""What users register for built-in ops, on its way to workers (AC-15).
+"""Sync of the op registry: kernels and derivatives that users registered for built-in ops, sent with code (AC-15).
 
-Rules of this file: no transport. Code is sent together with the registrations of the process that it comes from, and
-runs under exactly these, whatever other code the worker was sent before or after. (An op of the user's own travels
-with its application; see `autograd.derived.custom_op`.)
-"""
+A worker runs code under exactly the registrations of the process that sent it, whatever it was sent before or after.
+(An op of the user's own travels with its application; see `autograd.derived.custom_op`.)"""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ _used: bytes = b""
 """What this process, as a worker, was last told to use."""
 
 
-def registrations() -> bytes:
+def pack_registrations() -> bytes:
     """Return what users of this process registered for built-in ops, for `use_registrations`; empty if nothing.
 
     Raises:
@@ -43,7 +41,7 @@ def registrations() -> bytes:
 
 def with_registrations(shipped: Shipped) -> Shipped:
     """Return code on its way to another process, together with the registrations under which it is to run."""
-    packed = registrations()
+    packed = pack_registrations()
     if not packed:
         return shipped
     fingerprint = digest(shipped.fingerprint.encode() + packed)

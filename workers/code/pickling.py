@@ -1,12 +1,11 @@
-"""Python objects as bytes and back: code and classes of the user by value, everything installed by import name.
+"""Pickling of Python objects and user code: by value for what is the user's, by import name for what is installed.
 
-Rules of this file: bytes in, objects out; no transport, no session. What every process of a cluster surely imports from
-the same source (standard library, site-packages, raygrad) goes by import name, all else by value, importable here or
+`shipping` sends code with it, `values` sends contexts and objects. What every process of a cluster imports from the
+same source (standard library, site-packages, raygrad) goes by import name. All else goes by value, importable here or
 not (DR-13).
 
-A class that goes by value is named by the hash of its own definition. Opened twice it is one class, and an instance
-that comes back to where its class was written is an instance of that very class (`except MyError` works).
-"""
+A class that goes by value is named by the hash of its definition. Opened twice it is one class. An instance that
+returns to the process of its class is an instance of that very class, so that `except MyError` works."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ from raygrad.autograd.nodes.captured_leaves import PLAIN, arrived, kind_of
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .culprit import culprit
+from .culprit import path_to_unpicklable
 from .fingerprint import CAPTURED_KINDS
 from .guard import MADE_BY_RAYGRAD
 from .importable import import_name, imports_alike
@@ -313,8 +312,8 @@ def _class_name(cls: type) -> ClassName:
     return name, not pickler.captured
 
 
-def refusal(obj: Any, name: str, error: Exception) -> str:
-    found = culprit(obj, _pickles)
+def unpicklable_message(obj: Any, name: str, error: Exception) -> str:
+    found = path_to_unpicklable(obj, _pickles)
     what = f"captures {found}, which" if found else "is an object that"
     return (
         f"'{name}' {what} cannot travel to a worker ({type(error).__name__}: {error}); make it inside the function, or "
@@ -333,7 +332,7 @@ def _pickles(value: Any) -> bool:
 # ---- in -------------------------------------------------------------------------------------------------------------
 
 
-class _Opening(threading.local):
+class _UnpicklingState(threading.local):
     """What is being opened on this thread."""
 
     worker: bool = False
@@ -342,7 +341,7 @@ class _Opening(threading.local):
     """Classes, by id, that need no filling."""
 
 
-_opening = _Opening()
+_opening = _UnpicklingState()
 
 
 def opens_as_worker() -> bool:
@@ -477,7 +476,7 @@ def _pickled(value: Any, kind: type[_P]) -> tuple[bytes, _P]:
         pickler.dump(value)
     except Exception as error:
         kind_of_error = HoldsDeviceArray if isinstance(error, HoldsDeviceArray) else NotShippable
-        raise kind_of_error(refusal(value, type(value).__name__, error)) from error
+        raise kind_of_error(unpicklable_message(value, type(value).__name__, error)) from error
     return buffer.getvalue(), pickler
 
 

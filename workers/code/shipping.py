@@ -1,9 +1,8 @@
-"""How user code travels between the client and its workers (DR-13).
+"""Shipping of user code between the client and its workers: by reference, by import name, or as a pickle (DR-13).
 
-Rules of this file: no transport, no session; how objects become bytes is in `pickling`. Arrays and tensors that code
-captures do not go with it: they are taken out, become inputs of its node, and are put back where the code is opened
-(H16). So code made anew at each step has the same fingerprint, whatever it captures (H9).
-"""
+The recorder ships code when it records a node; a worker opens it when it compiles the node. Captured arrays and tensors
+are not part of the pickle: they become inputs of the node, and are put back where the code is opened (H16). So code
+that is defined anew at each step has the same fingerprint, whatever it captures (H9)."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ import numpy as np
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
-from .effects import changed_by, optimised_by, writes_to
+from .effects import name_changed_by, optimizer_call_in, writes_to
 from .exceptions import pack_exception as pack_exception
 from .exceptions import unpack_exception as unpack_exception
 from .fingerprint import CodeFingerprint
 from .guard import Guard
 from .importable import import_name, imports_alike
-from .pickling import MUTABLE, ClassName, CodePickler, class_table, digest, load, opens_as_worker, refusal
+from .pickling import MUTABLE, ClassName, CodePickler, class_table, digest, load, opens_as_worker, unpicklable_message
 from .pickling import opening_as_worker as opening_as_worker
 from .pickling import pickle_value as pickle_value
 from .pickling import unpickle_value as unpickle_value
@@ -128,7 +127,7 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
         alike = (
             looks.sure and len(places) == len(shipped.captured) and all(id(one) in places for one in shipped.captured)
         )
-        if alike and not (in_process and _is_one_of_a_kind(shipped)):
+        if alike and not (in_process and _goes_only_by_reference(shipped)):
             order = tuple([places[id(one)] for one in shipped.captured])
             _shipped[in_process, looks.key] = (shipped.shipment, order, looks.held)
             if len(_shipped) > OPENED_KEPT:
@@ -142,7 +141,7 @@ _shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] =
 """By code fingerprint: what was shipped before, the order of what it captures, what the key names by identity."""
 
 
-def _is_one_of_a_kind(shipped: Shipped) -> bool:
+def _goes_only_by_reference(shipped: Shipped) -> bool:
     """Tell whether code is used as it is for what it shares with the client: its like is not it."""
     return shipped.shipment.live is not None and not shipped.shipment.payload
 
@@ -154,19 +153,19 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
     if home is not None:
         fingerprint = digest(":".join(home).encode())
         return Shipped(fingerprint, _by_name(fingerprint, name, home, obj if in_process else None), (), guard)
-    changed = changed_by(obj, _is_installed)
+    changed = name_changed_by(obj, _is_installed)
     buffer = io.BytesIO()
     pickler = CodePickler(buffer)
     try:
         pickler.dump(obj)
     except Exception as error:
         if in_process:
-            return _as_it_is(obj, name, guard, guarded=not _warn_of_mutable(obj, name, pickler, changed))
-        raise NotShippable(refusal(obj, name, error)) from error
+            return _ship_by_reference(obj, name, guard, guarded=not _warn_of_mutable(obj, name, pickler, changed))
+        raise NotShippable(unpicklable_message(obj, name, error)) from error
     shares = _warn_of_mutable(obj, name, pickler, changed)
     as_it_is = in_process and not pickler.captured
     if as_it_is and shares:
-        return _as_it_is(obj, name, guard, guarded=False)
+        return _ship_by_reference(obj, name, guard, guarded=False)
     payload = buffer.getvalue()
     fingerprint = digest(payload)
     classes = class_table(fingerprint, pickler, obj)
@@ -187,7 +186,7 @@ def _by_name(fingerprint: str, name: str, home: tuple[str, str], live: Any) -> S
     return Shipment(fingerprint=fingerprint, name=name, module=home[0], qualname=home[1])
 
 
-def _as_it_is(obj: Any, name: str, guard: Guard, *, guarded: bool) -> Shipped:
+def _ship_by_reference(obj: Any, name: str, guard: Guard, *, guarded: bool) -> Shipped:
     """Ship an object by reference under a fingerprint of its own: it shares its state with the client, or cannot be
     pickled. What is `guarded` gets another one when it reads something else than before."""
     key = obj.__func__ if isinstance(obj, MethodType) else obj
@@ -231,7 +230,7 @@ def _warn_of_mutable(obj: Any, name: str, pickler: CodePickler, changed: str | N
             for key, value in state.items()
             if isinstance(value, MUTABLE) and not key.startswith("__")
         )
-    stepped = optimised_by(obj) if changed is None and not found else None
+    stepped = optimizer_call_in(obj) if changed is None and not found else None
     if stepped is not None:
         warn_once(
             subject,

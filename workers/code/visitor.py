@@ -1,8 +1,7 @@
-"""The walk over user code: which parts a function, class, instance, container or module consists of, in their order.
+"""The visitor of user code: the parts of a function, class, instance, container or module, and the walk along them.
 
-Every observer of user code (fingerprints, guards, captured state, effects, refusals) follows the parts that are listed
-here. An observer says where it stops and what it does with an object. No user code runs.
-"""
+Every observer of user code (fingerprints, guards, captured state, effects, error messages) follows the parts that are
+listed here. An observer decides where it stops and what it does with an object. No user code runs."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ class Visitor:
         raise NotImplementedError
 
 
-def reached(root: Any, follows: Callable[[Any], bool], omit: str = "", depth: int = DEPTH) -> Iterator[Any]:
+def reachable(root: Any, follows: Callable[[Any], bool], omit: str = "", depth: int = DEPTH) -> Iterator[Any]:
     """Yield an object and, depth first, what it consists of: each once, as far as an object is one that the caller
     `follows` and no more than `depth` steps away. Plain values and parts of the role `omit` are left out."""
     seen: dict[int, Any] = {}

@@ -1,8 +1,7 @@
-"""Warnings of user code in a worker's own process: collected, to be issued again at the client.
+"""Capture of warnings that user code issues in a worker's own process, to be issued again at the client.
 
-Rules of this file: which warnings are shown, and how, is for the client's filters to say; a worker passes on all that
-its user code does not filter itself. In the client's process nothing of this is used: there they come out as they are.
-"""
+The host collects them per segment and returns them in the record. A worker captures all that its user code does not
+filter itself: the client's filters decide which are shown. In the client's process warnings are not captured."""
 
 from __future__ import annotations
 
@@ -84,11 +83,11 @@ class WarningCollector:
             filename,
             lineno,
             _module_of(filename, lineno),
-            _packed(warning, text),
+            _pack_warning(warning, text),
         )
 
 
-def _packed(warning: Warning, text: str) -> bytes:
+def _pack_warning(warning: Warning, text: str) -> bytes:
     """Return a warning as bytes; of the nearest built-in type, with its text alone, if it is large or odd."""
     packed = pack_exception(warning)
     if len(packed) <= 2 * TEXT_KEPT and type(unpack_exception(packed)) is type(warning):
@@ -107,7 +106,7 @@ def _module_of(filename: str, line: int) -> str:
     return ""
 
 
-def opened(warned: Warned) -> Warning:
+def unpack_warning(warned: Warned) -> Warning:
     """Return a warning as it was issued; a UserWarning that names its type if that cannot be imported here."""
     error = unpack_exception(warned.warning)
     return error if isinstance(error, Warning) else UserWarning(f"{warned.category}: {warned.message}")

@@ -1,9 +1,8 @@
-"""What an executor is: workers that run calls, and the objects that the calls return.
+"""The abstract executor: workers that run calls, the objects that calls return, and the reports about both.
 
-Rules of this file: the abstract `Executor` and what goes in and out of it; an executor is one class over it, in a file
-named after its backend. It decides nothing: which worker runs what, and how long an object lives, it is told. Objects
-are named by ids; the executor holds the handles, in the session's process, which thereby owns them.
-"""
+The driver gives it work; backends implement it, each in a file of its name. An executor schedules nothing: which worker
+runs a call, and how long an object lives, the driver says. Objects are named by ids. The executor holds the handles, in
+the session's process, which thereby owns them."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from raygrad.scheduler.model.plan import Cluster
 
 from ..code.shipping import Shipment, pack_exception
 
-CODE_KEPT: Final = 4096
+CODE_CACHE_SIZE: Final = 4096
 """Pieces of user code an executor remembers. Each submission names those it needs anew, so older ones may go."""
 
 
@@ -57,7 +56,7 @@ class Work:
     after: tuple[SegmentId, ...]
     """Segments of the same worker that must have ended before it starts."""
     predicted_seconds: float = 0.0
-    coming: Callable[[], Iterable[tuple[bytes, Program]]] = tuple
+    upcoming: Callable[[], Iterable[tuple[bytes, Program]]] = tuple
     """Tells, if it is asked, programs that calls to the same worker will soon name."""
 
 
@@ -107,7 +106,7 @@ class Executor(ABC):
         """Keep user code; it goes to a worker once, with the first program that needs it."""
         self._code[fingerprint] = shipment
         self._code.move_to_end(fingerprint)
-        if len(self._code) > CODE_KEPT:
+        if len(self._code) > CODE_CACHE_SIZE:
             self._code.popitem(last=False)
 
     def code_of(self, program: Program) -> dict[str, Shipment]:
@@ -138,11 +137,11 @@ class Executor(ABC):
         """
 
     @abstractmethod
-    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, asked: bool = False) -> None:
+    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None:
         """Make an object of a pinned value, under `value_object(run, value)`, once segment `after`, if any, has ended;
         calls may name it at once. Does not block. Answered by one `ValueReady`, unless the worker dies.
 
-        If the client `asked` for it, it comes with what it holds on devices; for others, that stays where it is."""
+        If the client `requested` for it, it comes with what it holds on devices; for others, that stays where it is."""
 
     @abstractmethod
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
@@ -195,7 +194,7 @@ class Executor(ABC):
         """Stop the workers and let go of all objects; what runs is not waited for. Closing again does nothing."""
 
 
-def offered(worker_options: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+def offered_resources(worker_options: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     """Return what workers started with these options of Ray's offer to nodes that ask: see `WorkerSpec.resources`."""
     own = {name: worker_options[name] for name in ("num_cpus", "num_gpus", "memory") if worker_options.get(name)}
     own |= worker_options.get("resources") or {}

@@ -1,8 +1,7 @@
-"""What a segment's call brings, reads and waits for.
+"""From a run-segment command to a call: its program, inline values, arguments, and the segments that must end before.
 
-Rules of this file: from a plan and what its externals are to what an executor is given; no state, nothing sent. How a
-kept value of an earlier run is named to a worker is decided here and nowhere else.
-"""
+The driver builds each call here, from a plan and the places of its external inputs. This file alone decides how a kept
+value of an earlier run is named to a worker. No state, nothing sent."""
 
 from __future__ import annotations
 
@@ -18,30 +17,30 @@ from raygrad.scheduler.planning.planner import Planned
 
 from .base import ObjectId, SegmentId, Work, value_object
 
-FORESEEN: Final = 256
+LOOKAHEAD_SEGMENTS: Final = 256
 """So many segments are looked through, from one that is sent, for others whose programs can go along."""
 
-FORESEEN_NODES: Final = 1000
+LOOKAHEAD_NODES: Final = 1000
 """And so many nodes these programs have at most."""
 
 
-class Given(NamedTuple):
+class SuppliedExternal(NamedTuple):
     """An external that the client supplies."""
 
     value: Any
 
 
-class Kept(NamedTuple):
+class KeptExternal(NamedTuple):
     """An external that is a kept value of an earlier run."""
 
     run: int
     value: int
 
 
-External: TypeAlias = Given | Kept
+External: TypeAlias = SuppliedExternal | KeptExternal
 
 
-class Submission(NamedTuple):
+class GraphSubmission(NamedTuple):
     """A graph to be run. `run` is larger than every run before it; `key` is the hash of `encoded`."""
 
     run: int
@@ -51,7 +50,7 @@ class Submission(NamedTuple):
     externals: tuple[External, ...]
 
 
-class Located(NamedTuple):
+class LocatedExternal(NamedTuple):
     """A kept value of an earlier run, and where it is: known when it is named, and not to be looked up later."""
 
     run: int
@@ -61,14 +60,14 @@ class Located(NamedTuple):
     """The worker that made it, or -1: nodes that belong to it run there too (a hook, a vjp)."""
 
 
-def residency_of(external: Given | Located) -> int:
-    return external.worker if isinstance(external, Located) else -1
+def residency_of(external: SuppliedExternal | LocatedExternal) -> int:
+    return external.worker if isinstance(external, LocatedExternal) else -1
 
 
 def work_of(
     command: RunSegment,
     planned: Planned,
-    externals: Sequence[Given | Located],
+    externals: Sequence[SuppliedExternal | LocatedExternal],
     unpinned: tuple[Pinned, ...],
 ) -> Work:
     """Return what is to be done for a segment of a plan.
@@ -89,7 +88,7 @@ def work_of(
     values: list[Any] = []
     for number in segment.externals:
         external = externals[number]
-        if isinstance(external, Given):
+        if isinstance(external, SuppliedExternal):
             values.append(external.value)
         else:
             values.append(_reference(external, command.worker, arguments, after))
@@ -101,11 +100,13 @@ def work_of(
         arguments=tuple(arguments),
         after=tuple(dict.fromkeys(after)),
         predicted_seconds=segment.predicted_seconds,
-        coming=partial(coming, planned, command.segment),
+        upcoming=partial(upcoming_programs, planned, command.segment),
     )
 
 
-def _reference(source: Located, worker: int, arguments: list[ObjectId], after: list[SegmentId]) -> Pinned | Item:
+def _reference(
+    source: LocatedExternal, worker: int, arguments: list[ObjectId], after: list[SegmentId]
+) -> Pinned | Item:
     """Return how a call on `worker` names a kept value of an earlier run; note what it reads and waits for."""
     run, value, place, _ = source
     if isinstance(place, OnWorker):
@@ -125,12 +126,12 @@ def key_of(plan: Plan, segment: int) -> bytes:
     return plan.hash + segment.to_bytes(4, "little")
 
 
-def coming(planned: Planned, segment: int) -> Iterator[tuple[bytes, Program]]:
+def upcoming_programs(planned: Planned, segment: int) -> Iterator[tuple[bytes, Program]]:
     """Yield, by key, programs of the segments that follow one on its worker; not so many that it waits for them."""
     segments, nodes = planned.plan.segments, 0
-    for other in range(segment + 1, min(segment + 1 + FORESEEN, len(segments))):
+    for other in range(segment + 1, min(segment + 1 + LOOKAHEAD_SEGMENTS, len(segments))):
         if segments[other].worker == segments[segment].worker:
             nodes += len(segments[other].nodes)
-            if nodes > FORESEEN_NODES:
+            if nodes > LOOKAHEAD_NODES:
                 return
             yield key_of(planned.plan, other), planned.programs[other]

@@ -1,12 +1,11 @@
-"""The driver: turns the scheduler's commands into work, and work into events.
+"""The driver: carries out the state machine's commands on an executor, and turns the executor's reports into events.
 
-Rules of this file: it decides nothing. Everything the machine is told goes in by `_tell`, and what it commands is
-carried out in order. Reports to the listener come after, in order, outside the machine's business, so that a handler
-may use the session. Records bring small results; larger ones are fetched when read (H14).
+Sessions submit, read and drop values through it. It schedules nothing: events enter the machine by `_dispatch` only,
+and its commands are carried out in order. Reports to the listener come after that, in order and outside the lock, so
+that a handler may use the session. Small results arrive in records; larger ones are fetched when read (H14).
 
-Several client threads may use one driver: state is behind one lock, which is never held while waiting; one thread at
-a time waits at the executor, the others for it.
-"""
+Several client threads may use one driver. State is behind one lock, which is never held while waiting; one thread at a
+time waits at the executor, the others wait for that thread."""
 
 from __future__ import annotations
 
@@ -59,13 +58,13 @@ from .base import (
     failed_record,
     value_object,
 )
-from .calls import External, Given, Located, Submission, residency_of, work_of
+from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, work_of
 
 WAIT_SLICE: Final = 0.25
 """Seconds between looks at whether a wait is over: another thread may have brought it about, or a deadline passed."""
 
 
-class Lost(NamedTuple):
+class LostWorker(NamedTuple):
     """A worker that is gone, and took along what of a run it had been given."""
 
     worker: str
@@ -80,23 +79,23 @@ class Listener(Protocol):
         """A segment's record has arrived and counts; values of it are readable from here on. Times are those of the
         driver's clock."""
 
-    def brought(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
+    def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """A kept value has been asked for, and for it arrays left their devices on its worker: (device, bytes) each."""
 
     def finished(self, run: int) -> None:
         """Every segment of a run is done."""
 
-    def failed(self, run: int, record: Record | None, reason: str, lost: Lost | None = None) -> None:
+    def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
         """A run cannot finish. `record` says why if code raised, `lost` if a worker is gone; `reason` begins with
         "raised", "worker lost", "dependency" or "abandoned"."""
 
 
 @dataclass(slots=True)
-class _Run:
+class _RunState:
     """What the driver remembers of a run that has not failed, and is unfinished or has kept values still held."""
 
     planned: Planned
-    externals: tuple[Given | Located, ...]
+    externals: tuple[SuppliedExternal | LocatedExternal, ...]
     places: dict[int, ValueLocation]
     """Where each kept value is or will be, as long as the client holds it."""
     results: dict[int, Any] = field(default_factory=dict[int, Any])
@@ -130,7 +129,7 @@ class Driver:
         self._machine = machine
         self._listener = listener
         self._clock = clock
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, _RunState] = {}
         self._worker_index = {spec.name: index for index, spec in enumerate(executor.cluster.workers)}
         self._lost: dict[int, str] = {}
         """Why each lost worker was lost."""
@@ -152,7 +151,7 @@ class Driver:
 
     # ---- what the session asks --------------------------------------------------------------------------------------
 
-    def submit(self, submission: Submission) -> Planned:
+    def submit(self, submission: GraphSubmission) -> Planned:
         """Plan a graph and dispatch what can be dispatched. Does not block, nor report to the listener.
 
         Raises:
@@ -165,14 +164,14 @@ class Driver:
             externals = tuple([self._locate(external) for external in submission.externals])
             residency = tuple([residency_of(external) for external in externals])
             planned = self.planner.plan(submission.graph, residency, submission.key)
-            self._runs[submission.run] = _Run(planned, externals, dict(planned.plan.kept))
-            sources = [None if isinstance(one, Given) else (one.run, one.value) for one in externals]
-            self._tell(run_submitted(planned.plan, at=self._clock(), run=submission.run, sources=sources))
+            self._runs[submission.run] = _RunState(planned, externals, dict(planned.plan.kept))
+            sources = [None if isinstance(one, SuppliedExternal) else (one.run, one.value) for one in externals]
+            self._dispatch(run_submitted(planned.plan, at=self._clock(), run=submission.run, sources=sources))
             self._flush_unpins()
-            self.planner.reconsider(lambda: self._carried(planned, externals))  # while the workers run
+            self.planner.reconsider(lambda: self._loop_carried(planned, externals))  # while the workers run
             return planned
 
-    def preview(self, submission: Submission) -> tuple[Planned, tuple[int, ...]]:
+    def preview(self, submission: GraphSubmission) -> tuple[Planned, tuple[int, ...]]:
         """Return the plan that a graph would get if it were submitted now, and where its externals are.
 
         Raises:
@@ -252,7 +251,7 @@ class Driver:
         values = self.executor.read(name, None if deadline is None else max(deadline - self._clock(), 0.0))
         return POISON if values is POISON else values[what]
 
-    def stays(self, run: int, value: int, deadline: float | None = None) -> bool:
+    def stays_on_worker(self, run: int, value: int, deadline: float | None = None) -> bool:
         """Wait until a kept value is there; tell whether it is an array that stays on its worker until it is read. All
         else is told by `read`: values that come in records, None among them, and why there is no value.
 
@@ -289,13 +288,13 @@ class Driver:
                 events.append(ValueDropped(at=at, run=number, value=value))
                 self._forget_if_empty(number)
             if events:
-                self._tell(*events)
+                self._dispatch(*events)
 
     def abandon(self, run: int) -> None:
         """Give up a run: what of it is not started never will be, and its values are dropped."""
         with self._lock:
             if run in self._runs:
-                self._tell(RunAbandoned(at=self._clock(), run=run))
+                self._dispatch(RunAbandoned(at=self._clock(), run=run))
 
     def close(self) -> None:
         """Stop the workers; whatever is unfinished is lost. Closing again does nothing."""
@@ -334,12 +333,12 @@ class Driver:
                             self._brought(run, value, left)
                     elif run in self._runs:
                         self._runs[run].unreadable[value] = reason
-                    self._tell(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
+                    self._dispatch(ValueExported(at=self._clock(), run=run, value=value, ok=ok, size=size))
                 case WorkerGone(worker, reason):
                     self._lost[worker] = reason
                     self._running.pop(worker, None)
                     self._unpins.pop(worker, None)
-                    self._tell(WorkerLostEvent(at=self._clock(), worker=worker, reason=reason))
+                    self._dispatch(WorkerLostEvent(at=self._clock(), worker=worker, reason=reason))
 
     def _returned(self, record: Record, seconds: float = 0.0, *, awaited: bool = False) -> None:
         at = self._clock()
@@ -360,7 +359,7 @@ class Driver:
             if record.status != "skipped":
                 called = TimedRecord(record, sent, at, awaited, spent + seconds)
                 self._reports.append(partial(self._listener.record, called))
-        self._tell(
+        self._dispatch(
             SegmentFinished(
                 at=at,
                 run=record.run,
@@ -377,9 +376,9 @@ class Driver:
         place = None if run is None else run.places.get(value)
         if run is not None and place is not None and value in run.requested:
             worker = run.planned.plan.segments[place.segment].worker
-            self._reports.append(partial(self._listener.brought, number, value, worker, left))
+            self._reports.append(partial(self._listener.fetched, number, value, worker, left))
 
-    def _tell(self, *events: Event) -> None:
+    def _dispatch(self, *events: Event) -> None:
         """Tell the machine what has happened, and do what it commands."""
         not_started: list[Record] = []
         for command in self._machine.handle(*events):
@@ -390,8 +389,8 @@ class Driver:
                         not_started.append(failed)
                 case ExportValue(worker=worker, run=run, value=value):
                     known = self._runs.get(run)
-                    asked = known is not None and value in known.requested
-                    self.executor.fetch(worker, run, value, self._maker(run, value), asked=asked)
+                    requested = known is not None and value in known.requested
+                    self.executor.fetch(worker, run, value, self._producer_of(run, value), requested=requested)
                 case DropExport(run=run, segment=segment, export=export):
                     self.executor.drop(ObjectId(run, segment, export))
                 case DropValue(run=run, value=value):
@@ -413,12 +412,12 @@ class Driver:
     def _failed(self, why: FailRun) -> None:
         run = self._runs.pop(why.run)
         reason = why.reason.value
-        lost: Lost | None = None
+        lost: LostWorker | None = None
         if why.reason is FailReason.WORKER_LOST:
             name = self.executor.cluster.workers[why.worker].name
             reason += f": {name} ({self._lost.get(why.worker, 'gone')})"
             segments = run.planned.plan.segments
-            lost = Lost(name, tuple([one for one in run.sent if segments[one].worker == why.worker]))
+            lost = LostWorker(name, tuple([one for one in run.sent if segments[one].worker == why.worker]))
         elif why.reason is FailReason.DEPENDENCY:
             reason += f" on run {why.cause}"
         record = run.failure if why.reason is FailReason.RAISED else None
@@ -455,26 +454,30 @@ class Driver:
 
     # ---- where values are -------------------------------------------------------------------------------------------
 
-    def _locate(self, external: External) -> Given | Located:
+    def _locate(self, external: External) -> SuppliedExternal | LocatedExternal:
         """Return where an external is. Of a failed run nothing is known; the machine fails whoever reads it."""
-        if isinstance(external, Given):
+        if isinstance(external, SuppliedExternal):
             return external
         run = self._runs.get(external.run)
         place = None if run is None else run.places.get(external.value)
         if run is None or place is None:
-            return Located(external.run, external.value, InStore(-1, -1, -1), -1)
+            return LocatedExternal(external.run, external.value, InStore(-1, -1, -1), -1)
         worker = run.planned.plan.segments[place.segment].worker
-        return Located(external.run, external.value, place, -1 if worker in self._lost else worker)
+        return LocatedExternal(external.run, external.value, place, -1 if worker in self._lost else worker)
 
-    def _carried(self, planned: Planned, externals: Sequence[Given | Located]) -> list[tuple[int, int]]:
+    def _loop_carried(
+        self, planned: Planned, externals: Sequence[SuppliedExternal | LocatedExternal]
+    ) -> list[tuple[int, int]]:
         """Return which externals are values that a run before made by the same graph."""
         return [
             (index, one.value)
             for index, one in enumerate(externals)
-            if isinstance(one, Located) and one.run in self._runs and self._runs[one.run].planned.graph is planned.graph
+            if isinstance(one, LocatedExternal)
+            and one.run in self._runs
+            and self._runs[one.run].planned.graph is planned.graph
         ]
 
-    def _maker(self, number: int, value: int) -> SegmentId | None:
+    def _producer_of(self, number: int, value: int) -> SegmentId | None:
         """Return the segment that pins a value, or None if its run has ended."""
         run = self._runs.get(number)
         if run is None or run.finished:
@@ -505,7 +508,7 @@ class Driver:
             raise ExecutionError(f"value {value} of run {number} cannot be brought here: {run.unreadable[value]}")
         if value not in run.requested:
             run.requested.add(value)
-            self._tell(ValueRequested(at=self._clock(), run=number, value=value))
+            self._dispatch(ValueRequested(at=self._clock(), run=number, value=value))
         return None
 
     # ---- calls ------------------------------------------------------------------------------------------------------

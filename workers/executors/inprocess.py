@@ -1,10 +1,9 @@
-"""Workers in this process: the embedded default (H23).
+"""The in-process executor: workers as hosts in the client's process, the default backend (H23).
 
-Rules of this file: a host per worker, used by one thread at a time. Segments run on the thread that waits (a hop to
-another costs 55 µs idle, milliseconds beside busy Python); with several workers each has a daemon thread for segments
-predicted to be long. Work of one worker runs in the order given. With `strict`, everything crosses as bytes, and user
-code by value, as it would to another process.
-"""
+One thread at a time uses a host. Segments run on the thread that waits for them: a hop to another thread costs 55 µs
+when idle, milliseconds beside busy Python. With several workers each has a daemon thread for segments predicted to be
+long. The work of one worker runs in the order given. A `strict` executor sends everything as bytes, user code by value,
+as to another process."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from raygrad.scheduler.model.plan import Cluster
 
 from ..code.shipping import Shipment, opening_as_worker
 from ..process.blas_threads import limit_blas, release_blas
-from ..process.gpu_assignment import asked_of
+from ..process.gpu_assignment import resource_requests
 from ..process.host import WorkerHost
 from ..process.run_record import packed_since
 from ..values.device_staging import Left, noting
@@ -39,7 +38,7 @@ from .base import (
     ValueReady,
     Work,
     failed_record,
-    offered,
+    offered_resources,
     value_object,
 )
 
@@ -53,10 +52,10 @@ CLOSE_DEADLINE: Final = 5.0
 class _Fetch:
     """Work of another kind: make an object of a pinned value."""
 
-    __slots__ = ("after", "asked", "run", "value", "worker")
+    __slots__ = ("after", "requested", "run", "value", "worker")
 
-    def __init__(self, worker: int, run: int, value: int, after: SegmentId | None, asked: bool) -> None:
-        self.asked = asked
+    def __init__(self, worker: int, run: int, value: int, after: SegmentId | None, requested: bool) -> None:
+        self.requested = requested
         self.worker = worker
         self.run = run
         self.value = value
@@ -122,10 +121,10 @@ class InProcessExecutor(Executor):
         unknown = options.keys() - {"num_cpus", "num_gpus", "memory", "resources"}
         if unknown:
             raise ValueError(f"worker_options of a local session say what workers offer; unknown: {sorted(unknown)}")
-        asked = asked_of(workers, gpus, options)
+        requests = resource_requests(workers, gpus, options)
         specs = [
-            replace(worker, devices=("cpu", *own), resources=offered({"num_gpus": float(len(own)), **one}))
-            for worker, own, one in zip(Cluster.of(workers).workers, devices, asked, strict=True)
+            replace(worker, devices=("cpu", *own), resources=offered_resources({"num_gpus": float(len(own)), **one}))
+            for worker, own, one in zip(Cluster.of(workers).workers, devices, requests, strict=True)
         ]
         super().__init__(Cluster(tuple(specs)))
         self._strict = strict
@@ -144,7 +143,7 @@ class InProcessExecutor(Executor):
         self._running: list[int] = []
         """The threads that run calls, once per call."""
         self._reports: deque[Report] = deque()
-        self._looked = False
+        self._polled_in_vain = False
         """A poll without a timeout has found nothing since work last arrived or ended."""
         self._closed = False
 
@@ -157,17 +156,17 @@ class InProcessExecutor(Executor):
                 if name not in self._objects and name not in self._expected:
                     raise ExecutionError(f"the object {tuple(name)} was dropped, or never asked for")
             if self._strict:
-                work = _through_bytes(work)
+                work = _through_codec(work)
             call = work.call
             self._expected.update(ObjectId(call.run, call.segment, i) for i in range(len(work.program.exports)))
             self._unfinished.add(SegmentId(call.run, call.segment))
             self._enqueue(work)
 
-    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, asked: bool = False) -> None:
+    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None:
         with self._changed:
             self._check_open()
             self._expected.add(value_object(run, value))
-            self._enqueue(_Fetch(worker, run, value, after, asked))
+            self._enqueue(_Fetch(worker, run, value, after, requested))
 
     def _enqueue(self, work: Work | _Fetch) -> None:
         worker = self._workers[work.worker]
@@ -175,7 +174,7 @@ class InProcessExecutor(Executor):
         if not self._pending:
             limit_blas(self._blas_threads)
         self._pending += 1
-        self._looked = False
+        self._polled_in_vain = False
         if len(self._workers) > 1:
             if worker.thread is None and _is_long(work):
                 worker.thread = threading.Thread(
@@ -193,7 +192,7 @@ class InProcessExecutor(Executor):
         deadline = time.monotonic() + timeout
         with self._changed:
             while not self._reports and not self._closed:
-                looks_again, self._looked = self._looked, True
+                looks_again, self._polled_in_vain = self._polled_in_vain, True
                 worker = self._next_ready() if timeout > 0 or looks_again else None
                 if worker is not None:
                     self._run_next(worker)
@@ -313,7 +312,7 @@ class InProcessExecutor(Executor):
             if value is not POISON:
                 size = int(getattr(value, "nbytes", 0))
                 with noting() as noted:
-                    values = worker.host.pack([value], fetch.asked) if self._strict else [value]
+                    values = worker.host.pack([value], fetch.requested) if self._strict else [value]
                 left = tuple(noted)
         except KeyError:  # the segment that was to pin it failed
             reason = "it was never made"
@@ -334,7 +333,7 @@ class InProcessExecutor(Executor):
         if self._closed:
             return
         self._pending -= 1
-        self._looked = False
+        self._polled_in_vain = False
         if not self._pending:
             release_blas(self._blas_threads)
         if len(self._workers) > 1:
@@ -411,7 +410,7 @@ def _is_long(work: Work | _Fetch) -> bool:
     return isinstance(work, Work) and work.predicted_seconds >= OWN_THREAD_SECONDS
 
 
-def _through_bytes(work: Work) -> Work:
+def _through_codec(work: Work) -> Work:
     """Return work with its call as another process would get it."""
     frame = encode_call(work.call)
     with opening_as_worker():

@@ -1,8 +1,7 @@
-"""What the forward of a user Function is given on a worker: its arguments, as tensors over what they were recorded as.
+"""Arguments of a user Function's forward on a worker: read-only tensors over slots, with the aliasing of the client.
 
-Rules of this file: arguments alone. What is given is read-only, save what forward may change in place: that is a
-private copy (DR-03). Arguments that are of one memory to the program are so to forward, too, where it may change one.
-"""
+`functions` compiles each forward with it. An argument that forward may change in place is a private copy (DR-03).
+Arguments that share memory in the recorded program share it in forward, too, where forward may change one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Steps whose values are on a device: built-in ops, their derivatives, and moves between devices.
+"""Compiled steps on devices: built-in ops, their vjps, and transfers between devices.
 
-Rules of this file: which kernel serves is the registry's decision, by (op, device, dtype); the device of the operands
-is the current one while it runs. Nothing moves but by `to_device`.
-"""
+The runner compiles nodes with it whose values are not on the host. The op registry selects the kernel, by (op, device,
+dtype). The device of the operands is the current one while a step runs. Values move by `to_device` only."""
 
 from __future__ import annotations
 

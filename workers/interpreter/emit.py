@@ -1,9 +1,7 @@
-"""Values that user code sends back: `emit` anywhere in it, collected by whoever runs the node (H20).
+"""`rg.emit`: values that user code sends to the session's handlers, collected by a thread-local sink (H20).
 
-Rules of this file: a thread-local sink and the public function. On a worker the sink is that of the node that runs. At
-the client there is none, and the session that records is told: it records a node that emits the value once it is made.
-Outside of both `emit` does nothing.
-"""
+On a worker the sink is that of the running node. At the client the ambient recorder records an emit node. Without
+either, `emit` does nothing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The `.grad` of leaves that are the client's, where code on a worker meets those leaves (H16).
+"""Borrowed leaf gradients: the `.grad` of client leaves while a step on a worker reads or changes it (H16).
 
-Rules of this file: what comes with a step and what goes home. A leaf comes with the gradient that it had when the step
-was recorded; code may read it, add to it by a pass of its own, or assign it; what is there at the end goes home.
-"""
+A leaf comes with the gradient that it had when the step was recorded. User code may read it, accumulate into it or
+assign it; the final gradient returns to the client as an output of the node."""
 
 from __future__ import annotations
 

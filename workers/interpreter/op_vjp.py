@@ -1,8 +1,6 @@
-"""The derivative of a built-in op, as a step names it.
+"""The vjp of a built-in op in a step: its rule, residual slots, cotangent slots and wanted gradients.
 
-Rules of this file: what of a step is known before it runs, and what its slots hold when it does; who calls the rule,
-and on which device, is `runner`'s and `placed`'s affair.
-"""
+The runner, or `device_steps` on a device, compiles a step from it and calls the rule."""
 
 from __future__ import annotations
 

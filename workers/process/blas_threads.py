@@ -1,7 +1,7 @@
-"""BLAS threads of this process, limited while a run is in flight (H12).
+"""The limit on BLAS threads of this process while a run is in flight (H12).
 
-Rules of this file: process-wide state, counted, so that two sessions do not undo each other's limit; no execution.
-"""
+Executors set and release it. The state is process-wide and counted, so that two sessions do not undo each other's
+limit."""
 
 from __future__ import annotations
 

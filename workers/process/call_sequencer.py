@@ -1,50 +1,49 @@
-"""Whose turn it is on a worker: one call at a time, each after those that it names (H13).
+"""The call sequencer of a worker: a lock that admits one call at a time, each after the calls that it names (H13).
 
-Rules of this file: order only; it knows no program and no transport. Calls come in any order, each on a thread of its
-own, which waits here. A late call holds up those that name it, and no other. Numbers are given by whoever sends the
-calls, upwards from 0, and each has to end once, run or not: else those that name it would wait for ever.
-"""
+The actor acquires it before each call. Calls come in any order, each on a thread of its own, which waits here; a late
+call holds up only those that name it. The sender numbers calls upwards from 0. Each number has to end once, whether
+its call runs or not: else those that name it would wait for ever."""
 
 from __future__ import annotations
 
 from threading import Lock
 from typing import NamedTuple
 
-ASIDE = -1
+UNSEQUENCED = -1
 """The number of what nobody waits for."""
 
 
-class _Waiting(NamedTuple):
+class _Ticket(NamedTuple):
     number: int
     after: tuple[int, ...]
     gate: Lock
     """Held until it is this one's turn."""
 
 
-class Turns:
+class CallSequencer:
     """Hands the turn from call to call: of those that can start to the one that was sent first."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._taken = False
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_Ticket] = []
         self._below = 0
         """All numbers below this have ended."""
         self._ended: set[int] = set()
         """The others that have."""
 
-    def take(self, number: int = ASIDE, after: tuple[int, ...] = ()) -> None:
-        """Wait until nobody has the turn and all calls `after` have ended, and take it; `give` hands it on."""
+    def acquire(self, number: int = UNSEQUENCED, after: tuple[int, ...] = ()) -> None:
+        """Wait until nobody has the turn and all calls `after` have ended, and take it; `release` hands it on."""
         with self._lock:
-            if not self._taken and self._over(after):
+            if not self._taken and self._all_ended(after):
                 self._taken = True
                 return
             gate = Lock()
             gate.acquire()
-            self._waiting.append(_Waiting(number, after, gate))
+            self._waiting.append(_Ticket(number, after, gate))
         gate.acquire()
 
-    def give(self, number: int = ASIDE) -> None:
+    def release(self, number: int = UNSEQUENCED) -> None:
         """End call `number`, whose turn it is, and hand the turn on."""
         with self._lock:
             self._taken = False
@@ -64,14 +63,14 @@ class Turns:
         elif number > self._below:
             self._ended.add(number)
         if self._waiting and not self._taken:
-            ready = [one for one in self._waiting if self._over(one.after)]
+            ready = [one for one in self._waiting if self._all_ended(one.after)]
             if ready:
                 first = min(ready, key=lambda one: one.number)
                 self._waiting.remove(first)
                 self._taken = True
                 first.gate.release()
 
-    def _over(self, after: tuple[int, ...]) -> bool:
+    def _all_ended(self, after: tuple[int, ...]) -> bool:
         for number in after:
             if number >= self._below and number not in self._ended:
                 return False

@@ -1,8 +1,7 @@
-"""Python's cyclic collector in a worker's process, and while a segment runs.
+"""Thresholds and schedule of Python's cyclic garbage collector in a worker, and while a segment runs.
 
-Rules of this file: how often it runs and what it looks at, and nothing else. User code runs meanwhile, so it is never
-switched off.
-"""
+The host enters `fewer_collections` around the steps of a segment. User code runs meanwhile, so the collector is never
+switched off."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ PAUSE: Final = 0.02
 arrays, and who makes such takes his time."""
 
 
-class Rarely:
+class CollectorSchedule:
     """When to look at the youngest between two steps."""
 
     def __init__(self, enabled: bool) -> None:
@@ -41,23 +40,23 @@ class Rarely:
         return now
 
 
-def keep_what_is_loaded() -> None:
+def freeze_loaded_modules() -> None:
     """Leave everything that the process holds now out of all later walks: modules, mostly, which stay to its end. A
     walk over them takes 60 ms, and comes in the middle of an early run."""
     gc.freeze()
 
 
 @contextmanager
-def collecting_rarely() -> Generator[Rarely, None, None]:
+def fewer_collections() -> Generator[CollectorSchedule, None, None]:
     """Let the collector run less often while a segment runs, by count and by time. Leaves it alone where its user has
     switched it off, or another thread does this already."""
     before = gc.get_threshold()
     if not gc.isenabled() or not 0 < before[0] < YOUNG:
-        yield Rarely(gc.isenabled() and before[0] in (YOUNG, RECORDING))
+        yield CollectorSchedule(gc.isenabled() and before[0] in (YOUNG, RECORDING))
         return
     gc.set_threshold(YOUNG, *before[1:])
     try:
-        yield Rarely(True)
+        yield CollectorSchedule(True)
     finally:
         if gc.get_threshold()[0] == YOUNG:  # else somebody has set it meanwhile
             gc.set_threshold(*before)

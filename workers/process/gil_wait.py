@@ -1,10 +1,9 @@
-"""How much of a segment's time went to waiting for other threads of its process.
+"""Measurement of the time for which a segment waited for the interpreter's lock (GIL), from thread and process clocks.
 
-Rules of this file: clocks only. While another thread holds the interpreter's lock, a node stands still, and by the wall
-clock looks heavier than it is; a plan that goes by that divides what is not worth dividing. A node that sleeps, reads a
-file or waits for a device stands still as well, and that is its own time. They are told apart by what the process's
-other threads computed meanwhile: nobody waits longer for them than that.
-"""
+The host subtracts it from node times, by which the planner predicts. While another thread holds the lock, a node
+stands still and looks heavier than it is. A node that sleeps, reads a file or waits for a device stands still as well,
+and that is its own time. The two are told apart by what the other threads of the process computed meanwhile: nobody
+waits longer for them than that."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ SUSPECT_SECONDS: Final = 200e-6
 """Nodes that took this long are asked about: reading both clocks takes some microseconds."""
 
 
-class Waits:
+class GilWaitClock:
     """The waits of one segment, which runs on the thread that makes this.
 
     Attributes:

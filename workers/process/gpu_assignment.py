@@ -1,9 +1,8 @@
-"""Which GPUs the worker processes of a session serve, and by which numbers.
+"""GPU assignment: how many GPUs each worker asks for, and the session-wide numbers of those that it serves (H11).
 
-Rules of this file: Ray gives each process some GPUs of its node, and lets it see no others; a session numbers those of
-all its workers, in their order, so that "cuda:1" is one GPU wherever it is named (H11). Workers that were each given a
-part of the same GPU serve it under one number. Ray itself is not asked anything here.
-"""
+Ray gives each process some GPUs of its node, and shows it no others. A session numbers the GPUs of all its workers, in
+their order, so that "cuda:1" is one GPU wherever it is named. Workers that were each given a part of the same GPU serve
+it under one number. Ray itself is not called here."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ MOST_GPUS: Final = 128
 """Of a session: PyTorch keeps the number of a device in a signed byte, and so do names of devices here."""
 
 
-def asked_of(workers: int, gpus: int | None, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+def resource_requests(workers: int, gpus: int | None, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the options of Ray's for each worker: the first `gpus` ask for a GPU, or for as much of them as
     `worker_options` say, and the others for none; None leaves all workers alike."""
     if gpus is None:
@@ -29,13 +28,13 @@ def asked_of(workers: int, gpus: int | None, options: Mapping[str, Any]) -> list
     return [{**options, "num_gpus": share if number < gpus else 0} for number in range(workers)]
 
 
-def logical(asked: Sequence[Mapping[str, Any]]) -> int | None:
+def logical_gpus(asked: Sequence[Mapping[str, Any]]) -> int | None:
     """Return with how many GPUs a Ray that is started for these workers is to be started: simulated ones Ray can only
     be told of; None leaves it to find those of the machine."""
     return math.ceil(sum([float(own.get("num_gpus") or 0) for own in asked])) if is_simulated() else None
 
 
-def numbered(given: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[int, ...]]:
+def number_gpus(given: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[int, ...]]:
     """Return the numbers of the GPUs of each worker, by its node and what that calls those that it was given.
 
     Raises:

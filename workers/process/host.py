@@ -28,9 +28,9 @@ from ..memory.rematerialize import rerunnable_contexts
 from ..memory.store import ValueStore
 from ..values.packed_values import POISON, Poison, pack_all
 from ..values.slots import Execute
-from .garbage_collection import collecting_rarely
-from .gil_wait import SUSPECT_SECONDS, Waits
-from .run_record import RunReport, detached, failure_of, record_of, size_of, with_values
+from .garbage_collection import fewer_collections
+from .gil_wait import SUSPECT_SECONDS, GilWaitClock
+from .run_record import RecordBuilder, detached, failure_of, record_of, size_of, with_values
 
 PROGRAM_CACHE: Final = 512
 """Programs kept per worker: enough for the plans of several training loops, a bound on memory."""
@@ -51,7 +51,7 @@ class WorkerHost:
 
     def __init__(self, name: str, warnings: WarningCollector | None = None) -> None:
         self.name = name
-        self.report = RunReport()
+        self.report = RecordBuilder()
         self._warnings = warnings
         """Where the process is the worker's own: what user code warns of goes to the client."""
         self._programs: dict[bytes, _Compiled] = {}
@@ -136,7 +136,7 @@ class WorkerHost:
         if call.unpin:
             store.release(call.unpin)
         program, steps, _ = self._compiled(call.program)
-        report = self.report = RunReport()
+        report = self.report = RecordBuilder()
         self._opened.clear()
         started = time.perf_counter()
         report.began = time.monotonic() - unpacking
@@ -166,9 +166,9 @@ class WorkerHost:
 
                 if self._warnings is not None:
                     self._warnings.begin(lambda: program.steps[position].index)
-                with emitting_to(sink), np.errstate(all="ignore"), collecting_rarely() as collector:
+                with emitting_to(sink), np.errstate(all="ignore"), fewer_collections() as collector:
                     clock = time.perf_counter
-                    waits = Waits()
+                    waits = GilWaitClock()
                     since = clock()
                     for position, (execute, frees) in enumerate(steps):
                         if limiter is not None:
@@ -215,7 +215,7 @@ class WorkerHost:
     @contextlib.contextmanager
     def _silently(self) -> Generator[None]:
         """Return a block in which steps run whose records and emits nobody gets."""
-        report, self.report = self.report, RunReport()
+        report, self.report = self.report, RecordBuilder()
         callers = state.here
         state.here = Modes()
         state.passes, state.local = callers.passes, self._local
@@ -226,7 +226,7 @@ class WorkerHost:
             self.report, state.here = report, callers
 
     def _done(
-        self, call: Call, program: Program, report: RunReport, started: float, slots: list[Any]
+        self, call: Call, program: Program, report: RecordBuilder, started: float, slots: list[Any]
     ) -> tuple[Record, list[Any]]:
         pins, results = program.pins, program.results
         sizes: list[tuple[int, int]] = []
@@ -244,13 +244,13 @@ class WorkerHost:
         return record, exports
 
     def _ended(
-        self, call: Call, program: Program, report: RunReport, started: float, status: str, failure: Failure | None
+        self, call: Call, program: Program, report: RecordBuilder, started: float, status: str, failure: Failure | None
     ) -> tuple[Record, list[Any]]:
         self.values.poison([(call.run, value) for _, value in program.pins])
         return self._record(call, report, started, status, failure), [POISON for _ in program.exports]
 
     def _record(
-        self, call: Call, report: RunReport, started: float, status: str, failure: Failure | None = None
+        self, call: Call, report: RecordBuilder, started: float, status: str, failure: Failure | None = None
     ) -> Record:
         warned = () if self._warnings is None else self._warnings.end()
         return record_of(call, self.name, report, started, status, failure, warned)

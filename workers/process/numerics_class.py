@@ -1,8 +1,6 @@
-"""Which bits a worker's libraries give: its numerics class (H12).
+"""The numerics class of a worker: libraries, versions and instruction sets that determine the bits of results (H12).
 
-Rules of this file: what decides over bits, in words; nothing is set here (`threads`), nor compared
-(`scheduler.model.numerics_class`).
-"""
+Actors report it at startup; the planner compares classes (`scheduler.model.numerics_class`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What a worker tells of a call: its record, and in it why the call failed, if it did.
+"""The record of a call: outcome, observed signatures, emits, timing, small results, and the failure of a step.
 
-Rules of this file: nothing is run or kept here. What crosses besides are the exported values (`objects`).
-"""
+The host builds it after a call, and the codec encodes it. Exported values travel beside it (`packed_values`)."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from ..values.contexts import Context
 from ..values.placeholders import Placeholder, SpilledValue
 
 
-class RunReport:
+class RecordBuilder:
     """What a run tells besides its values; see `Record`."""
 
     def __init__(self) -> None:
@@ -43,7 +42,7 @@ class RunReport:
 def record_of(
     call: Call,
     worker: str,
-    report: RunReport,
+    report: RecordBuilder,
     started: float,
     status: str,
     failure: Failure | None = None,
@@ -85,7 +84,7 @@ def with_values(
         exports=tuple(
             [(sum(max(size_of(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]
         ),
-        results=tuple([(value, slots[slot]) for slot, value in results if _rides(slots[slot])]),
+        results=tuple([(value, slots[slot]) for slot, value in results if _is_inlined(slots[slot])]),
         sizes=tuple(sizes),
     )
 
@@ -142,7 +141,7 @@ def _saved_size(value: Any) -> int:
     return value.nbytes if isinstance(value, Context) else 0
 
 
-def _rides(value: Any) -> bool:
+def _is_inlined(value: Any) -> bool:
     """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do. Arrays of
     a device never do, nor what is spilled: they stay there until somebody asks."""
     if isinstance(value, Context | Placeholder) or is_elsewhere(value):

@@ -1,7 +1,6 @@
-"""One thread that does what others ask for: user code finds again what it left with its thread.
+"""A single-thread executor: runs functions of other threads on one thread, so that user code finds its thread-locals.
 
-Rules of this file: one question at a time, from whoever has the turn (`turns`).
-"""
+The actor runs every call on it, one at a time, inside of the call sequencer."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 
-class OneThread:
+class SingleThreadExecutor:
     """A thread that calls functions for others. It lives as long as its process."""
 
     def __init__(self, name: str) -> None:

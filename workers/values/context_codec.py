@@ -1,9 +1,7 @@
-"""What a context consists of, as plain data: slots, attributes, hooks and specs, each by itself.
+"""The codec of a context's parts: saved slots, attributes, hooks and specs as plain data, and back.
 
-Rules of this file: one thing in, what stands for it out, and back. What a whole context is put together from is the
-affair of `contexts`. An array of a device is (device, array of the host) while it travels, and has gone to its device
-wherever it is held.
-"""
+`contexts` packs and rebuilds whole contexts from these parts. An array of a device travels as (device, array of the
+host), and is on its device wherever it is held."""
 
 from __future__ import annotations
 

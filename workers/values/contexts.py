@@ -1,9 +1,7 @@
-"""Contexts between workers: what a user's forward saved, taken apart into arrays and opaque attributes.
+"""Contexts between workers: a live node in its segment, plain data once it leaves the worker's process, rebuilt on use.
 
-Rules of this file: no scheduling, no execution. In one segment a context stays the live node; only when it leaves the
-worker's process is it packed. Saved inputs and outputs are slot references: their arrays are values of their own and
-are never stored twice.
-"""
+Steps hold contexts in slots; `packed_values` packs them. Saved inputs and outputs are slot references:
+their arrays are values of their own and are never stored twice."""
 
 from __future__ import annotations
 

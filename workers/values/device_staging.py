@@ -1,9 +1,8 @@
-"""What is on a device while it is on its way from a process to another: in host memory, with the name of the device.
+"""Device staging: arrays of a device in host memory, under the device's name, while they cross processes.
 
-Rules of this file: a device's array travels as (device, array of the host), dense in its own axis order, and is never
-pickled; inside other objects it travels beside their pickle. It goes to its device where that is served; elsewhere it
-stays in host memory, for the node that moves it on.
-"""
+An array travels as (device, array of the host), dense in its own axis order, and is never pickled; inside of other
+objects it travels beside their pickle. It returns to its device where that is served. Elsewhere it stays in host
+memory, for the node that moves it on."""
 
 from __future__ import annotations
 

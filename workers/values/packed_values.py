@@ -1,8 +1,7 @@
-"""Objects that cross processes: lists of values in a form that the codec takes, and back.
+"""Packed values: lists of contexts, arrays and objects as one message object that crosses processes, and back.
 
-Rules of this file: no transport, and no worker; what waits elsewhere is asked for. POISON is the object that never was
-made.
-"""
+Hosts pack objects and spilled values with it; `wire` packs the values of calls and records. POISON stands in the place
+of an object that was never made."""
 
 from __future__ import annotations
 

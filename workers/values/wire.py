@@ -1,8 +1,6 @@
-"""Calls and records as bytes, whatever Python objects they hold: what crosses from process to process.
+"""Programs, calls and records on the wire: encoded by `proto.codec`, with other Python objects as blobs.
 
-Rules of this file: the codec is `proto`'s; here only objects that are no plain data are turned into blobs, and back.
-Who opens a blob trusts who made it: a worker its session, a session its workers.
-"""
+Executors send these bytes. Whoever opens a blob trusts its maker: a worker its session, a session its workers."""
 
 from __future__ import annotations
 

@@ -169,10 +169,12 @@ def test_parameters_and_state_stay_on_the_worker(session: Any) -> None:
     submit = session._driver.submit
 
     def spy(submission: Any) -> Any:
-        from raygrad.workers.executors.calls import Given
+        from raygrad.workers.executors.calls import SuppliedExternal
 
         given.extend(
-            e.value.nbytes for e in submission.externals if isinstance(e, Given) and hasattr(e.value, "nbytes")
+            e.value.nbytes
+            for e in submission.externals
+            if isinstance(e, SuppliedExternal) and hasattr(e.value, "nbytes")
         )
         return submit(submission)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from raygrad.errors import ProtocolError
-from raygrad.proto.codec.signatures import shown_by, signature_fields, signature_of, told_outputs
+from raygrad.proto.codec.signatures import read_function_run, signature_fields, signature_of, told_outputs
 from raygrad.proto.codec.value_writer import Blob
 from raygrad.proto.ir.signatures import ObservedArray, ObservedFixed, ObservedObject, ObservedSignature
 
@@ -68,7 +68,7 @@ def test_in_a_record_it_stands_with_layouts_and_other_facts() -> None:
     told = told_outputs(SIGNATURE, [LAYOUT, None, None, None], (("holds", (8, ())),))
     assert [(kind, types(body)) for kind, body in told] == [(kind, types(body)) for kind, body in TOLD]
     assert told[:2] == TOLD[:2]
-    signature, layouts, facts = shown_by(told, (0, 2), (1,))
+    signature, layouts, facts = read_function_run(told, (0, 2), (1,))
     assert signature == SIGNATURE
     assert layouts == (LAYOUT, None, None, None)
     assert facts["holds"] == (8, ())

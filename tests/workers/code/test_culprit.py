@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from raygrad.workers.code.culprit import culprit
+from raygrad.workers.code.culprit import path_to_unpicklable
 from raygrad.workers.code.visitor import named_parts
 
 
@@ -18,7 +18,7 @@ def test_the_path_to_a_culprit_is_told_by_the_names_of_its_author():
     def named(x: Any, *, given: Any = boxed) -> Any:
         return boxed, x, given
 
-    assert culprit(named, fits) == "'boxed' ['inside'] [1] (a lock)"
+    assert path_to_unpicklable(named, fits) == "'boxed' ['inside'] [1] (a lock)"
 
 
 def test_defaults_attributes_and_self_are_searched():
@@ -30,9 +30,9 @@ def test_defaults_attributes_and_self_are_searched():
 
     def with_default(x: Any = threading.Lock()) -> None: ...  # noqa: B008
 
-    assert culprit(Box().method, fits) == "'self' 'Box.lock' (a lock)"
-    assert culprit(with_default, fits) == "default of 'x' (a lock)"
+    assert path_to_unpicklable(Box().method, fits) == "'self' 'Box.lock' (a lock)"
+    assert path_to_unpicklable(with_default, fits) == "default of 'x' (a lock)"
 
 
 def test_an_object_that_is_itself_the_culprit_has_no_path():
-    assert culprit(threading.Lock(), fits) == ""
+    assert path_to_unpicklable(threading.Lock(), fits) == ""

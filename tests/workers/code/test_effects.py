@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.code.effects import ADDS, READS, REPLACES, changed_by, of_gradients, writes_to
+from raygrad.workers.code.effects import ADDS, READS, REPLACES, gradient_effects, name_changed_by, writes_to
 
 TABLE = {"a": 1}
 SEEN: list[Any] = []
@@ -117,7 +117,7 @@ def calls_who_counts(grad: Any) -> None:
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_code_that_changes_what_outlives_its_call_is_found_with_the_name(code: Any, name: str):
-    assert changed_by(code, installed) == name
+    assert name_changed_by(code, installed) == name
 
 
 def forward_like(ctx: Any, x: Any) -> Any:
@@ -138,7 +138,7 @@ def forward_like(ctx: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("code", [forward_like, SETTINGS.scaled, lambda grad: grad * SETTINGS.rate, reads])
 def test_code_that_changes_its_arguments_and_what_it_makes_itself_changes_nothing_that_stays(code: Any):
-    assert changed_by(code, installed) is None
+    assert name_changed_by(code, installed) is None
 
 
 class Reenters:
@@ -178,11 +178,11 @@ def calls(y: Any) -> None:
 def test_what_code_may_do_with_gradients_is_told_by_the_names_that_it_reaches() -> None:
     import textwrap
 
-    assert of_gradients(reads) == of_gradients(textwrap.dedent) == of_gradients(len) == 0
+    assert gradient_effects(reads) == gradient_effects(textwrap.dedent) == gradient_effects(len) == 0
     for code in (Reenters, Derived, calls, lambda y: calls(y), Holds(calls), {"f": [calls]}, Reenters.back):
-        assert of_gradients(code) & ADDS, code
-    assert of_gradients(replaces) == ADDS | READS | REPLACES
-    assert of_gradients(Holds) == of_gradients(Holds(reads)) == READS
+        assert gradient_effects(code) & ADDS, code
+    assert gradient_effects(replaces) == ADDS | READS | REPLACES
+    assert gradient_effects(Holds) == gradient_effects(Holds(reads)) == READS
 
 
 def test_functions_of_modules_are_looked_into() -> None:
@@ -190,4 +190,4 @@ def test_functions_of_modules_are_looked_into() -> None:
     module.inner, module.other = calls, replaces
     space: dict[str, Any] = {"steps": module}
     exec("def step(y):\n    steps.inner(y)", space)
-    assert of_gradients(space["step"]) == ADDS
+    assert gradient_effects(space["step"]) == ADDS

@@ -11,7 +11,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.nodes.captured_leaves import LEAF
 from raygrad.errors import NotShippable
-from raygrad.workers.code.nested_tensors import Embedding, holds_tensors, opened, taken_apart, tensors_of
+from raygrad.workers.code.nested_tensors import Embedding, extract_tensors, holds_tensors, opened, tensors_of
 
 
 class Layer:
@@ -41,7 +41,7 @@ def test_tensors_are_found_in_attributes_and_in_what_functions_capture() -> None
 
 def test_a_tensor_that_is_an_argument_is_that_argument() -> None:
     w, other = leaf(), leaf()
-    data, tensors, filled = taken_apart({"same": Layer(w), "again": [w, other]})
+    data, tensors, filled = extract_tensors({"same": Layer(w), "again": [w, other]})
     assert [tensor is one for tensor, one in zip(tensors, (w, other), strict=True)] == [True, True]
     assert filled == ""
     given = rg.tensor([1.0, 2.0], dtype=rg.float64)
@@ -58,7 +58,7 @@ def test_a_tensor_that_is_an_argument_is_that_argument() -> None:
 
 
 def test_one_value_is_one_tensor_wherever_it_is_held() -> None:
-    data, _, _ = taken_apart([leaf()])
+    data, _, _ = extract_tensors([leaf()])
     one, other = [Embedding(data, ((-1, 2),)) for _ in range(2)]
     assert one.kinds == [LEAF]
     tensors = tensors_of([one, other], [3, 3], [None, None, None, np.ones(2)])
@@ -68,12 +68,12 @@ def test_one_value_is_one_tensor_wherever_it_is_held() -> None:
 
 
 def test_values_that_do_not_fit_are_refused() -> None:
-    data, _, _ = taken_apart([leaf()])
+    data, _, _ = extract_tensors([leaf()])
     with pytest.raises(NotShippable, match="2 tensors came for objects that hold 1"):
         opened((Embedding(data, ((-1, 2),)),), {}, [leaf(), leaf()])
 
 
 def test_a_container_that_a_function_fills_is_named() -> None:
     w, seen = leaf(), list[Any]()
-    _, _, filled = taken_apart(lambda x: seen.append(x * w))
+    _, _, filled = extract_tensors(lambda x: seen.append(x * w))
     assert filled == "seen"

@@ -61,14 +61,14 @@ def test_code_is_sent_with_them_under_a_name_of_its_own() -> None:
 
 def test_where_they_come_from_they_change_nothing() -> None:
     double()
-    use_registrations(op_registry_sync.registrations())
+    use_registrations(op_registry_sync.pack_registrations())
     assert get_op("asinh") in customised()
     assert rg.asinh(half(3)).tolist() == [6]
 
 
 def test_elsewhere_they_are_used_and_taken_back(monkeypatch: Any) -> None:
     double()
-    packed = op_registry_sync.registrations()
+    packed = op_registry_sync.pack_registrations()
     get_op("asinh").withdraw()
     monkeypatch.setattr(op_registry_sync, "_PROCESS", "another")
     monkeypatch.setattr(op_registry_sync, "_packed", ((), b""))

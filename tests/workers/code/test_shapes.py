@@ -15,8 +15,8 @@ import pytest
 
 import raygrad as rg
 from raygrad.client.compile.closure_guard import closure_guard
-from raygrad.workers.code.culprit import culprit
-from raygrad.workers.code.effects import ADDS, of_gradients
+from raygrad.workers.code.culprit import path_to_unpicklable
+from raygrad.workers.code.effects import ADDS, gradient_effects
 from raygrad.workers.code.fingerprint import CodeFingerprint
 from raygrad.workers.code.nested_tensors import holds_tensors
 from raygrad.workers.code.shipping import Shipment, open_shipment, opening_as_worker, ship
@@ -167,12 +167,12 @@ def test_a_captured_array_is_taken_out(name: str):
 
 @pytest.mark.parametrize("name", TENSOR_SHAPES)
 def test_code_that_runs_a_backward_is_told_by_what_it_holds(name: str):
-    assert of_gradients(SHAPES[name](runs_backward).code) == (0 if name in EFFECTS_BLIND else ADDS)
+    assert gradient_effects(SHAPES[name](runs_backward).code) == (0 if name in EFFECTS_BLIND else ADDS)
 
 
 @pytest.mark.parametrize("name", CULPRITS)
 def test_what_cannot_be_pickled_is_named_by_its_path(name: str):
-    assert culprit(SHAPES[name](threading.Lock()).code, pickles) == CULPRITS[name]
+    assert path_to_unpicklable(SHAPES[name](threading.Lock()).code, pickles) == CULPRITS[name]
 
 
 def test_every_shape_that_can_hold_a_lock_has_a_path():

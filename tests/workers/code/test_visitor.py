@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from raygrad.workers.code.visitor import Part, Visitor, function_parts, label, named_parts, parts, reached
+from raygrad.workers.code.visitor import Part, Visitor, function_parts, label, named_parts, parts, reachable
 
 from .shapes import SHAPES
 
@@ -18,7 +18,7 @@ def test_the_content_of_each_shape_is_reached_once_and_by_a_part_that_holds_it()
         if name == "code_object":
             continue
         leaf = Leaf()
-        found = list(reached(make(leaf).code, lambda value: True))
+        found = list(reachable(make(leaf).code, lambda value: True))
         assert sum(value is leaf for value in found) == 1, name
         assert len(set(map(id, found))) == len(found)
         holds = [one for value in found for one in parts(value) if one[3] is leaf]
@@ -59,17 +59,17 @@ def test_a_search_ends_at_its_depth_where_it_is_told_to_and_at_parts_that_are_le
     nested: Any = leaf
     for _ in range(4):
         nested = [nested]
-    assert leaf in list(reached(nested, lambda value: True, depth=5))
-    assert leaf not in list(reached(nested, lambda value: True, depth=4))
-    assert list(reached([leaf], lambda value: value is not leaf)) == [[leaf]]
-    assert Leaf in list(reached(leaf, lambda value: True))
-    assert Leaf not in list(reached(leaf, lambda value: True, omit="class"))
+    assert leaf in list(reachable(nested, lambda value: True, depth=5))
+    assert leaf not in list(reachable(nested, lambda value: True, depth=4))
+    assert list(reachable([leaf], lambda value: value is not leaf)) == [[leaf]]
+    assert Leaf in list(reachable(leaf, lambda value: True))
+    assert Leaf not in list(reachable(leaf, lambda value: True, omit="class"))
 
 
 def test_the_function_of_a_partial_is_no_step_of_its_own():
     leaf = Leaf()
     code = functools.partial(lambda: leaf)
-    assert leaf in list(reached(code, lambda value: True, depth=2))
+    assert leaf in list(reachable(code, lambda value: True, depth=2))
 
 
 def test_a_walk_is_depth_first_in_the_order_of_the_parts():

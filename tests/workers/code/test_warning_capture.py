@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.code.warning_capture import KEPT, TEXT_KEPT, WarningCollector, opened
+from raygrad.workers.code.warning_capture import KEPT, TEXT_KEPT, WarningCollector, unpack_warning
 
 
 class Imprecise(UserWarning):
@@ -44,7 +44,7 @@ def test_a_warning_is_told_with_its_place_and_node(collector: WarningCollector):
     first, second = collector.end()
     assert first[:-1] == (3, "UserWarning", "first", __file__, where, __name__)
     assert second[:3] == (5, "Imprecise", "only 2 digits")
-    rebuilt: Any = opened(second)
+    rebuilt: Any = unpack_warning(second)
     assert (type(rebuilt), rebuilt.args, rebuilt.digits, rebuilt.hint) == (Imprecise, ("only 2 digits",), 2, "more")
 
 
@@ -63,7 +63,7 @@ def test_more_than_so_many_are_counted_only(collector: WarningCollector):
     told = collector.end()
     assert len(told) == KEPT + 1
     assert told[-1].message.startswith("7 more warnings")
-    assert str(opened(told[-1])) == told[-1].message
+    assert str(unpack_warning(told[-1])) == told[-1].message
     assert told[-1].filename == __file__
 
 
@@ -72,14 +72,14 @@ def test_a_long_text_is_cut(collector: WarningCollector):
     warnings.warn("x" * 10 * TEXT_KEPT, stacklevel=1)
     (told,) = collector.end()
     assert told.message == "x" * TEXT_KEPT
-    assert str(opened(told)) == told.message
+    assert str(unpack_warning(told)) == told.message
 
 
 def test_one_that_cannot_be_pickled_goes_as_the_nearest_builtin_type(collector: WarningCollector):
     collector.begin(lambda: 0)
     warnings.warn(Stubborn("old"), stacklevel=1)
     (told,) = collector.end()
-    warning = opened(told)
+    warning = unpack_warning(told)
     assert (type(warning), str(warning)) == (DeprecationWarning, "Stubborn: old")
 
 
@@ -87,7 +87,9 @@ def test_one_whose_type_is_missing_here_is_a_user_warning_that_names_it(collecto
     collector.begin(lambda: 0)
     warnings.warn("text", stacklevel=1)
     (told,) = collector.end()
-    warning = opened(told._replace(category="OtherWarning", warning=pickle.dumps(("OtherWarning", "text", [b"no"]))))
+    warning = unpack_warning(
+        told._replace(category="OtherWarning", warning=pickle.dumps(("OtherWarning", "text", [b"no"])))
+    )
     assert (type(warning), str(warning)) == (UserWarning, "OtherWarning: text")
 
 

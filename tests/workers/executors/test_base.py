@@ -15,7 +15,7 @@ from raygrad.workers.executors.base import (
     SegmentId,
     Work,
     failed_record,
-    offered,
+    offered_resources,
     value_object,
 )
 
@@ -27,7 +27,7 @@ class Idle(Executor):
 
     def start(self, work: Work) -> None: ...
 
-    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, asked: bool = False) -> None: ...
+    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None: ...
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None: ...
 
@@ -64,7 +64,7 @@ def test_a_program_s_code_is_found_by_the_names_of_its_steps():
 
 
 def test_code_not_named_for_long_is_forgotten(monkeypatch: Any):
-    monkeypatch.setattr(base, "CODE_KEPT", 2)
+    monkeypatch.setattr(base, "CODE_CACHE_SIZE", 2)
     executor = Idle(Cluster.of(1))
     shipment = ship(lambda grad: grad).shipment
     for name in ("a", "b", "a", "c"):
@@ -95,5 +95,5 @@ def test_an_interrupt_is_not_raised_again_from_its_record():
 
 def test_workers_offer_what_their_options_ask_of_ray():
     options = {"num_cpus": 2, "memory": None, "resources": {"fpga": 1}, "max_concurrency": 4}
-    assert offered(options) == (("fpga", 1.0), ("num_cpus", 2.0))
-    assert offered({}) == ()
+    assert offered_resources(options) == (("fpga", 1.0), ("num_cpus", 2.0))
+    assert offered_resources({}) == ()

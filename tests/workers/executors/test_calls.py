@@ -13,14 +13,21 @@ from raygrad.scheduler.model.plan import Cluster, InStore, OnWorker
 from raygrad.scheduler.planning.planner import Planned, Planner
 from raygrad.workers.executors import calls
 from raygrad.workers.executors.base import ObjectId, SegmentId, Work, value_object
-from raygrad.workers.executors.calls import Given, Located, coming, key_of, residency_of, work_of
+from raygrad.workers.executors.calls import (
+    LocatedExternal,
+    SuppliedExternal,
+    key_of,
+    residency_of,
+    upcoming_programs,
+    work_of,
+)
 
 
 def planned(graph: Any, *residency: int) -> Planned:
     return Planner(Cluster.of(2)).plan(graph, residency, b"key")
 
 
-def work(plan: Planned, segment: int, *externals: Given | Located) -> Work:
+def work(plan: Planned, segment: int, *externals: SuppliedExternal | LocatedExternal) -> Work:
     worker = plan.plan.segments[segment].worker
     return work_of(RunSegment(run=3, segment=segment, attempt=1, worker=worker), plan, externals, (Pinned(1, 2),))
 
@@ -31,7 +38,7 @@ def test_a_call_names_its_program_its_attempt_and_what_is_to_be_let_go(graphs: A
     plan = planned(g.graph(), -1)
     plan = plan._replace(plan=replace(plan.plan, headroom=(("cpu", (70,)),), limits=(("cpu", (90,)), ("cuda:0", (-1,)))))
     array = np.ones(4)
-    made = work(plan, 0, Given(array))
+    made = work(plan, 0, SuppliedExternal(array))
     run, segment, attempt, program, values, unpin, beside, limits = made.call
     assert (run, segment, attempt, unpin, beside) == (3, 0, 1, (Pinned(1, 2),), (("cpu", 70),))
     assert limits == (("cpu", 90),)
@@ -44,22 +51,22 @@ def test_what_another_segment_made_is_read_from_what_it_returned(graphs: Any):
     g = graphs()
     g.keep(g.mul(g.mul(0, 0, pin=0), 0, pin=1))
     plan = planned(g.graph(), -1)
-    assert work(plan, 1, Given(np.ones(4))).arguments == (ObjectId(3, 0, 0),)
+    assert work(plan, 1, SuppliedExternal(np.ones(4))).arguments == (ObjectId(3, 0, 0),)
 
 
 def test_a_value_of_an_earlier_run_is_named_by_where_it_is(graphs: Any):
     g = graphs(4)
     g.keep(g.mul(g.mul(0, 1, pin=0), g.mul(2, 3, pin=0), pin=0))
-    here = Located(1, 7, OnWorker(0, 5), 0)
-    there = Located(1, 8, OnWorker(1, 6), 1)
-    stored, beside = Located(2, 9, InStore(4, 0, 1), -1), Located(2, 10, InStore(4, 0, 2), -1)
+    here = LocatedExternal(1, 7, OnWorker(0, 5), 0)
+    there = LocatedExternal(1, 8, OnWorker(1, 6), 1)
+    stored, beside = LocatedExternal(2, 9, InStore(4, 0, 1), -1), LocatedExternal(2, 10, InStore(4, 0, 2), -1)
     sources = (here, there, stored, beside)
     plan = planned(g.graph(), *map(residency_of, sources))
     made = work(plan, 0, *sources)
     assert made.call.externals == (Pinned(1, 7), Item(0, 0), Item(1, 1), Item(1, 2)), "an object is read once"
     assert made.arguments == (value_object(1, 8), ObjectId(2, 4, 0))
     assert made.after == (SegmentId(1, 5),), "it is there once that has ended"
-    assert residency_of(Given(1.0)) == -1
+    assert residency_of(SuppliedExternal(1.0)) == -1
 
 
 def test_programs_that_come_soon_are_those_of_the_same_worker_up_to_a_number_of_nodes(graphs: Any, monkeypatch: Any):
@@ -69,9 +76,9 @@ def test_programs_that_come_soon_are_those_of_the_same_worker_up_to_a_number_of_
         value = g.mul(value, value, pin=worker)
     g.keep(value)
     plan = planned(g.graph(), -1)
-    assert [key for key, _ in coming(plan, 0)] == [key_of(plan.plan, 2), key_of(plan.plan, 4)]
-    assert work(plan, 3, Given(np.ones(4))).coming() is not None
-    monkeypatch.setattr(calls, "FORESEEN_NODES", 1)
-    assert [key for key, _ in coming(plan, 0)] == [key_of(plan.plan, 2)]
-    monkeypatch.setattr(calls, "FORESEEN", 1)
-    assert list(coming(plan, 0)) == []
+    assert [key for key, _ in upcoming_programs(plan, 0)] == [key_of(plan.plan, 2), key_of(plan.plan, 4)]
+    assert work(plan, 3, SuppliedExternal(np.ones(4))).upcoming() is not None
+    monkeypatch.setattr(calls, "LOOKAHEAD_NODES", 1)
+    assert [key for key, _ in upcoming_programs(plan, 0)] == [key_of(plan.plan, 2)]
+    monkeypatch.setattr(calls, "LOOKAHEAD_SEGMENTS", 1)
+    assert list(upcoming_programs(plan, 0)) == []

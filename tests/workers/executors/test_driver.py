@@ -14,7 +14,7 @@ from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Record
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import unpack_exception
 from raygrad.workers.executors.base import Report, WorkerGone
-from raygrad.workers.executors.calls import Given, Kept
+from raygrad.workers.executors.calls import KeptExternal, SuppliedExternal
 from raygrad.workers.executors.inprocess import InProcessExecutor
 from raygrad.workers.values.packed_values import POISON
 
@@ -93,17 +93,17 @@ def test_whether_there_is_a_value_is_told_without_bringing_it(session: Any, grap
     large = g.mul(0, 0, pin=last(session))
     g.keep(large)
     run = session.submit(g.graph(), np.full(BIG, 3.0))
-    assert session.driver.stays(run, large)
+    assert session.driver.stays_on_worker(run, large)
     h = graphs()
     small, stored = h.mul(0, 0), h.mul(0, 0)
     h.keep(small)
     h.keep(stored, in_store=True)
     other = session.submit(h.graph(), np.ones(4))
-    assert not session.driver.stays(other, small), "it came in the record"
-    assert not session.driver.stays(other, stored)
+    assert not session.driver.stays_on_worker(other, small), "it came in the record"
+    assert not session.driver.stays_on_worker(other, stored)
     session.driver.drop([(run, large), (other, stored)])
     assert session.executor.stored_bytes() == 0
-    assert not session.driver.stays(run, large), "it was dropped"
+    assert not session.driver.stays_on_worker(run, large), "it was dropped"
 
 
 def test_a_value_in_the_store_is_read_there(session: Any, graphs: Any):
@@ -142,7 +142,7 @@ def test_a_later_run_reads_kept_values_wherever_they_are(session: Any, graphs: A
         h = graphs(3, shape=BIG)
         out = h.mul(h.mul(0, 1, pin=worker), 2, pin=worker)
         h.keep(out)
-        run = session.submit(h.graph(), Kept(first, pinned), Kept(first, stored), np.full(BIG, 3.0))
+        run = session.submit(h.graph(), KeptExternal(first, pinned), KeptExternal(first, stored), np.full(BIG, 3.0))
         assert session.driver.read(run, out)[0] == 48.0
         session.driver.drop([(run, out)])
     session.driver.drop([(first, pinned), (first, stored)])
@@ -158,7 +158,7 @@ def test_what_was_dropped_before_its_reader_started_is_still_read(session: Any, 
     h = graphs()
     out = h.mul(0, 0, pin=0)
     h.keep(out)
-    second = session.submit(h.graph(), Kept(first, kept))
+    second = session.submit(h.graph(), KeptExternal(first, kept))
     session.driver.drop([(first, kept)])
     assert session.driver.read(second, out).tolist() == [16.0] * 4
 
@@ -195,10 +195,10 @@ def test_the_planner_is_told_what_a_run_before_made_by_the_same_graph(session: A
     g.keep(after)
     graph = g.graph()
     first = session.submit(graph, np.full(4, 3.0), np.ones(4))
-    second = session.submit(graph, Kept(first, after), np.ones(4))
+    second = session.submit(graph, KeptExternal(first, after), np.ones(4))
     h = graphs(2)
     h.keep(h.mul(0, 1), h.mul(1, 0))
-    session.wait(session.submit(h.graph(), Kept(first, after), Kept(second, after)))
+    session.wait(session.submit(h.graph(), KeptExternal(first, after), KeptExternal(second, after)))
     assert told == [[], [(0, after)], []]
 
 
@@ -212,7 +212,7 @@ def test_outputs_of_a_function_not_seen_before_are_kept_and_read(session: Any, g
     h = graphs()
     out = h.mul(0, 0)
     h.keep(out)
-    second = session.submit(h.graph(), Kept(run, context + 1))
+    second = session.submit(h.graph(), KeptExternal(run, context + 1))
     assert session.driver.read(second, out).tolist() == [1.0] * 4
 
 
@@ -228,7 +228,7 @@ def test_a_failure_fails_its_run_and_those_that_read_from_it_only(session: Any, 
     h = graphs()
     out = h.mul(0, 0)
     h.keep(out)
-    dependent = session.submit(h.graph(), Kept(failed, kept))
+    dependent = session.submit(h.graph(), KeptExternal(failed, kept))
     fine = session.submit(h.graph(), np.full(4, 2.0))
     for run in (failed, dependent, fine):
         session.wait(run)
@@ -247,7 +247,7 @@ def test_a_value_that_cannot_travel_fails_its_run_and_is_named(open_session: Cal
     session = open_session(InProcessExecutor(strict=True))
     g = graphs()
     g.keep(g.mul(0, 0))
-    run = session.submit(g.graph(), Given(threading.Lock()))
+    run = session.submit(g.graph(), SuppliedExternal(threading.Lock()))
     session.wait(run)
     record, _ = session.log.failures[run]
     assert "cannot travel" in record.failure.message
@@ -310,14 +310,14 @@ def test_a_lost_worker_takes_along_what_was_pinned_there(open_session: Callable[
     session.wait(run)
     executor.lost = 1
     session.driver.poll()
-    assert session.driver.stays(run, safe)
-    assert not session.driver.stays(run, gone)
+    assert session.driver.stays_on_worker(run, safe)
+    assert not session.driver.stays_on_worker(run, gone)
     with pytest.raises(WorkerLost, match="worker 1"):
         session.driver.read(run, gone)
     assert session.driver.read(run, safe)[0] == 1.0
     h = graphs(shape=BIG)
     h.keep(h.mul(0, 0))
-    second = session.submit(h.graph(), Kept(run, gone))
+    second = session.submit(h.graph(), KeptExternal(run, gone))
     session.wait(second)
     assert session.log.failures[second][1] == "worker lost: worker 1 (killed)"
 
@@ -353,9 +353,9 @@ def test_the_programs_of_what_follows_on_a_worker_are_known_with_its_first_call(
     g.keep(value)
     session.wait(session.submit(g.graph(), np.ones(4)))
     first, second, third, last = session.executor.works
-    assert dict(first.coming()) == {third.call.program: third.program}
-    assert dict(second.coming()) == {last.call.program: last.program}
-    assert not dict(third.coming())
+    assert dict(first.upcoming()) == {third.call.program: third.program}
+    assert dict(second.upcoming()) == {last.call.program: last.program}
+    assert not dict(third.upcoming())
 
 
 def test_what_is_unpinned_before_a_submission_goes_along_with_its_calls(open_session: Callable[..., Any], graphs: Any):
@@ -575,7 +575,7 @@ def test_a_failed_run_is_forgotten_with_all_that_reads_from_it(session: Any, gra
     run = session.submit(g.graph(), np.ones(4))
     h = graphs()
     h.keep(after := h.mul(0, 0))
-    second = session.submit(h.graph(), Kept(run, out))
+    second = session.submit(h.graph(), KeptExternal(run, out))
     session.wait(second)
     assert session.driver._runs == {}
     session.driver.drop([(run, out), (second, after)])

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from raygrad.workers.process.call_sequencer import Turns
+from raygrad.workers.process.call_sequencer import CallSequencer
 
 
 class Calls:
     """Calls on threads of their own, and the order in which they had their turns."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = CallSequencer()
         self.had: list[int] = []
         self.threads: list[threading.Thread] = []
 
@@ -22,9 +22,9 @@ class Calls:
         done = threading.Event()
 
         def call() -> None:
-            self.turns.take(number, after)
+            self.turns.acquire(number, after)
             self.had.append(number)
-            self.turns.give(number)
+            self.turns.release(number)
             done.set()
 
         thread = threading.Thread(target=call)
@@ -56,11 +56,11 @@ def test_a_call_waits_for_those_that_it_names_and_for_no_other(calls: Calls):
 
 
 def test_of_calls_that_can_start_the_one_that_was_sent_first_has_the_turn(calls: Calls):
-    calls.turns.take(0)
+    calls.turns.acquire(0)
     for number in (3, 1, 2):
         calls.start(number)
     assert calls.had == []
-    calls.turns.give(0)
+    calls.turns.release(0)
     for thread in calls.threads:
         thread.join(10)
     assert calls.had == [1, 2, 3]
@@ -71,11 +71,11 @@ def test_one_call_has_the_turn_at_a_time(calls: Calls):
     most: list[int] = []
 
     def call(number: int) -> None:
-        calls.turns.take(number, (number - 1,) if number % 7 else ())
+        calls.turns.acquire(number, (number - 1,) if number % 7 else ())
         inside.append(number)
         most.append(len(inside))
         inside.remove(number)
-        calls.turns.give(number)
+        calls.turns.release(number)
 
     calls.threads = [threading.Thread(target=call, args=(number,)) for number in reversed(range(40))]
     for thread in calls.threads:
@@ -100,15 +100,15 @@ def test_numbers_that_have_ended_are_not_remembered_one_by_one(calls: Calls):
     assert (calls.turns._below, calls.turns._ended) == (4, {5})
 
 
-@pytest.mark.parametrize("end", ["give", "end"])
+@pytest.mark.parametrize("end", ["release", "end"])
 def test_who_waits_aside_is_served_before_numbered_calls(calls: Calls, end: str):
-    calls.turns.take(0)
+    calls.turns.acquire(0)
     calls.start(1, (0,))
     calls.start(-1)
     finish: Callable[..., Any] = getattr(calls.turns, end)
     finish(0)
     if end == "end":
-        calls.turns.give()
+        calls.turns.release()
     for thread in calls.threads:
         thread.join(10)
     assert calls.had == [-1, 1]

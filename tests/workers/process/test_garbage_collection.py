@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.workers.process.garbage_collection import PAUSE, RECORDING, YOUNG, Rarely, collecting_rarely
+from raygrad.workers.process.garbage_collection import PAUSE, RECORDING, YOUNG, CollectorSchedule, fewer_collections
 
 
 class Knot:
@@ -38,7 +38,7 @@ def test_the_collector_is_as_before_also_after_an_error() -> None:
         seen.append((gc.isenabled(), gc.get_threshold()))
         raise KeyError
 
-    with pytest.raises(KeyError), collecting_rarely():
+    with pytest.raises(KeyError), fewer_collections():
         fails()
     assert seen == [(True, (YOUNG, 9, 11))]
     assert gc.get_threshold() == (700, 9, 11)
@@ -48,7 +48,7 @@ def test_the_collector_is_as_before_also_after_an_error() -> None:
 def test_who_wants_it_rarer_still_is_left_alone(threshold: int) -> None:
     gc.enable()
     gc.set_threshold(threshold)
-    with collecting_rarely():
+    with fewer_collections():
         assert gc.get_threshold()[0] == threshold
     assert gc.get_threshold()[0] == threshold
 
@@ -56,7 +56,7 @@ def test_who_wants_it_rarer_still_is_left_alone(threshold: int) -> None:
 def test_what_user_code_sets_meanwhile_stays() -> None:
     gc.enable()
     gc.set_threshold(700)
-    with collecting_rarely():
+    with fewer_collections():
         gc.set_threshold(123)
     assert gc.get_threshold()[0] == 123
 
@@ -66,7 +66,7 @@ def test_a_collector_that_its_user_switched_off_is_not_run(monkeypatch: pytest.M
     knot = weakref.ref(Knot())
     now = [0.0]
     monkeypatch.setattr("raygrad.workers.process.garbage_collection.time.perf_counter", lambda: now[0])
-    with collecting_rarely() as collector:
+    with fewer_collections() as collector:
         now[0] = 1e9 * PAUSE
         assert now[0] < collector.due
     assert knot() is not None
@@ -76,7 +76,7 @@ def test_garbage_of_a_slow_step_goes_after_it(monkeypatch: pytest.MonkeyPatch) -
     now = [0.0]
     monkeypatch.setattr("raygrad.workers.process.garbage_collection.time.perf_counter", lambda: now[0])
     gc.collect()
-    collector = Rarely(True)
+    collector = CollectorSchedule(True)
     knot = weakref.ref(Knot())
     assert collector.due == PAUSE
     assert knot() is not None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from raygrad.workers.process import gil_wait as module
-from raygrad.workers.process.gil_wait import Waits
+from raygrad.workers.process.gil_wait import GilWaitClock
 
 
 class Clocks:
@@ -50,7 +50,7 @@ def clocks(monkeypatch: Any) -> Clocks:
 def test_what_is_stood_still_while_others_compute_is_waiting(
     clocks: Clocks, wall: float, own: float, others: float, waited: float
 ):
-    waits = Waits()
+    waits = GilWaitClock()
     clocks.pass_by(wall, own, others)
     assert waits.since() == waited
     assert waits.since() == 0.0

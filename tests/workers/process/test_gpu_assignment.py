@@ -10,7 +10,7 @@ import raygrad as rg
 from raygrad.autograd.devices.serving import at_hand, refuse, serve, serving
 from raygrad.autograd.devices.simulated.simulated_device import StandIn, use_stand_in
 from raygrad.errors import DeviceError
-from raygrad.workers.process.gpu_assignment import MOST_GPUS, asked_of, logical, numbered, serve_gpus
+from raygrad.workers.process.gpu_assignment import MOST_GPUS, logical_gpus, number_gpus, resource_requests, serve_gpus
 
 
 @pytest.fixture(autouse=True)
@@ -23,25 +23,25 @@ def process() -> Iterator[None]:
 
 
 def test_the_first_workers_ask_for_a_gpu_or_for_what_the_options_say():
-    assert [one.get("num_gpus") for one in asked_of(3, 2, {"num_cpus": 1})] == [1, 1, 0]
-    assert [one["num_gpus"] for one in asked_of(3, 2, {"num_gpus": 0.5})] == [0.5, 0.5, 0]
-    assert asked_of(2, None, {"num_gpus": 0.5}) == [{"num_gpus": 0.5}] * 2
-    assert [one["num_gpus"] for one in asked_of(2, 0, {"num_gpus": 1})] == [0, 0]
+    assert [one.get("num_gpus") for one in resource_requests(3, 2, {"num_cpus": 1})] == [1, 1, 0]
+    assert [one["num_gpus"] for one in resource_requests(3, 2, {"num_gpus": 0.5})] == [0.5, 0.5, 0]
+    assert resource_requests(2, None, {"num_gpus": 0.5}) == [{"num_gpus": 0.5}] * 2
+    assert [one["num_gpus"] for one in resource_requests(2, 0, {"num_gpus": 1})] == [0, 0]
 
 
 def test_a_ray_is_told_of_simulated_gpus_only(monkeypatch: pytest.MonkeyPatch):
     asked = [{"num_gpus": 0.5}, {"num_gpus": 1}, {"num_gpus": None}, {}]
     monkeypatch.delenv("RAYGRAD_STAND_IN", raising=False)
-    assert logical(asked) is None
+    assert logical_gpus(asked) is None
     with use_stand_in(1):
-        assert (logical(asked), logical([{}])) == (2, 0)
+        assert (logical_gpus(asked), logical_gpus([{}])) == (2, 0)
 
 
 def test_gpus_are_numbered_in_the_order_of_workers_and_shared_ones_once():
     given = [("b", ("1",)), ("a", ("0",)), ("a", ()), ("a", ("1", "0")), ("b", ("1",))]
-    assert numbered(given) == [(0,), (1,), (), (2, 1), (0,)]
+    assert number_gpus(given) == [(0,), (1,), (), (2, 1), (0,)]
     with pytest.raises(DeviceError, match=f"given {MOST_GPUS + 1} GPUs; it can tell {MOST_GPUS} apart"):
-        numbered([("a", tuple(map(str, range(MOST_GPUS + 1))))])
+        number_gpus([("a", tuple(map(str, range(MOST_GPUS + 1))))])
 
 
 def test_a_process_serves_what_it_was_given_and_nothing_else(monkeypatch: pytest.MonkeyPatch):

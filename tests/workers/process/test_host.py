@@ -17,7 +17,7 @@ from raygrad.proto.ir.specs import ArraySpec
 from raygrad.workers.code.shipping import ship, unpack_exception
 from raygrad.workers.interpreter.emit import emit, emitting_to
 from raygrad.workers.process import host as module
-from raygrad.workers.process.gil_wait import Waits
+from raygrad.workers.process.gil_wait import GilWaitClock
 from raygrad.workers.process.host import WorkerHost
 from raygrad.workers.process.run_record import packed_since
 from raygrad.workers.values.packed_values import POISON, unpack_all
@@ -144,12 +144,12 @@ def test_a_record_says_when_it_ran_and_which_nodes_took_long(host: WorkerHost, m
 
 
 def test_what_a_node_waits_for_other_threads_is_told_apart(host: WorkerHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stood(Waits):
+    class Stood(GilWaitClock):
         def since(self) -> float:
             self.seconds += 0.25
             return 0.25
 
-    monkeypatch.setattr(module, "Waits", Stood)
+    monkeypatch.setattr(module, "GilWaitClock", Stood)
     for suspect, waited in ((0.0, 0.25), (float("inf"), 0.0)):
         monkeypatch.setattr(module, "SUSPECT_SECONDS", suspect)
         monkeypatch.setattr(module, "LONG_NODE_SECONDS", 1e-9)

@@ -12,7 +12,7 @@ from raygrad.proto.codec.values import pack_values
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call
 from raygrad.workers.code.shipping import unpack_exception
 from raygrad.workers.process.run_record import (
-    RunReport,
+    RecordBuilder,
     detached,
     failure_of,
     packed_since,
@@ -32,7 +32,7 @@ def test_small_results_ride_in_a_record_large_ones_and_what_is_on_disk_do_not() 
     parked = SpilledValue(SpillFile().write(pack_values([np.ones(1)])), [("cpu", 8)])
     slots = [np.ones(2), np.zeros(INLINE_RESULT_BYTES // 8 + 1), None, parked, {"an": "object"}]
     results = [(0, 10), (1, 11), (2, 12), (3, 13), (4, 14)]
-    record = record_of(CALL, "worker 7", RunReport(), 0.0, "done")
+    record = record_of(CALL, "worker 7", RecordBuilder(), 0.0, "done")
     record = with_values(record, slots, results, [[slots[0], None, slots[1]], []], [(10, 16)])
     assert [value for value, _ in record.results] == [10, 12, 14]
     assert record.exports == ((16 + slots[1].nbytes, 0), (0, 0))  # type: ignore[union-attr]
@@ -66,5 +66,5 @@ def test_what_is_emitted_has_no_history_at_any_depth() -> None:
 
 
 def test_packing_counts_from_when_it_began() -> None:
-    record = record_of(CALL, "worker 7", RunReport(), 0.0, "done")
+    record = record_of(CALL, "worker 7", RecordBuilder(), 0.0, "done")
     assert packed_since(record, 0.0).timing.outputs > 0.0 == record.timing.outputs

@@ -1,9 +1,8 @@
-"""A worker as the process of an actor: a host behind remote calls.
+"""The Ray actor of a worker: a host behind remote calls.
 
-Rules of this file: it runs in the worker's process and knows no backend. Whoever calls passes bytes and packed objects
-and gets bytes and packed objects back; nothing is put into a store from here (DESIGN §7). Calls come on several threads
-and in any order; one at a time has its turn (`turns`), and is carried out by one thread (`one_thread`).
-"""
+It runs in the worker's process and imports no backend. Arguments and results are bytes and packed objects. Nothing is
+put into the object store from here: what an actor puts there is lost with it. Calls come on several threads and in any
+order: the call sequencer orders them, and one thread carries them out."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ from raygrad.scheduler.model.numerics_class import Numerics
 from ...code.shipping import Shipment
 from ...code.warning_capture import WarningCollector
 from ...process.blas_threads import limit_blas
-from ...process.call_sequencer import ASIDE, Turns
-from ...process.garbage_collection import keep_what_is_loaded
+from ...process.call_sequencer import UNSEQUENCED, CallSequencer
+from ...process.garbage_collection import freeze_loaded_modules
 from ...process.gpu_assignment import serve_gpus
 from ...process.host import WorkerHost
 from ...process.numerics_class import numerics
 from ...process.run_record import packed_since
-from ...process.single_thread_executor import OneThread
+from ...process.single_thread_executor import SingleThreadExecutor
 from ...values.device_staging import Left, noting
 from ...values.packed_values import POISON
 from ...values.wire import (
@@ -48,10 +47,10 @@ from ..base import failed_record
 
 T = TypeVar("T")
 
-Fetched: TypeAlias = tuple[bool, int, tuple[Left, ...]]
+FetchReply: TypeAlias = tuple[bool, int, tuple[Left, ...]]
 """What is told of a value that was asked for."""
 
-CALLS_AT_ONCE: Final = 2 * DEFAULT_WINDOW
+MAX_CONCURRENT_CALLS: Final = 2 * DEFAULT_WINDOW
 """Threads on which calls wait for their turn: one for each segment that a worker may be sent ahead, and as many again,
 so that there is always one for what others wait for."""
 
@@ -60,17 +59,17 @@ class WorkerActor:
     """The actor: a host behind remote calls. Its methods answer with values, never with errors of user code."""
 
     def __init__(self, name: str, blas_threads: int) -> None:
-        _leave_the_repository()
+        _remove_repository_from_path()
         importlib.import_module("raygrad.autograd")  # the catalogue of built-in ops
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[variable] = str(blas_threads)  # for libraries that are loaded later
         limit_blas(blas_threads)
         self._host = WorkerHost(name, WarningCollector())
-        self._turns = Turns()
-        self._thread = OneThread("raygrad-worker")
+        self._sequencer = CallSequencer()
+        self._thread = SingleThreadExecutor("raygrad-worker")
         self._unread: dict[bytes, Frame | bytes] = {}
         """By key, programs that no call has named yet."""
-        keep_what_is_loaded()
+        freeze_loaded_modules()
 
     def hello(self, whereabouts: Callable[[], T]) -> tuple[int, T]:
         """Return the process id, and what `whereabouts` says here."""
@@ -83,7 +82,7 @@ class WorkerActor:
 
     def pass_on(self, size: int, *_waited_for: Any) -> Any:
         """Return that many bytes once what it waits for is here: what calls and links cost is measured with it."""
-        return self._in_turn(lambda: np.zeros(size, np.uint8) if size else b"")
+        return self._sequenced(lambda: np.zeros(size, np.uint8) if size else b"")
 
     def load(self, number: int, programs: Mapping[bytes, Frame | bytes], code: Mapping[str, Shipment]) -> None:
         """Keep programs, and user code that they need. Each is read when a call names it: those that come later hold
@@ -94,7 +93,7 @@ class WorkerActor:
                 self._host.learn(fingerprint, shipment)
             self._unread.update(programs)
 
-        self._in_turn(loaded, number)
+        self._sequenced(loaded, number)
 
     def run(self, *arguments: Any) -> Any:
         """Carry out an order: its calls, one after the other. The objects that it reads follow it.
@@ -113,7 +112,7 @@ class WorkerActor:
             answer = encode_answer(records)
             return (answer, *packed) if exports else answer
 
-        return self._in_turn(ran, number, after)
+        return self._sequenced(ran, number, after)
 
     def _ran(self, frame: Frame | bytes, references: Sequence[Any], exports: int) -> tuple[Frame | bytes, list[Any]]:
         """Run one call; return its record, encoded, and its packed objects."""
@@ -134,16 +133,16 @@ class WorkerActor:
             failed = failed_record(call, host.name, os.getpid(), error, seconds)
             return compact(encode_record(failed)), [POISON] * exports
 
-    def give_up(self, number: int, values: Sequence[Pinned]) -> None:
+    def abandon_message(self, number: int, values: Sequence[Pinned]) -> None:
         """Order `number` will never come, because what it reads was lost: what it was to pin is poison."""
         self._host.poison(values)
-        self._turns.end(number)
+        self._sequencer.end(number)
 
-    def fetch(self, run: int, value: int, asked: bool, *_waited_for: Any) -> tuple[Fetched, Any]:
+    def fetch(self, run: int, value: int, requested: bool, *_waited_for: Any) -> tuple[FetchReply, Any]:
         """Return (whether it is there, its bytes, what left its device for it) and, as an object, a pinned value; if
-        the client `asked` for it, with what it holds on devices."""
+        the client `requested` for it, with what it holds on devices."""
 
-        def fetched() -> tuple[Fetched, Any]:
+        def fetched() -> tuple[FetchReply, Any]:
             try:
                 found = self._host.fetch(run, value)
             except KeyError:  # the segment that was to pin it failed
@@ -151,27 +150,27 @@ class WorkerActor:
             if found is POISON:
                 return (False, 0, ()), POISON
             with noting() as left:
-                packed = self._host.pack([found], asked)
+                packed = self._host.pack([found], requested)
             return (True, packed.nbytes if isinstance(packed, Packed) else 0, tuple(left)), packed
 
-        return self._in_turn(fetched)
+        return self._sequenced(fetched)
 
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Let go of pinned values."""
-        self._in_turn(lambda: self._host.unpin(values))
+        self._sequenced(lambda: self._host.unpin(values))
 
-    def _in_turn(self, function: Callable[[], T], number: int = ASIDE, after: tuple[int, ...] = ()) -> T:
+    def _sequenced(self, function: Callable[[], T], number: int = UNSEQUENCED, after: tuple[int, ...] = ()) -> T:
         """Wait for a turn, and have the worker's thread call a function in it."""
-        self._turns.take(number, after)
+        self._sequencer.acquire(number, after)
         try:
             return self._thread.call(function)
         finally:
-            self._turns.give(number)
+            self._sequencer.release(number)
 
 
-def _leave_the_repository() -> None:
+def _remove_repository_from_path() -> None:
     """Take raygrad's repository off the path, where Ray puts the driver's folder: `autograd` and `proto` are other
     projects' names too."""
     root = Path(__file__).resolve().parents[3]
-    if (root / "proto" / "graph.py").exists() and root.name != "raygrad":
+    if (root / "proto" / "ir" / "graph.py").exists() and root.name != "raygrad":
         sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != root]

@@ -1,7 +1,6 @@
-"""Worker processes as Ray actors: how they start, which processes they are, and how they are gone.
+"""Lifecycle of worker processes as Ray actors: start with resources, identification, GPUs, death.
 
-Rules of this file: no call of a session's work is made here (`channel`). Ray retries and restarts nothing.
-"""
+The Ray executor starts its workers here; calls go through `channel`. Ray retries and restarts nothing."""
 
 from __future__ import annotations
 
@@ -15,9 +14,9 @@ from typing import Any, Final
 from raygrad.errors import DeviceError, ExecutionError
 from raygrad.scheduler.model.numerics_class import Numerics
 
-from ...process.gpu_assignment import numbered
-from .actor import CALLS_AT_ONCE, WorkerActor
-from .connection import grows, ray_module, whereabouts
+from ...process.gpu_assignment import number_gpus
+from .actor import MAX_CONCURRENT_CALLS, WorkerActor
+from .connection import may_grow, node_and_gpus, ray_module
 from .placement_groups import check_placement
 
 START_DEADLINE: Final = 60.0
@@ -31,7 +30,7 @@ CLOSE_DEADLINE: Final = 10.0
 
 
 @dataclass(slots=True)
-class Worker:
+class ActorProcess:
     """An actor, and the process behind it."""
 
     name: str
@@ -54,7 +53,7 @@ def start_workers(
     simulated: bool = False,
     memory: int | None = None,
     required: bool = False,
-) -> list[Worker]:
+) -> list[ActorProcess]:
     """Start an actor with each of these options and wait until they answer. `made` gets each actor as soon as it
     exists. Those that are given GPUs serve them, `simulated` ones of so much `memory` if so; it is `required` that they
     can.
@@ -69,33 +68,33 @@ def start_workers(
     if placement_group is not None:
         check_placement(placement_group, options)
     strategy = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
-    workers: list[Worker] = []
+    workers: list[ActorProcess] = []
     for number, own in enumerate(options):
         chosen = {
             **own,
             "max_restarts": 0,
             "max_task_retries": 0,
             "allow_out_of_order_execution": True,
-            "max_concurrency": CALLS_AT_ONCE,
+            "max_concurrency": MAX_CONCURRENT_CALLS,
         }
         if placement_group is not None:
             chosen["scheduling_strategy"] = strategy(placement_group, placement_group_bundle_index=number)
         name = f"worker {number}"
         actor = ray.remote(**chosen)(WorkerActor).remote(name, blas_threads)
         made.append(actor)
-        workers.append(Worker(name, actor, actor._actor_id.hex()))
-    hellos = [worker.actor.hello.remote(whereabouts) for worker in workers]
+        workers.append(ActorProcess(name, actor, actor._actor_id.hex()))
+    hellos = [worker.actor.hello.remote(node_and_gpus) for worker in workers]
     given: list[tuple[str, tuple[str, ...]]] = []
     for worker, hello in zip(workers, _all_of(hellos, options), strict=True):
         try:
             worker.pid, (worker.node_id, gpus) = ray.get(hello, timeout=HELLO_DEADLINE)
         except ray.exceptions.RayError as error:
             raise ExecutionError(
-                f"{worker.name} did not start ({cause_of(error)}); raygrad must be installed for the Python of Ray's "
+                f"{worker.name} did not start ({error_line(error)}); raygrad must be installed for the Python of Ray's "
                 "workers, or named in runtime_env"
             ) from error
         given.append((worker.node_id, gpus))
-    numbers = numbered(given)
+    numbers = number_gpus(given)
     answers = [worker.actor.serve.remote(own, simulated, memory) for worker, own in zip(workers, numbers, strict=True)]
     for worker, own, answer in zip(workers, numbers, _all_of(answers, options), strict=True):
         missing, worker.numerics = ray.get(answer, timeout=HELLO_DEADLINE)
@@ -111,7 +110,7 @@ def check_gpus(options: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         DeviceError: it has not.
     """
-    if _gpus_in(options) > ray_module().cluster_resources().get("GPU", 0.0) and not grows():
+    if _gpus_in(options) > ray_module().cluster_resources().get("GPU", 0.0) and not may_grow():
         raise _too_few(options)
 
 
@@ -151,14 +150,14 @@ def _too_few(options: Sequence[Mapping[str, Any]]) -> DeviceError:
     )
 
 
-def as_ours(error: Exception) -> ExecutionError:
+def as_execution_error(error: Exception) -> ExecutionError:
     """Return an error of Ray that is no dead actor as one of ours."""
     cause = getattr(error, "cause", None)
-    inner = f"{type(cause).__name__}: {cause}" if cause is not None else cause_of(error)
+    inner = f"{type(cause).__name__}: {cause}" if cause is not None else error_line(error)
     return ExecutionError(f"Ray could not run or read it: {inner}")
 
 
-def cause_of(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """Return the line of a Ray error that says what happened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "died" in line or "dead" in line or "Error" in line]

@@ -1,11 +1,9 @@
-"""What goes to one worker's actor, and in which messages.
+"""The message channel to one worker's actor: numbering, program loading, and batching of short calls.
 
-Rules of this file: sending only; answers are taken in by the executor, which holds its lock around every call here.
-Messages are numbered, and name those that must have ended before: the worker keeps that order (`turns`), so that a
-message can be sent before anything is known of the one before it. Calls that read and return no objects and are known
-to be short are held back while the worker has enough to do, and go together: a message costs both sides half a
-millisecond.
-"""
+The Ray executor sends through it under its lock, and takes in the answers itself. Messages are numbered and name those
+that must end before them. The worker keeps that order (`call_sequencer`), so a message is sent before the one before it
+is answered. Calls are batched while the worker has enough to do, if they are known to be short and neither read nor
+return objects: a message costs both sides half a millisecond."""
 
 from __future__ import annotations
 
@@ -20,28 +18,28 @@ from ...code.shipping import Shipment
 from ...values.wire import Frame, Order, compact, encode_order, encode_program
 from ..base import SegmentId, Work
 
-AHEAD: Final = 2
+MESSAGES_AHEAD: Final = 2
 """Messages with calls that a worker has at once: one that it runs, one that it need not wait for."""
 
 SHORT_SECONDS: Final = 0.01
 """A call is held back if calls of its program take no longer than this."""
 
-TOGETHER_SECONDS: Final = 0.02
+BATCH_SECONDS: Final = 0.02
 """Calls that go together take no longer than this: they are answered together, too."""
 
-TOGETHER_BYTES: Final = 1024 * 1024
+BATCH_BYTES: Final = 1024 * 1024
 """And have no more bytes than this."""
 
 
-class Loaded:
+class LoadRequest:
     """That programs be loaded: what a message asked for."""
 
 
-LOADED: Final = Loaded()
+LOAD_REQUEST: Final = LoadRequest()
 
 
 @dataclass(slots=True)
-class Sent:
+class SentMessage:
     """A message, or one that will be sent."""
 
     number: int
@@ -50,10 +48,10 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Held:
+class CallBatch:
     """Calls that wait to be sent together."""
 
-    sent: Sent
+    sent: SentMessage
     since: float
     after: set[int] = field(default_factory=set[int])
     works: list[Work] = field(default_factory=list[Work])
@@ -67,20 +65,20 @@ class Channel:
 
     Args:
         actor: the worker's actor.
-        asked: is told of each message that will be answered: the reference of the answer, its number, and what was
+        on_sent: is told of each message that will be answered: the reference of the answer, its number, and what was
             asked for (works, or that programs be loaded).
     """
 
-    def __init__(self, actor: Any, asked: Callable[[Any, int, list[Work] | Loaded], None]) -> None:
+    def __init__(self, actor: Any, on_sent: Callable[[Any, int, list[Work] | LoadRequest], None]) -> None:
         self.actor = actor
-        self.held: Held | None = None
+        self.batch: CallBatch | None = None
         self.programs: dict[bytes, int] = {}
         """By key of each program that was sent, the number of the message."""
         self.code: set[str] = set()
         """Fingerprints of user code that was sent."""
-        self.under_way: dict[SegmentId, Sent] = {}
+        self.in_flight: dict[SegmentId, SentMessage] = {}
         """Segments that are not answered."""
-        self._asked = asked
+        self._on_sent = on_sent
         self._numbers = 0
         self._unanswered: dict[int, bool] = {}
         """By number of a message that is not answered, whether it has calls."""
@@ -96,96 +94,96 @@ class Channel:
         seconds = self._seconds.get(work.call.program, SHORT_SECONDS + 1.0)
         exports = len(work.program.exports)
         alone = bool(references or exports or seconds > SHORT_SECONDS or not isinstance(frame, bytes))
-        held = self.held
-        if held is not None and (
-            alone or held.seconds + seconds > TOGETHER_SECONDS or held.size + len(frame) > TOGETHER_BYTES
+        batch = self.batch
+        if batch is not None and (
+            alone or batch.seconds + seconds > BATCH_SECONDS or batch.size + len(frame) > BATCH_BYTES
         ):
-            self.send_held()
-            held = None
-        if held is None:
-            held = Held(Sent(self._number(calls=True)), time.monotonic())
-        held.works.append(work)
-        held.frames.append(frame)
-        held.seconds += seconds
-        held.size += len(frame)
+            self.flush()
+            batch = None
+        if batch is None:
+            batch = CallBatch(SentMessage(self._number(calls=True)), time.monotonic())
+        batch.works.append(work)
+        batch.frames.append(frame)
+        batch.seconds += seconds
+        batch.size += len(frame)
         for segment in work.after:
-            earlier = self.under_way.get(segment)
-            if earlier is not None and earlier is not held.sent:
-                held.after.add(earlier.number)
+            earlier = self.in_flight.get(segment)
+            if earlier is not None and earlier is not batch.sent:
+                batch.after.add(earlier.number)
         load = self.programs.get(work.call.program)
         if load in self._unanswered:
-            held.after.add(load)
-        self.under_way[SegmentId(work.call.run, work.call.segment)] = held.sent
-        if alone or self._calls <= AHEAD:
-            return self._send(held, references, exports)
-        self.held = held
+            batch.after.add(load)
+        self.in_flight[SegmentId(work.call.run, work.call.segment)] = batch.sent
+        if alone or self._calls <= MESSAGES_AHEAD:
+            return self._send(batch, references, exports)
+        self.batch = batch
         return []
 
-    def send_held(self) -> None:
+    def flush(self) -> None:
         """Send what is held back."""
-        if self.held is not None:
-            self._send(self.held, (), 0)
+        if self.batch is not None:
+            self._send(self.batch, (), 0)
 
     def load(self, programs: Mapping[bytes, Program], code: Mapping[str, Shipment]) -> None:
         """Send those of these programs, and of their code, that were not sent before."""
         frames = {key: compact(encode_program(one)) for key, one in programs.items() if key not in self.programs}
         if not frames:
             return
-        self.send_held()
+        self.flush()
         news = {name: shipment for name, shipment in code.items() if name not in self.code}
         number = self._number(calls=False)
         reference = self.actor.load.remote(number, frames, news)
         self.programs.update(dict.fromkeys(frames, number))
         self.code.update(news)
-        self._asked(reference, number, LOADED)
+        self._on_sent(reference, number, LOAD_REQUEST)
 
-    def fetch(self, run: int, value: int, after: SegmentId | None, asked: bool = False) -> tuple[Any, Any]:
+    def fetch(self, run: int, value: int, after: SegmentId | None, requested: bool = False) -> tuple[Any, Any]:
         """Ask for a pinned value; return the references of what is told of it, and of the object."""
-        self.send_held()
-        earlier = None if after is None else self.under_way.get(after)
+        self.flush()
+        earlier = None if after is None else self.in_flight.get(after)
         # fetches are not counted, and so must not wait at the worker: its threads might be used up
         waits = () if earlier is None else (earlier.reference,)
-        about, reference = self._method("fetch", 2).remote(run, value, asked, *waits)
+        about, reference = self._method("fetch", 2).remote(run, value, requested, *waits)
         return about, reference
 
     def unpin(self, values: Sequence[Pinned]) -> None:
         """Have the worker forget pinned values."""
-        self.send_held()
+        self.flush()
         self._method("unpin", 0).remote(tuple(values))
 
-    def give_up(self, number: int, works: Sequence[Work]) -> None:
+    def abandon_message(self, number: int, works: Sequence[Work]) -> None:
         """Tell the worker that a message never comes, and that what its calls were to pin is poison."""
         pins = [Pinned(work.call.run, value) for work in works for _, value in work.program.pins]
-        self._method("give_up", 0).remote(number, pins)
+        self._method("abandon_message", 0).remote(number, pins)
 
-    def answered(self, number: int, works: Sequence[Work] = ()) -> None:
+    def complete(self, number: int, works: Sequence[Work] = ()) -> None:
         """A message has been answered."""
         self._calls -= self._unanswered.pop(number)
         for work in works:
-            self.under_way.pop(SegmentId(work.call.run, work.call.segment), None)
+            self.in_flight.pop(SegmentId(work.call.run, work.call.segment), None)
 
-    def took(self, work: Work, seconds: float) -> None:
+    def record_duration(self, work: Work, seconds: float) -> None:
         """A call took so long."""
         self._seconds[work.call.program] = seconds
 
     def close(self) -> None:
         """The worker is gone: nothing is under way, or will be."""
-        self.held = None
-        self.under_way.clear()
+        self.batch = None
+        self.in_flight.clear()
 
     @property
-    def hungry(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether the worker has too little to do for anything to be held back."""
-        return self._calls - (self.held is not None) < AHEAD
+        return self._calls - (self.batch is not None) < MESSAGES_AHEAD
 
-    def _send(self, held: Held, references: Sequence[Any], exports: int) -> list[Any]:
-        if held is self.held:
-            self.held = None
-        order = Order(held.sent.number, tuple(sorted(held.after)), exports, tuple(held.frames))
+    def _send(self, batch: CallBatch, references: Sequence[Any], exports: int) -> list[Any]:
+        if batch is self.batch:
+            self.batch = None
+        order = Order(batch.sent.number, tuple(sorted(batch.after)), exports, tuple(batch.frames))
         answer: Any = self._method("run", 1 + exports).remote(*encode_order(order), *references)
         answers: list[Any] = answer if exports else [answer]
-        held.sent.reference = answers[0]
-        self._asked(answers[0], held.sent.number, held.works)
+        batch.sent.reference = answers[0]
+        self._on_sent(answers[0], batch.sent.number, batch.works)
         return answers[1:]
 
     def _number(self, *, calls: bool) -> int:

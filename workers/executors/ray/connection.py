@@ -1,8 +1,7 @@
-"""This process's connection to Ray, which its executors share: the only file that imports Ray, and only on request.
+"""This process's connection to Ray, shared by its executors: find, join or start a Ray, and read its statistics.
 
-Rules of this file: Ray is found, joined or started here, and asked what it holds; no actor, no call. A Ray that was
-running before is never shut down.
-"""
+The only file that imports Ray, and only on request. No actors, no calls. A Ray that was running before is never shut
+down."""
 
 from __future__ import annotations
 
@@ -39,13 +38,13 @@ def node_id() -> str:
     return str(ray_module().get_runtime_context().get_node_id())
 
 
-def whereabouts() -> tuple[str, tuple[str, ...]]:
+def node_and_gpus() -> tuple[str, tuple[str, ...]]:
     """Return Ray's id of the node that this process is on, and what that calls the GPUs that this process was given."""
     context = ray_module().get_runtime_context()
     return str(context.get_node_id()), tuple(map(str, context.get_accelerator_ids().get("GPU", ())))
 
 
-def grows() -> bool:
+def may_grow() -> bool:
     """Tell whether nodes may join the Ray that this process is connected to: not one that it started itself."""
     worker = importlib.import_module("ray._private.worker")
     return worker._global_node is None or not worker._global_node.is_head()
@@ -56,7 +55,7 @@ class _Connection:
     """This process's connection to Ray, shared by its executors."""
 
     users: int = 0
-    ours: bool = False
+    owned: bool = False
     """We connected (and perhaps started it), so the last user disconnects."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -98,15 +97,15 @@ def connect(address: str, cpus: int, object_store_memory: int | None, gpus: int 
                     namespace=_namespace(),
                     object_store_memory=object_store_memory,
                 )
-            _connection.ours = True
+            _connection.owned = True
         _connection.users += 1
 
 
 def disconnect() -> None:
     with _connection.lock:
         _connection.users -= 1
-        if _connection.users == 0 and _connection.ours:
-            _connection.ours = False
+        if _connection.users == 0 and _connection.owned:
+            _connection.owned = False
             ray_module().shutdown()  # ends a Ray that we started; from any other it only disconnects
 
 

@@ -1,11 +1,9 @@
-"""Calls on workers that are Ray actors.
+"""The Ray executor: calls on workers that are Ray actors, their answers, and the objects that they return.
 
-Rules of this file: what an actor *returns* is owned by this process and survives the actor; nothing is ever put into
-the store by an actor (DESIGN §7). Calls are submitted ahead with object references as arguments, and come to actors in
-any order, so that one late argument holds up nothing else (H13); what has to be in order, workers keep in order
-(`channel`, `turns`). Ray retries and
-restarts nothing. Finding Ray is `rayconnection`'s, starting actors `rayactors`'s affair.
-"""
+Objects that an actor *returns* are owned by this process and survive the actor; actors put nothing into the store.
+Calls are submitted ahead with object references as arguments, and reach actors in any order, so that one late
+argument holds up nothing else; workers keep what has to be in order (`channel`, `call_sequencer`). Ray retries and
+restarts nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from raygrad.proto.ir.program import Item, Pinned
 from raygrad.scheduler.model.plan import Cluster, WorkerSpec
 
 from ...code.shipping import Shipment
-from ...process.gpu_assignment import asked_of, logical
+from ...process.gpu_assignment import logical_gpus, resource_requests
 from ...values.packed_values import unpack_all
 from ...values.wire import compact, decode_answer, encode_call
 from ..base import (
@@ -38,13 +36,13 @@ from ..base import (
     Work,
     WorkerGone,
     failed_record,
-    offered,
+    offered_resources,
     value_object,
 )
-from .actor_processes import as_ours, cause_of, start_workers, wait_until_gone
-from .channel import Channel, Loaded
+from .actor_processes import as_execution_error, error_line, start_workers, wait_until_gone
+from .channel import Channel, LoadRequest
 from .connection import connect, disconnect, node_id, ray_module, store_statistics
-from .flush_timer import Overdue
+from .flush_timer import FlushTimer
 from .links import measure_links
 
 SETTLE_DEADLINE: Final = 3.0
@@ -60,23 +58,23 @@ RECORD_DEADLINE: Final = 10.0
 PUT_BYTES: Final = 64 * 1024
 """A read-only array of this size or more that a call brings is put into the store once, while it lives (H17)."""
 
-LOOK_SECONDS: Final = 0.001
+POLL_SECONDS: Final = 0.001
 """Whoever does not wait looks for answers no more often than this: to look takes a tenth of it."""
 
-HELD_SECONDS: Final = 0.005
+FLUSH_SECONDS: Final = 0.005
 """After this long, what is held back is sent whatever else happens."""
 
 
 # ---- the executor ---------------------------------------------------------------------------------------------------
 
 
-class _Asked(NamedTuple):
+class _PendingReply(NamedTuple):
     """A message that is not answered yet."""
 
     worker: int
     number: int
     """Of the message, or -1."""
-    what: list[Work] | tuple[int, int] | Loaded
+    what: list[Work] | tuple[int, int] | LoadRequest
     """What was asked for: calls to be run, a (run, value) to be fetched, or programs to be loaded."""
 
 
@@ -117,16 +115,21 @@ class RayExecutor(Executor):
         here = len(os.sched_getaffinity(0))
         per_machine = max(workers or here, gpus or 0)
         needed = -(-per_machine * options["num_cpus"] // 1)
-        connect(address, max(here, int(needed)), object_store_memory, logical(asked_of(per_machine, gpus, options)))
+        connect(
+            address,
+            max(here, int(needed)),
+            object_store_memory,
+            logical_gpus(resource_requests(per_machine, gpus, options)),
+        )
         made: list[Any] = []
         ray = self._ray = ray_module()
         try:
             by_cpu = max(1, int(ray.cluster_resources().get("CPU", 1) // max(options["num_cpus"], 1)))
             if runtime_env is not None:
                 options["runtime_env"] = dict(runtime_env)
-            asked = asked_of(workers or max(by_cpu, gpus or 0), gpus, options)
+            requests = resource_requests(workers or max(by_cpu, gpus or 0), gpus, options)
             self._workers = start_workers(
-                asked,
+                requests,
                 blas_threads,
                 placement_group,
                 made,
@@ -144,23 +147,23 @@ class RayExecutor(Executor):
                 worker.name,
                 devices=("cpu", *(f"cuda:{number}" for number in worker.gpus)),
                 host=worker.node_id,
-                resources=offered(own),
+                resources=offered_resources(own),
                 numerics=worker.numerics,
             )
-            for worker, own in zip(self._workers, asked, strict=True)
+            for worker, own in zip(self._workers, requests, strict=True)
         ]
         super().__init__(Cluster(tuple(specs)), node_id())
         self._lock = threading.RLock()
-        self._asked: dict[Any, _Asked] = {}
+        self._pending: dict[Any, _PendingReply] = {}
         """By the reference of its answer, each call that is not answered."""
         self._channels = [self._channel_to(index) for index in range(len(self._workers))]
-        self._overdue = Overdue(self._send_overdue, HELD_SECONDS)
+        self._flush_timer = FlushTimer(self._flush_overdue, FLUSH_SECONDS)
         self._objects: dict[ObjectId, Any] = {}
         self._sizes: dict[ObjectId, int] = {}
         self._constants: dict[int, tuple[weakref.ref[Any], Any]] = {}
         """By id of an array that lives, the object that holds it."""
         self._reports: list[Report] = []
-        self._looked = 0.0
+        self._last_poll = 0.0
         """When it was looked for answers, by `time.monotonic`."""
         self._closed = False
 
@@ -182,13 +185,13 @@ class RayExecutor(Executor):
                 self._load(channel, work)
             for index, reference in enumerate(channel.run(work, frame, references)):
                 self._objects[ObjectId(call.run, call.segment, index)] = reference
-            if channel.held is not None:
-                self._overdue.begin()
+            if channel.batch is not None:
+                self._flush_timer.schedule()
 
-    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, asked: bool = False) -> None:
+    def fetch(self, worker: int, run: int, value: int, after: SegmentId | None, *, requested: bool = False) -> None:
         with self._lock:
-            about, reference = self._channel(worker).fetch(run, value, after, asked)
-            self._asked[about] = _Asked(worker, -1, (run, value))
+            about, reference = self._channel(worker).fetch(run, value, after, requested)
+            self._pending[about] = _PendingReply(worker, -1, (run, value))
             self._objects[value_object(run, value)] = reference
 
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
@@ -199,15 +202,15 @@ class RayExecutor(Executor):
     def _channel_to(self, index: int) -> Channel:
         """Make the channel to a worker."""
 
-        def asked(reference: Any, number: int, what: list[Work] | Loaded) -> None:
-            self._asked[reference] = _Asked(index, number, what)
+        def on_sent(reference: Any, number: int, what: list[Work] | LoadRequest) -> None:
+            self._pending[reference] = _PendingReply(index, number, what)
 
-        return Channel(self._workers[index].actor, asked)
+        return Channel(self._workers[index].actor, on_sent)
 
     def _load(self, channel: Channel, work: Work) -> None:
         """Send the program of a call, and with it those that the worker will need next: a message of its own for each
         would cost both sides more than reading them."""
-        programs = {work.call.program: work.program, **dict(work.coming())}
+        programs = {work.call.program: work.program, **dict(work.upcoming())}
         code: dict[str, Shipment] = {}
         for program in programs.values():
             code |= self.code_of(program)
@@ -221,17 +224,17 @@ class RayExecutor(Executor):
             raise WorkerLost(f"{worker.name} is lost", worker.name)
         return self._channels[index]
 
-    def _send_overdue(self) -> None:
+    def _flush_overdue(self) -> None:
         """Send what has been held back for long: its worker may have nothing to do, and nobody polls."""
         with self._lock:
             now = time.monotonic()
             for channel in self._channels:
-                if channel.held is None:
+                if channel.batch is None:
                     continue
-                if now - channel.held.since >= HELD_SECONDS:
-                    channel.send_held()
+                if now - channel.batch.since >= FLUSH_SECONDS:
+                    channel.flush()
                 else:
-                    self._overdue.begin()
+                    self._flush_timer.schedule()
 
     def _object(self, name: ObjectId) -> Any:
         reference = self._objects.get(name)
@@ -257,13 +260,13 @@ class RayExecutor(Executor):
         with self._lock:
             if timeout > 0 and not self._reports:
                 for channel in self._channels:
-                    channel.send_held()
-            waiting = [] if self._closed else list(self._asked)
+                    channel.flush()
+            waiting = [] if self._closed else list(self._pending)
             pause = 0.0 if self._reports else timeout
             now = time.monotonic()
-            looks = pause > 0 or now - self._looked >= LOOK_SECONDS
+            looks = pause > 0 or now - self._last_poll >= POLL_SECONDS
         if waiting and looks:
-            self._looked = now
+            self._last_poll = now
             wait = self._ray.wait
             ready, _ = wait(waiting, num_returns=1 if pause else len(waiting), timeout=pause)
             if pause and ready and len(waiting) > 1:
@@ -272,8 +275,8 @@ class RayExecutor(Executor):
                 self._answered(reference)
         with self._lock:
             for channel in self._channels:
-                if channel.held is not None and channel.hungry:
-                    channel.send_held()
+                if channel.batch is not None and channel.has_capacity:
+                    channel.flush()
             reports, self._reports = self._reports, []
             return reports
 
@@ -282,17 +285,17 @@ class RayExecutor(Executor):
         ray = self._ray
         began = time.thread_time()
         with self._lock:
-            asked = self._asked.pop(reference, None)
-            if asked is None or self._closed:
+            pending = self._pending.pop(reference, None)
+            if pending is None or self._closed:
                 return
-            index, number, what = asked
+            index, number, what = pending
             channel = self._channels[index]
             if number >= 0:
-                channel.answered(number, what if isinstance(what, list) else ())
+                channel.complete(number, what if isinstance(what, list) else ())
             try:
                 answer = ray.get(reference, timeout=RECORD_DEADLINE)
             except ray.exceptions.RayError as error:
-                self._went_wrong(asked, error)
+                self._went_wrong(pending, error)
                 return
             if isinstance(what, list):
                 records = decode_answer(answer)
@@ -301,16 +304,16 @@ class RayExecutor(Executor):
                     for position, (size, _) in enumerate(record.exports):
                         self._sizes[ObjectId(record.run, record.segment, position)] = size
                     if record.status == "done":
-                        channel.took(work, record.seconds)
+                        channel.record_duration(work, record.seconds)
                     self._reports.append(SegmentReturned(record, spent))
             elif isinstance(what, tuple):
                 ok, size, left = answer
                 self._sizes[value_object(*what)] = size
                 self._reports.append(ValueReady(*what, ok, size, left=left))
 
-    def _went_wrong(self, asked: _Asked, error: Exception) -> None:
+    def _went_wrong(self, pending: _PendingReply, error: Exception) -> None:
         """Enter an answer that Ray could not give: the worker died, or what the call reads was lost."""
-        index, number, what = asked
+        index, number, what = pending
         worker = self._workers[index]
         exceptions = self._ray.exceptions
         died = isinstance(error, exceptions.RayActorError)
@@ -319,14 +322,14 @@ class RayExecutor(Executor):
             return
         if isinstance(what, list):
             if not worker.lost:
-                self._channels[index].give_up(number, what)
+                self._channels[index].abandon_message(number, what)
             for work in what:
-                record = failed_record(work.call, worker.name, worker.pid, as_ours(error))
+                record = failed_record(work.call, worker.name, worker.pid, as_execution_error(error))
                 if died:  # what it reads came from a worker that died: that one is reported, and this is no failure
                     record = record._replace(status="skipped", failure=None)
                 self._reports.append(SegmentReturned(record))
         elif isinstance(what, tuple):
-            self._reports.append(ValueReady(*what, False, 0, str(as_ours(error))))
+            self._reports.append(ValueReady(*what, False, 0, str(as_execution_error(error))))
         # a load that failed: the calls that wait for it fail with the same error
 
     def _lose(self, index: int, error: Exception) -> None:
@@ -335,9 +338,9 @@ class RayExecutor(Executor):
             return
         worker.lost = True
         self._ray.kill(worker.actor)  # if it was only out of reach: what it might still do no longer counts
-        self._asked = {reference: asked for reference, asked in self._asked.items() if asked.worker != index}
+        self._pending = {reference: pending for reference, pending in self._pending.items() if pending.worker != index}
         self._channels[index].close()
-        self._reports.append(WorkerGone(index, f"process {worker.pid}: {cause_of(error)}"))
+        self._reports.append(WorkerGone(index, f"process {worker.pid}: {error_line(error)}"))
 
     # ---- objects ----------------------------------------------------------------------------------------------------
 
@@ -350,9 +353,9 @@ class RayExecutor(Executor):
         except ray.exceptions.GetTimeoutError as error:
             raise WaitTimeout(f"the object {tuple(name)} was not here in {timeout} s") from error
         except ray.exceptions.RayActorError as error:
-            raise WorkerLost(f"the worker that was to return a value died ({cause_of(error)})") from error
+            raise WorkerLost(f"the worker that was to return a value died ({error_line(error)})") from error
         except ray.exceptions.RayError as error:
-            raise as_ours(error) from error
+            raise as_execution_error(error) from error
         if isinstance(
             packed, Packed
         ):  # a copy: a view would hold its place in the store as long as the client holds it
@@ -369,9 +372,9 @@ class RayExecutor(Executor):
     @property
     def busy(self) -> bool:
         with self._lock:
-            if self._reports or any(channel.held is not None for channel in self._channels):
+            if self._reports or any(channel.batch is not None for channel in self._channels):
                 return True
-            return any(not isinstance(asked.what, Loaded) for asked in self._asked.values())
+            return any(not isinstance(pending.what, LoadRequest) for pending in self._pending.values())
 
     def stored_bytes(self) -> int:
         """Return the bytes in Ray's object stores, by their own statistics. Waits until they show no more than what
@@ -404,13 +407,13 @@ class RayExecutor(Executor):
             if self._closed:
                 return
             self._closed = True
-            self._asked.clear()
+            self._pending.clear()
             for channel in self._channels:
                 channel.close()
             self._objects.clear()
             self._sizes.clear()
             self._constants.clear()
-        self._overdue.close()
+        self._flush_timer.close()
         ray = self._ray
         if ray.is_initialized():
             here = node_id()

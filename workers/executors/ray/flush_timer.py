@@ -1,8 +1,7 @@
-"""A reminder, from a thread of its own, that something has been waiting for a while.
+"""A flush timer: a thread that calls back once, some time after the first of several requests.
 
-Rules of this file: when, not what. The thread exists only if it is ever needed, sleeps while nothing waits, and holds
-nothing that would keep its owner alive.
-"""
+The Ray executor sends batches by it that nothing else sent. The thread starts when first needed, sleeps while nothing
+is scheduled, and keeps its owner alive by no reference."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Overdue:
-    """Calls `remind` some time after `begin`, once for all calls of `begin` since the last reminder.
+class FlushTimer:
+    """Calls `remind` some time after `schedule`, once for all calls of `schedule` since the last reminder.
 
     Args:
         remind: a bound method; after its object has died nothing is called.
@@ -27,11 +26,11 @@ class Overdue:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def begin(self) -> None:
+    def schedule(self) -> None:
         """Something waits from now on."""
         if self._thread is None:
             arguments = (self._remind, self._seconds, self._begun, self._closed)
-            self._thread = threading.Thread(target=_reminding, args=arguments, name="raygrad-overdue", daemon=True)
+            self._thread = threading.Thread(target=_run_timer, args=arguments, name="raygrad-flush-timer", daemon=True)
             self._thread.start()
         if not self._begun.is_set():
             self._begun.set()
@@ -44,7 +43,7 @@ class Overdue:
             self._thread.join()
 
 
-def _reminding(remind: Any, seconds: float, begun: threading.Event, closed: threading.Event) -> None:
+def _run_timer(remind: Any, seconds: float, begun: threading.Event, closed: threading.Event) -> None:
     while True:
         begun.wait()
         if closed.wait(seconds):

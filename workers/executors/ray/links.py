@@ -1,9 +1,7 @@
-"""What calls to Ray actors and links between them cost, found out when they have started.
+"""Benchmark of Ray calls and of links between workers: latency and bandwidth, measured at startup.
 
-Rules of this file: a few calls of `WorkerActor.pass_on`, a tenth of a second in all, and the shortest of several times,
-since whatever else the machine does only adds. Hosts are measured pairwise, by one worker each. Ray itself is used
-through the actors and the `ray` module that the caller passes.
-"""
+The planner's cost model starts from its figures. A few calls of `WorkerActor.pass_on` take a tenth of a second in all.
+The shortest of several times counts, since other load only adds. Hosts are measured pairwise, by one worker each."""
 
 from __future__ import annotations
 
@@ -15,16 +13,16 @@ from typing import Any, Final
 
 from raygrad.scheduler.model.costs import LinkCost
 
-ROUNDS: Final = 5
+REPETITIONS: Final = 5
 """Repetitions of each measurement."""
 
-CHAIN: Final = 6
+CHAIN_LENGTH: Final = 6
 """Calls of a chain, of which each waits for the one before; sent ahead, as segments are."""
 
-LARGE: Final = 4 << 20
+LARGE_BYTES: Final = 4 << 20
 """Bytes to measure a bandwidth by: they go through the object store."""
 
-PAIRS: Final = 6
+MAX_PAIRS: Final = 6
 """Pairs of hosts that are measured; the others are taken to be like them in the middle."""
 
 DEADLINE: Final = 10.0
@@ -48,23 +46,24 @@ class _Probe:
     def measure(self, actors: Sequence[Any], hosts: Sequence[str]) -> dict[str, Any]:
         first = actors[0]
         self.ray.get([actor.pass_on.remote(0) for actor in actors], timeout=DEADLINE)  # connections are made
-        submit, trip = self.best(lambda: self.trip(first))
-        ahead = self.best(lambda: (self.chain([first] * CHAIN, waiting=False), 0.0))[0]
-        follow = (ahead - trip) / (CHAIN - 1)  # a worker keeps the order of its calls itself
+        submit, round_trip = self.best(lambda: self.round_trip(first))
+        ahead = self.best(lambda: (self.chain([first] * CHAIN_LENGTH, waiting=False), 0.0))[0]
+        follow = (ahead - round_trip) / (CHAIN_LENGTH - 1)  # a worker keeps the order of its calls itself
         figures: dict[str, Any] = {
             "submit_seconds": submit,
-            "send_seconds": max(trip - submit, 0.0) / 2,
-            "return_seconds": max(trip - submit, 0.0) / 2,
-            "call_seconds": max(ahead / CHAIN, submit),
+            "send_seconds": max(round_trip - submit, 0.0) / 2,
+            "return_seconds": max(round_trip - submit, 0.0) / 2,
+            "call_seconds": max(ahead / CHAIN_LENGTH, submit),
             "follow_seconds": max(follow, 0.0),
         }
         one_of = {host: actor for actor, host in zip(reversed(actors), reversed(hosts), strict=True)}
         links = {
-            pair: self.link(one_of[pair[0]], one_of[pair[1]], trip) for pair in list(permutations(one_of, 2))[:PAIRS]
+            pair: self.link(one_of[pair[0]], one_of[pair[1]], round_trip)
+            for pair in list(permutations(one_of, 2))[:MAX_PAIRS]
         }
         for actor, host in zip(actors, hosts, strict=True):
             if actor is not one_of[host] and (host, host) not in links:
-                links[host, host] = self.link(one_of[host], actor, trip)
+                links[host, host] = self.link(one_of[host], actor, round_trip)
         if links:
             figures["links"] = links
             figures["hop_seconds"] = median(link.hop_seconds for link in links.values())
@@ -74,10 +73,10 @@ class _Probe:
 
     def best(self, once: Callable[[], tuple[float, float]]) -> tuple[float, float]:
         """Return the shortest of several measurements of two times."""
-        pairs = [once() for _ in range(ROUNDS)]
+        pairs = [once() for _ in range(REPETITIONS)]
         return min(one for one, _ in pairs), min(other for _, other in pairs)
 
-    def trip(self, actor: Any) -> tuple[float, float]:
+    def round_trip(self, actor: Any) -> tuple[float, float]:
         """Return how long sending a call takes, and how long until its answer is here."""
         start = time.perf_counter()
         answer = actor.pass_on.remote(0)
@@ -94,17 +93,17 @@ class _Probe:
         self.ray.get(answers[-1] if waiting else answers, timeout=DEADLINE)
         return time.perf_counter() - start
 
-    def link(self, source: Any, target: Any, trip: float) -> LinkCost:
+    def link(self, source: Any, target: Any, round_trip: float) -> LinkCost:
         """Measure the way from one worker to another."""
-        there_and_back = [source, target] * (CHAIN // 2)
+        there_and_back = [source, target] * (CHAIN_LENGTH // 2)
         small = self.best(lambda: (self.chain(there_and_back), 0.0))[0]
-        hop = max(small - trip, 1e-5) / (CHAIN - 1)
+        hop = max(small - round_trip, 1e-5) / (CHAIN_LENGTH - 1)
         large = self.best(lambda: (self.moved(source, target), 0.0))[0]
-        return LinkCost(hop, LARGE / max(large - trip - hop, 1e-5))
+        return LinkCost(hop, LARGE_BYTES / max(large - round_trip - hop, 1e-5))
 
     def moved(self, source: Any, target: Any) -> float:
         """Return how long it takes to make a large object on one worker and have another see it."""
         start = time.perf_counter()
-        made = source.pass_on.remote(LARGE)
+        made = source.pass_on.remote(LARGE_BYTES)
         self.ray.get(target.pass_on.remote(0, made), timeout=DEADLINE)
         return time.perf_counter() - start

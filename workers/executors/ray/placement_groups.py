@@ -1,7 +1,6 @@
-"""Whether workers fit in a placement group of Ray's, as far as that can be told before they start.
+"""Validation of a Ray placement group against the workers of a session, before they start.
 
-Rules of this file: only what Ray would wait for in vain, or say without a word on the session. Placing is Ray's.
-"""
+It refuses only what Ray would wait for in vain, or refuse in words that do not name the session's options."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def check_placement(group: Any, options: Sequence[Mapping[str, Any]]) -> None:
             "make a group of more"
         )
     for number, (own, bundle) in enumerate(zip(options, bundles, strict=False)):
-        for name, amount in asked_by(own).items():
+        for name, amount in requested_resources(own).items():
             if amount > bundle.get(name, 0.0) + ROUNDING:
                 raise ValueError(
                     f"Session(placement_group=...): worker {number} asks for {name} {amount:g}, and bundle {number} of "
@@ -47,7 +46,7 @@ def check_placement(group: Any, options: Sequence[Mapping[str, Any]]) -> None:
                 )
 
 
-def asked_by(options: Mapping[str, Any]) -> dict[str, float]:
+def requested_resources(options: Mapping[str, Any]) -> dict[str, float]:
     """Return what an actor with these options asks for, by the names that bundles go by."""
     asked = {_NAMES[name]: float(options[name]) for name in _NAMES if options.get(name)}
     more: Mapping[str, Any] = options.get("resources") or {}

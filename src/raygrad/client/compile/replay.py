@@ -17,7 +17,7 @@ from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.storage.version_counter import bump
 from raygrad.autograd.storage.views import Stale, owner_of
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.workers.executors.calls import External, Given, Kept, Submission
+from raygrad.workers.executors.calls import External, GraphSubmission, KeptExternal, SuppliedExternal
 
 from ..recording.records import Constant, LeafRecord, NodeRecord
 from ..recording.variables import Write
@@ -165,7 +165,7 @@ class Replay:
         return wanted
 
     def _source(self, source: Any) -> Any:
-        """Return where an external comes from: a root, a draw, an array of user code, or `Given`."""
+        """Return where an external comes from: a root, a draw, an array of user code, or `SuppliedExternal`."""
         trace = self._trace
         if isinstance(source, Constant):
             draw = trace.drawn_constants.get(id(source))
@@ -176,7 +176,7 @@ class Replay:
                 return array
             root = trace.values.get(id(source))
             if root is None:
-                return Given(source.value)
+                return SuppliedExternal(source.value)
             root.spec = source.spec
             return root
         record, index = source
@@ -187,7 +187,7 @@ class Replay:
                 "that cannot be followed: pass the tensor as an argument, or let the function name it as a variable or "
                 "an attribute"
             )
-            return Given(None)
+            return SuppliedExternal(None)
         root.spec = record.outputs[index]
         return root
 
@@ -301,20 +301,20 @@ class Replay:
         """Tell whether a call reads what is recorded and not yet submitted."""
         return any(type(value.record) is NodeRecord and value.record.run < 0 for value in leaves.values())
 
-    def submission(self, number: int, leaves: Leaves) -> tuple[Submission, list[Any]]:
+    def submission(self, number: int, leaves: Leaves) -> tuple[GraphSubmission, list[Any]]:
         """Return the submission as run `number`, and what was drawn for it."""
         draws = [again() for again in self._trace.draws]
         externals: list[External] = []
         for source in self._sources:
-            if type(source) is Given:
+            if type(source) is SuppliedExternal:
                 externals.append(source)
             elif type(source) is Root:
                 externals.append(_external(leaves[source]))
             elif type(source) is _Draw:
-                externals.append(Given(_fixed(draws[source.number])))
+                externals.append(SuppliedExternal(_fixed(draws[source.number])))
             else:
-                externals.append(Given(_fixed(source.copy(order="K"))))
-        return Submission(number, self._graph, self._encoded, self._key, tuple(externals)), draws
+                externals.append(SuppliedExternal(_fixed(source.copy(order="K"))))
+        return GraphSubmission(number, self._graph, self._encoded, self._key, tuple(externals)), draws
 
     def bind(
         self, recorder: SessionRecorder, number: int, leaves: Leaves, args: Sequence[Tensor], draws: list[Any]
@@ -379,9 +379,9 @@ def _is_same(value: Pending, tensor: Tensor | None, recorder: SessionRecorder, k
 def _external(value: Pending) -> External:
     record = value.record
     if type(record) is LeafRecord:
-        return Given(record.constant.value)
+        return SuppliedExternal(record.constant.value)
     made = cast(NodeRecord, record)
-    return Kept(made.run, made.base + value.index)
+    return KeptExternal(made.run, made.base + value.index)
 
 
 def _fixed(array: Any) -> Any:

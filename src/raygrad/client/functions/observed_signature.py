@@ -15,7 +15,7 @@ from raygrad.autograd.core.dtypes import is_differentiable
 from raygrad.autograd.core.recorder import Fixed
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.proto.codec.signatures import shown_by
+from raygrad.proto.codec.signatures import read_function_run
 from raygrad.proto.ir.nodes import ObservedGradients
 from raygrad.proto.ir.program import Learned
 from raygrad.proto.ir.signatures import ObservedArray, ObservedFixed, ObservedSignature, array_text
@@ -130,7 +130,7 @@ def outputs_told(known: Known) -> str:
 
 def shown(recorder: SessionRecorder, learned: Learned) -> Known:
     """Return what a run of a Function showed, from its record."""
-    signature, layouts, facts = shown_by(learned.outputs, learned.saved_inputs, learned.saved_outputs)
+    signature, layouts, facts = read_function_run(learned.outputs, learned.saved_inputs, learned.saved_outputs)
     holds, on = facts["holds"]
     arrays = [output if isinstance(output, ObservedArray) else None for output in signature.outputs]
     return Known(

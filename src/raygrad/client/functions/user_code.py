@@ -13,7 +13,7 @@ import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.tensor.tensor import Tensor
-from raygrad.workers.code.effects import of_gradients
+from raygrad.workers.code.effects import gradient_effects
 from raygrad.workers.code.op_registry_sync import with_registrations
 from raygrad.workers.code.shipping import Shipped, ship
 
@@ -50,13 +50,13 @@ def _ask(self: SessionRecorder, fn: str, function: type[Any]) -> None:
 
 def conduct_of(self: SessionRecorder, obj: Any, shipped: Shipped, objects: Sequence[Any] = ()) -> int:
     """Return what user code, with objects that it is given, might do with the `.grad` of leaves (H16); see
-    `of_gradients`."""
+    `gradient_effects`."""
     known = self.session.of_gradients
     found = known.get(shipped.fingerprint)
     if found is None:
-        found = known[shipped.fingerprint] = of_gradients(obj)
+        found = known[shipped.fingerprint] = gradient_effects(obj)
     for one in objects:
-        found |= of_gradients(one)
+        found |= gradient_effects(one)
     return found
 
 

@@ -22,7 +22,7 @@ from raygrad.autograd.nodes.captured_leaves import kind_of
 from raygrad.errors import NotShippable
 from raygrad.proto.ir.nodes import Node, OpCall, OpVjp
 from raygrad.proto.ir.specs import LIVE, UNSEEN, ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
-from raygrad.workers.code.nested_tensors import Embedding, holds_tensors, taken_apart
+from raygrad.workers.code.nested_tensors import Embedding, extract_tensors, holds_tensors
 from raygrad.workers.code.shipping import warn_once
 
 from .source_locations import Site
@@ -122,7 +122,7 @@ def _embedded(value: Any, function: type[Any], name: int | str) -> tuple[Constan
     """Return the same of an argument with tensors in it, which are yet to be placed."""
     what = f"argument {name!r} of {function.__name__}.apply"
     try:
-        data, tensors, filled = taken_apart(value)
+        data, tensors, filled = extract_tensors(value)
     except NotShippable as error:
         raise NotShippable(f"{what}: {error}") from error
     if filled:

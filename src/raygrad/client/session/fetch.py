@@ -46,7 +46,7 @@ def is_output_defined(self: Session, record: NodeRecord, index: int) -> bool:
     if record.values is None or index not in record.values:
         _see_to_it(self, record)
         try:
-            stays = self._driver.stays(record.run, record.base + index, self._limit())
+            stays = self._driver.stays_on_worker(record.run, record.base + index, self._limit())
         except WaitTimeout as error:
             raise _too_long(self, record, error) from None
         if stays:

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from raygrad.errors import DroppedError, RaygradError
-from raygrad.workers.executors.calls import Kept, Submission
+from raygrad.workers.executors.calls import GraphSubmission, KeptExternal
 
 from ..recording.records import NodeRecord
 from ..recording.source_locations import Site
@@ -55,14 +55,14 @@ def submit_recorded(self: Session, *, open_ended: bool = False) -> None:
 
 def send_off(
     self: Session,
-    submission: Submission,
+    submission: GraphSubmission,
     sites: list[Site | None],
     learns: dict[int, NodeRecord],
     stories: dict[int, str],
 ) -> None:
     """Send off a submission, with the writes to cells that were made for it."""
     number = submission.run
-    depends = {external.run for external in submission.externals if isinstance(external, Kept)}
+    depends = {external.run for external in submission.externals if isinstance(external, KeptExternal)}
     submitted = Submitted(number, sites, learns, self._recorder.cells.take(), depends)
     submitted.stories = stories
     alone = not self._history

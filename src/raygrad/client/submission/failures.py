@@ -19,7 +19,7 @@ from .node_names import node_name, segment_name
 from .submission import Submitted, unsubmitted_dependencies
 
 if TYPE_CHECKING:
-    from raygrad.workers.executors.driver import Lost
+    from raygrad.workers.executors.driver import LostWorker
 
     from ..recording.records import NodeRecord
     from ..session.recorder import SessionRecorder
@@ -61,7 +61,7 @@ class Failures:
         why = self.runs.get(record.run, "its run failed")
         return DroppedError(f"this value, made by {self.name(record)}, was dropped: {why}; compute it again")
 
-    def came(self, run: int, record: Record | None, reason: str, lost: Lost | None) -> None:
+    def came(self, run: int, record: Record | None, reason: str, lost: LostWorker | None) -> None:
         """A run cannot finish; see `Listener.failed`. Its error is to be raised."""
         if run in self.runs:
             return

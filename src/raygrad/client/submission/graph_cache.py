@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from raygrad.proto.ir.graph import Graph
 from raygrad.proto.ir.nodes import UNDEFINED
-from raygrad.workers.executors.calls import Given, Kept, Submission
+from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
 
 from ..functions.resource_requests import Asked
 from ..recording.records import NodeRecord
@@ -37,7 +37,7 @@ class _Outline(NamedTuple):
     """What a graph is recognised by, and what it is given."""
 
     name: bytes
-    given: tuple[Given | Kept, ...]
+    given: tuple[SuppliedExternal | KeptExternal, ...]
 
 
 class Graphs:
@@ -55,7 +55,7 @@ class Graphs:
         asked: Mapping[str, Asked] = MappingProxyType({}),
         *,
         open_ended: bool = False,
-    ) -> Submission:
+    ) -> GraphSubmission:
         """Return the submission of `records` as run `run`: what `build` returns. The records learn where their values
         will be."""
         outline = None if open_ended or asked else _outline(records)
@@ -74,7 +74,7 @@ class Graphs:
         shift = len(given)
         for record in records:
             record.base += shift
-        return Submission(run, known.graph, known.encoded, known.key, given)
+        return GraphSubmission(run, known.graph, known.encoded, known.key, given)
 
 
 def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
@@ -105,7 +105,7 @@ def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
                 if number is None:
                     number = externals[key] = len(given)
                     value = None if maker.values is None else value_here(maker, index)
-                    given.append(Kept(*key) if value is None else Given(value))
+                    given.append(KeptExternal(*key) if value is None else SuppliedExternal(value))
                     specs.append(id(maker.outputs[index]))  # interned, and kept as long as the session
                 add(UNDEFINED - 1 - number)
             elif source is None:
@@ -115,7 +115,7 @@ def _outline(records: Sequence[NodeRecord]) -> _Outline | None:
                 number = externals.get(id(constant))
                 if number is None:
                     number = externals[id(constant)] = len(given)
-                    given.append(Given(constant.value))
+                    given.append(SuppliedExternal(constant.value))
                     specs.append(id(constant.spec))
                 add(UNDEFINED - 1 - number)
         if record.live:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from raygrad.proto.ir.program import Record, Warned
-from raygrad.workers.code.warning_capture import opened
+from raygrad.workers.code.warning_capture import unpack_warning
 
 
 class Reissue:
@@ -50,7 +50,7 @@ class Reissue:
         """
         while self._arrived and not self._kept:
             record, warned = self._arrived.popleft()
-            warning = opened(warned)
+            warning = unpack_warning(warned)
             warning.add_note(f"raygrad: issued by node {warned.index} of run {record.run} on {record.worker}")
             module = sys.modules.get(warned.module)
             registry = (

@@ -18,7 +18,7 @@ from raygrad.proto.ir.program import Record as RunRecord
 from raygrad.proto.ir.specs import ArraySpec, ContextSpec
 from raygrad.scheduler.model.measured_costs import TimedRecord
 from raygrad.workers.code.shipping import unpickle_value
-from raygrad.workers.executors.driver import Lost
+from raygrad.workers.executors.driver import LostWorker
 from raygrad.workers.interpreter.derivatives import CHANGES, CONDUCT
 
 from ..functions.call_signature import context_of
@@ -105,7 +105,7 @@ class Arrivals:
             session.conduct[fn] = conduct | session.conduct.get(fn, 0)
             session._recorder.lessons += 1
 
-    def brought(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
+    def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
         """A value was asked for here, and arrays left their devices for it."""
         session = self._session
         found = session._shown.get(run)
@@ -126,7 +126,7 @@ class Arrivals:
         while session._history and session._history[0].finished:
             session._runs.pop(session._history.pop(0).run, None)
 
-    def failed(self, run: int, record: RunRecord | None, reason: str, lost: Lost | None = None) -> None:
+    def failed(self, run: int, record: RunRecord | None, reason: str, lost: LostWorker | None = None) -> None:
         """A run cannot finish: user code raised, a worker was lost, or it reads from a run that failed."""
         session = self._session
         session._warnings.forget(run)

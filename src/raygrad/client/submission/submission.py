@@ -17,7 +17,7 @@ from raygrad.autograd.storage.views import Stale
 from raygrad.proto.codec.graphs import encode_graph
 from raygrad.proto.ir.graph import KEEP_FOR_RUNS, KEEP_IN_STORE, KEEP_ON_WORKER, Graph, structural_hash
 from raygrad.proto.ir.nodes import UNDEFINED, Node, OpVjp, placed
-from raygrad.workers.executors.calls import Given, Kept, Submission
+from raygrad.workers.executors.calls import GraphSubmission, KeptExternal, SuppliedExternal
 
 from ..functions.resource_requests import Asked, demands_of
 from ..recording.records import NodeRecord, SpecEntry
@@ -70,7 +70,7 @@ def needed_records(records: Sequence[NodeRecord], stamp: int) -> list[NodeRecord
 class Built(NamedTuple):
     """A submission, and where its externals come from: for each a constant, or (record, output) of an earlier run."""
 
-    submission: Submission
+    submission: GraphSubmission
     sources: list[Any]
 
 
@@ -106,7 +106,9 @@ def build(
     keep, demands = _kept_of(records, unread), demands_of(records, asked)
     graph = Graph(tuple(specs), tuple(externals.specs), tuple(nodes), tuple(keep), open_ended, demands)
     encoded = encode_graph(graph)
-    return Built(Submission(run, graph, encoded, structural_hash(encoded), tuple(externals.given)), externals.sources)
+    return Built(
+        GraphSubmission(run, graph, encoded, structural_hash(encoded), tuple(externals.given)), externals.sources
+    )
 
 
 class _Externals(NamedTuple):
@@ -136,7 +138,7 @@ def _externals_of(records: Sequence[NodeRecord], spec_index: Callable[[SpecEntry
                     numbers[key] = len(given)
                     sources.append((maker, index))
                     value = None if maker.values is None else value_here(maker, index)
-                    given.append(Kept(*key) if value is None else Given(value))
+                    given.append(KeptExternal(*key) if value is None else SuppliedExternal(value))
                     specs.append(spec_index(maker.outputs[index]))
             elif source is not None:
                 constant: Any = source
@@ -144,7 +146,7 @@ def _externals_of(records: Sequence[NodeRecord], spec_index: Callable[[SpecEntry
                 if key not in numbers:
                     numbers[key] = len(given)
                     sources.append(constant)
-                    given.append(Given(constant.value))
+                    given.append(SuppliedExternal(constant.value))
                     specs.append(spec_index(constant.spec))
     return found
 

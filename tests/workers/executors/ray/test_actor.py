@@ -131,7 +131,7 @@ def test_what_follows_a_message_that_never_comes_is_skipped(actor: Any, graphs: 
     out = g.mul(0, 0)
     g.keep(out)
     actor.load(0, {b"key": encode_program(program_of(g))}, {})
-    actor.give_up(1, (Pinned(1, out),))
+    actor.abandon_message(1, (Pinned(1, out),))
     (record,) = decode_answer(actor.run(*order(call(Pinned(1, out), run=2), number=2, after=(1,))))
     assert record.status == "skipped"
 
@@ -199,9 +199,11 @@ def test_a_worker_serves_the_gpus_that_it_was_given(actor: Any):
 
 
 def test_the_repository_is_taken_off_the_path_of_a_worker(monkeypatch: Any, tmp_path: Path):
-    (tmp_path / "proto").mkdir()
-    (tmp_path / "proto" / "graph.py").touch()
+    marker = Path("proto", "ir", "graph.py")
+    assert (Path(__file__).resolve().parents[4] / marker).exists(), "a file by which the repository is known"
+    (tmp_path / marker).parent.mkdir(parents=True)
+    (tmp_path / marker).touch()
     monkeypatch.setattr(module, "__file__", str(tmp_path.joinpath("workers", "executors", "ray", "actor.py")))
     monkeypatch.setattr(sys, "path", ["/elsewhere", str(tmp_path), "/last"])
-    module._leave_the_repository()
+    module._remove_repository_from_path()
     assert sys.path == ["/elsewhere", "/last"]

@@ -8,7 +8,7 @@ import pytest
 
 from raygrad.proto.ir.program import Call, Pinned, Program
 from raygrad.workers.executors.base import SegmentId, Work
-from raygrad.workers.executors.ray.channel import AHEAD, SHORT_SECONDS, TOGETHER_BYTES, TOGETHER_SECONDS, Channel
+from raygrad.workers.executors.ray.channel import BATCH_BYTES, BATCH_SECONDS, MESSAGES_AHEAD, SHORT_SECONDS, Channel
 from raygrad.workers.values.wire import JOINED_BYTES, decode_order
 
 FRAME = b"call"
@@ -66,7 +66,7 @@ class Sending:
         """Make the program known to take so long."""
         self.run(100)
         self.answer()
-        self.channel.took(self.last[0], seconds)
+        self.channel.record_duration(self.last[0], seconds)
         return self
 
     def answer(self) -> None:
@@ -74,7 +74,7 @@ class Sending:
         reference = next(iter(self.asked))
         number, what = self.asked.pop(reference)
         self.last: Any = what
-        self.channel.answered(number, what if isinstance(what, list) else ())
+        self.channel.complete(number, what if isinstance(what, list) else ())
 
     @property
     def orders(self) -> list[tuple[int, tuple[int, ...], int]]:
@@ -121,22 +121,22 @@ def test_programs_that_come_together_are_one_message_which_the_calls_of_each_com
 
 def test_short_calls_are_held_back_while_the_worker_has_enough_to_do_and_go_together(sending: Sending):
     sending.known()
-    for segment in range(AHEAD + 3):
+    for segment in range(MESSAGES_AHEAD + 3):
         sending.run(segment, after=(segment - 1,) if segment else ())
     assert sending.orders[1:] == [(1, (), 1), (2, (1,), 1)]
-    assert not sending.channel.hungry
+    assert not sending.channel.has_capacity
     sending.answer()
-    assert sending.channel.hungry
-    sending.channel.send_held()
+    assert sending.channel.has_capacity
+    sending.channel.flush()
     assert sending.orders[3:] == [(3, (2,), 3)]
-    assert not sending.channel.hungry
+    assert not sending.channel.has_capacity
     assert [len(what) for _, what in sending.asked.values()] == [1, 3]
 
 
 def test_a_call_of_which_nothing_is_known_and_one_that_takes_long_are_never_held_back(sending: Sending):
     for segment in range(5):
         sending.run(segment)
-    sending.channel.took(sending.asked["run 0"][1][0], SHORT_SECONDS * 2)
+    sending.channel.record_duration(sending.asked["run 0"][1][0], SHORT_SECONDS * 2)
     for segment in range(5, 10):
         sending.run(segment)
     assert [calls for _, _, calls in sending.orders] == [1] * 10
@@ -144,64 +144,69 @@ def test_a_call_of_which_nothing_is_known_and_one_that_takes_long_are_never_held
 
 def test_what_goes_together_is_over_soon(sending: Sending):
     sending.known(SHORT_SECONDS)
-    for segment in range(AHEAD + 10):
+    for segment in range(MESSAGES_AHEAD + 10):
         sending.run(segment)
-    assert {calls for _, _, calls in sending.orders[1 + AHEAD :]} == {int(TOGETHER_SECONDS / SHORT_SECONDS)}
+    assert {calls for _, _, calls in sending.orders[1 + MESSAGES_AHEAD :]} == {int(BATCH_SECONDS / SHORT_SECONDS)}
 
 
 def test_calls_with_data_go_together_as_long_as_each_is_one_argument_and_all_are_no_more_than_one_message_bears(
     sending: Sending,
 ):
-    sending.known(TOGETHER_SECONDS / 100)
-    for segment in range(AHEAD):
+    sending.known(BATCH_SECONDS / 100)
+    for segment in range(MESSAGES_AHEAD):
         sending.run(segment)
     batch, large = b"x" * JOINED_BYTES, [b"x" * JOINED_BYTES, b"y"]
-    for segment in range(20, 20 + TOGETHER_BYTES // JOINED_BYTES + 1):
+    for segment in range(20, 20 + BATCH_BYTES // JOINED_BYTES + 1):
         sending.run(segment, frame=batch)
     sending.run(60, frame=large)
     sending.run(61)
-    assert [calls for _, _, calls in sending.orders[1 + AHEAD :]] == [TOGETHER_BYTES // JOINED_BYTES, 1, 1]
-    _, *arguments = sending.actor.sent[1 + AHEAD]
-    assert [len(argument) for argument in arguments[1:]] == [JOINED_BYTES] * (TOGETHER_BYTES // JOINED_BYTES - 1)
+    assert [calls for _, _, calls in sending.orders[1 + MESSAGES_AHEAD :]] == [BATCH_BYTES // JOINED_BYTES, 1, 1]
+    _, *arguments = sending.actor.sent[1 + MESSAGES_AHEAD]
+    assert [len(argument) for argument in arguments[1:]] == [JOINED_BYTES] * (BATCH_BYTES // JOINED_BYTES - 1)
 
 
 @pytest.mark.parametrize("what", ["objects", "references", "load", "fetch", "unpin"])
 def test_whatever_else_goes_to_the_worker_goes_after_what_was_held_back(sending: Sending, what: str):
     sending.known()
-    for segment in range(AHEAD + 1):
+    for segment in range(MESSAGES_AHEAD + 1):
         sending.run(segment)
     sent = len(sending.actor.sent)
     if what == "objects":
-        assert sending.run(7, after=(AHEAD,), exports=2) == [f"run {AHEAD + 3}", f"run {AHEAD + 4}"]
+        assert sending.run(7, after=(MESSAGES_AHEAD,), exports=2) == [
+            f"run {MESSAGES_AHEAD + 3}",
+            f"run {MESSAGES_AHEAD + 4}",
+        ]
     elif what == "references":
-        sending.run(7, after=(AHEAD,), references=("reference",))
+        sending.run(7, after=(MESSAGES_AHEAD,), references=("reference",))
     elif what == "load":
         sending.channel.load({b"other": Program(1, (), (), (), (), (), (), (), ())}, {})
     elif what == "fetch":
-        sending.channel.fetch(1, 5, SegmentId(1, AHEAD))
-        assert sending.actor.sent[-1] == ("fetch", 1, 5, False, f"run {AHEAD + 1}"), "it waits for the reference"
+        sending.channel.fetch(1, 5, SegmentId(1, MESSAGES_AHEAD))
+        assert sending.actor.sent[-1] == ("fetch", 1, 5, False, f"run {MESSAGES_AHEAD + 1}"), (
+            "it waits for the reference"
+        )
     else:
         sending.channel.unpin([Pinned(1, 5)])
     assert sending.actor.sent[sent][0] == "run"
     assert len(sending.actor.sent) == sent + 2
     if what in ("objects", "references"):
-        assert sending.orders[-1] == (AHEAD + 2, (AHEAD + 1,), 1)
+        assert sending.orders[-1] == (MESSAGES_AHEAD + 2, (MESSAGES_AHEAD + 1,), 1)
 
 
 def test_a_message_that_never_comes_is_given_up_with_what_it_was_to_pin(sending: Sending):
     sending.run(4)
     number, works = sending.asked["run 0"]
-    sending.channel.answered(number, works)
-    sending.channel.give_up(number, works)
-    assert sending.actor.sent[-1] == ("give_up", 0, [Pinned(1, 4)])
-    assert sending.channel.under_way == {}
+    sending.channel.complete(number, works)
+    sending.channel.abandon_message(number, works)
+    assert sending.actor.sent[-1] == ("abandon_message", 0, [Pinned(1, 4)])
+    assert sending.channel.in_flight == {}
 
 
 def test_a_closed_channel_sends_nothing_more(sending: Sending):
     sending.known()
-    for segment in range(AHEAD + 1):
+    for segment in range(MESSAGES_AHEAD + 1):
         sending.run(segment)
     sent = len(sending.actor.sent)
     sending.channel.close()
-    sending.channel.send_held()
+    sending.channel.flush()
     assert len(sending.actor.sent) == sent

@@ -30,9 +30,9 @@ def test_the_address_of_the_connected_ray_may_be_named_another_may_not(ray_runni
 
 
 def test_a_process_knows_its_node_and_gpus_and_whether_more_may_come(ray_running: None):
-    node, gpus = module.whereabouts()
+    node, gpus = module.node_and_gpus()
     assert (node, gpus) == (module.node_id(), ())
-    assert not module.grows(), "this process started it"
+    assert not module.may_grow(), "this process started it"
 
 
 def test_a_ray_started_for_an_executor_is_gone_after_it(tmp_path: Path):

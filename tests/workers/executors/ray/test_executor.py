@@ -18,7 +18,7 @@ from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import ExecutionError, WorkerLost
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES
 from raygrad.workers.code.shipping import unpack_exception
-from raygrad.workers.executors.calls import Given, Kept
+from raygrad.workers.executors.calls import KeptExternal, SuppliedExternal
 from raygrad.workers.executors.ray.actor_processes import is_alive
 from raygrad.workers.executors.ray.connection import store_statistics
 from raygrad.workers.executors.ray.executor import RayExecutor
@@ -133,7 +133,7 @@ def test_values_of_all_sizes_come_back_and_nothing_stays_in_the_store(session: A
         assert emptied(), "what the client has read must not hold its place in the store"
         assert session.executor.stored_bytes() == 0
     assert session.executor._objects == {}
-    assert not any(channel.under_way for channel in session.executor._channels)
+    assert not any(channel.in_flight for channel in session.executor._channels)
 
 
 def test_the_store_s_bytes_are_told_at_once_where_it_holds_what_is_held(
@@ -164,7 +164,7 @@ def test_a_later_run_reads_kept_values_of_either_worker(session: Any, graphs: An
     h = graphs(2, shape=BIG)
     out = h.mul(0, 1, pin=0)
     h.keep(out)
-    second = session.submit(h.graph(), Kept(first, kept[0]), Kept(first, kept[1]))
+    second = session.submit(h.graph(), KeptExternal(first, kept[0]), KeptExternal(first, kept[1]))
     assert session.driver.read(second, out)[0] == 16.0
 
 
@@ -192,7 +192,7 @@ def test_calls_of_one_worker_that_depend_by_pins_keep_their_order(session: Any, 
     h = graphs()
     out = h.mul(0, 0)
     h.keep(out)
-    second = session.submit(h.graph(), Kept(first, slow))
+    second = session.submit(h.graph(), KeptExternal(first, slow))
     assert session.driver.read(second, out).tolist() == [1.3 * 1.3] * 4
 
 
@@ -203,10 +203,10 @@ def test_short_calls_that_follow_each_other_go_together_and_each_has_its_own_rec
     out = g.mul(0, 0, pin=0)
     g.keep(out)
     first = session.submit(g.graph(), np.full(4, 1.5))
-    session.wait(session.submit(g.graph(), Kept(first, out)))  # what is short has to be known
+    session.wait(session.submit(g.graph(), KeptExternal(first, out)))  # what is short has to be known
     messages: list[int] = []
     channel = session.executor._channels[0]
-    asked = channel._asked
+    asked = channel._on_sent
 
     def counted(reference: Any, number: int, what: Any) -> None:
         messages.append(len(what))
@@ -216,7 +216,7 @@ def test_short_calls_that_follow_each_other_go_together_and_each_has_its_own_rec
     before = len(session.log.records)
     runs = [first]
     for _ in range(6):
-        runs.append(session.submit(g.graph(), Kept(runs[-1], out)))
+        runs.append(session.submit(g.graph(), KeptExternal(runs[-1], out)))
     del runs[0]
     assert session.driver.read(runs[-1], out).tolist() == [1.5**128] * 4
     assert sum(messages) == 6
@@ -237,11 +237,11 @@ def test_what_was_held_back_is_sent_without_anybody_waiting(session: Any, graphs
         session.submit(slow.graph(), np.full(4, seconds))
     held = session.submit(g.graph(), np.ones(4))
     channel = session.executor._channels[0]
-    assert channel.held is not None
+    assert channel.batch is not None
     deadline = time.monotonic() + 10
-    while channel.held is not None and time.monotonic() < deadline:
+    while channel.batch is not None and time.monotonic() < deadline:
         time.sleep(0.001)
-    assert channel.held is None
+    assert channel.batch is None
     session.wait(held)
 
 
@@ -256,7 +256,7 @@ def test_what_follows_a_call_whose_argument_was_lost_is_skipped_and_its_worker_g
     h = graphs()
     out = h.mul(0, 0, pin=0)
     h.keep(out)
-    second = session.submit(h.graph(), Kept(first, pinned))
+    second = session.submit(h.graph(), KeptExternal(first, pinned))
     session.driver.poll(0.3)
     os.kill(session.executor.pids()[1], signal.SIGKILL)
     for run in (first, second):
@@ -342,7 +342,7 @@ def test_code_that_calls_exit_fails_its_run_and_leaves_the_worker(session: Any, 
 def test_a_value_that_cannot_travel_fails_its_run(session: Any, graphs: Any):
     g = graphs()
     g.keep(g.mul(0, 0))
-    run = session.submit(g.graph(), Given(one for one in ()))
+    run = session.submit(g.graph(), SuppliedExternal(one for one in ()))
     session.wait(run)
     assert "generator" in session.log.failures[run][0].failure.message
 

@@ -4,14 +4,14 @@ import gc
 import threading
 from typing import Any
 
-from raygrad.workers.executors.ray.flush_timer import Overdue
+from raygrad.workers.executors.ray.flush_timer import FlushTimer
 
 
 class Owner:
     def __init__(self) -> None:
         self.reminded: list[str] = []
         self.event = threading.Event()
-        self.overdue = Overdue(self.remind, 0.001)
+        self.overdue = FlushTimer(self.remind, 0.001)
 
     def remind(self) -> None:
         self.reminded.append(threading.current_thread().name)
@@ -21,12 +21,12 @@ class Owner:
 def test_a_reminder_comes_on_a_thread_of_its_own_and_once_for_all_that_has_begun():
     owner = Owner()
     assert owner.overdue._thread is None, "no thread where nothing waits"
-    owner.overdue.begin()
+    owner.overdue.schedule()
     assert owner.event.wait(10)
     owner.event.clear()
-    owner.overdue.begin()
+    owner.overdue.schedule()
     assert owner.event.wait(10)
-    assert owner.reminded == ["raygrad-overdue"] * 2
+    assert owner.reminded == ["raygrad-flush-timer"] * 2
     owner.overdue.close()
     assert owner.overdue._thread is not None
     assert not owner.overdue._thread.is_alive()
@@ -35,8 +35,8 @@ def test_a_reminder_comes_on_a_thread_of_its_own_and_once_for_all_that_has_begun
 
 def test_closing_ends_a_reminder_that_is_far_off():
     owner = Owner()
-    owner.overdue = Overdue(owner.remind, 1000.0)
-    owner.overdue.begin()
+    owner.overdue = FlushTimer(owner.remind, 1000.0)
+    owner.overdue.schedule()
     owner.overdue.close()
     assert owner.reminded == []
 
@@ -47,7 +47,7 @@ def test_the_thread_keeps_nobody_alive_and_ends_after_its_owner():
     owner.overdue = None
     del owner
     gc.collect()
-    overdue.begin()
+    overdue.schedule()
     thread: Any = overdue._thread
     thread.join(10)
     assert not thread.is_alive()
@@ -65,7 +65,7 @@ def test_closing_while_a_reminder_begins_ends_the_thread():
             super().clear()
 
     owner.overdue._begun = ClosedInBetween()
-    owner.overdue.begin()
+    owner.overdue.schedule()
     thread = owner.overdue._thread
     assert thread is not None
     thread.join(10)

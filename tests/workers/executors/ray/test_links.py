@@ -3,7 +3,7 @@
 import pytest
 
 from raygrad.workers.executors.ray import links
-from raygrad.workers.executors.ray.links import LARGE, measure_links
+from raygrad.workers.executors.ray.links import LARGE_BYTES, measure_links
 
 SEND, ONE_WAY, HOP, RATE = 0.1, 1.0, 2.0, 1 << 22
 
@@ -70,7 +70,7 @@ def test_calls_and_links_are_told_apart(clock):
     assert figures["hop_seconds"] == pytest.approx(HOP, rel=0.1)
     assert set(figures["links"]) == {("a", "b"), ("b", "a"), ("a", "a"), ("b", "b")}
     assert figures["links"]["a", "b"].bandwidth == pytest.approx(RATE, rel=0.3)
-    assert LARGE > 1 << 20
+    assert LARGE_BYTES > 1 << 20
 
 
 def test_one_worker_has_no_links(clock):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.workers.executors.ray.placement_groups import asked_by, check_placement
+from raygrad.workers.executors.ray.placement_groups import check_placement, requested_resources
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs raygrad[ray]")
 pytestmark = [pytest.mark.ray, needs_ray]
@@ -84,4 +84,7 @@ def test_what_is_no_group_and_one_that_is_gone_are_refused(ray_running: None) ->
 
 
 def test_what_is_asked_for_goes_by_the_names_of_bundles() -> None:
-    assert asked_by({"num_cpus": 2, "num_gpus": 0, "resources": {"disk": 1}, "name": "a"}) == {"CPU": 2.0, "disk": 1.0}
+    assert requested_resources({"num_cpus": 2, "num_gpus": 0, "resources": {"disk": 1}, "name": "a"}) == {
+        "CPU": 2.0,
+        "disk": 1.0,
+    }
