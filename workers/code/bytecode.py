@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, cast
 
 CODES_KEPT: Final = 8192
-"""Code objects whose names are remembered; then all are forgotten, and found again in microseconds."""
+"""Size of the caches of names by code object; a full cache is cleared, since names are found again in microseconds."""
 
 MUTATORS: Final = frozenset(
     "add append appendleft clear discard extend insert pop popitem remove reverse setdefault sort update".split()
@@ -33,15 +33,15 @@ def inner_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 class Names(NamedTuple):
-    """The names in a code object by which a function of it holds something."""
+    """The names in a code object by which its functions refer to objects."""
 
     code: CodeType
     arguments: tuple[str, ...]
-    """Those that may have a default."""
+    """Arguments that may have a default."""
     free: tuple[str, ...]
     """Variables of enclosing functions, in the order of the closure."""
     globals: tuple[str, ...]
-    """Globals that it reads or writes, also in functions that it defines."""
+    """Globals that the code reads or writes, inner functions included."""
 
 
 _names: dict[int, Names] = {}
@@ -62,7 +62,7 @@ def names_in(code: CodeType) -> Names:
 
 
 def all_names(code: CodeType) -> tuple[str, ...]:
-    """Return the names of globals and attributes in code, also in functions that it defines."""
+    """Return the names of globals and attributes in code, inner functions included."""
     known = _all_names.get(id(code))
     if known is None:
         names = dict.fromkeys(code.co_names)
@@ -75,7 +75,7 @@ def all_names(code: CodeType) -> tuple[str, ...]:
 
 
 def stores_attribute(code: CodeType, name: str) -> bool:
-    """Tell whether code stores to or deletes an attribute of this name, not in functions that it defines."""
+    """Tell whether code stores or deletes an attribute of this name, inner functions excluded."""
     return any([one.opname in _ATTRIBUTE_STORES and one.argval == name for one in dis.get_instructions(code)])
 
 
@@ -113,7 +113,7 @@ def stored_outside(code: CodeType, free: frozenset[str], bound: bool, leaves: fr
 
 
 def _root(before: list[dis.Instruction]) -> dis.Instruction | None:
-    """Return what loaded the object whose attribute is stored to next: `a` of `a.b.c = 1` and of `a.b.c += 1`."""
+    """Return the instruction that loaded the root object of an attribute store: `a` of `a.b.c = 1` and `a.b.c += 1`."""
     position = len(before) - 1
     if position >= 0 and before[position].opname == "SWAP":  # in `a.b += 1` the object was copied before it was read
         while position >= 0 and before[position].opname != "COPY":

@@ -40,17 +40,17 @@ from .visitor import (
 )
 
 MOST: Final = 100_000
-"""Objects that are looked at: all of them are compared at each replay, and that many take milliseconds."""
+"""The most objects that are visited: each replay compares all of them, which takes milliseconds."""
 
 _ATOMS: Final = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), slice, range})
 
 
 class CapturedState(Visitor):
-    """What some objects reach now.
+    """The state that some objects capture now.
 
     Args:
-        objects: where the walk starts.
-        looked_into: classes of libraries whose instances hold what is the user's.
+        objects: the roots of the walk.
+        looked_into: classes of libraries whose instances hold objects of the user's.
 
     Attributes:
         tensors: the tensors, in the order in which they were found.
@@ -66,18 +66,18 @@ class CapturedState(Visitor):
         self._looked_into = looked_into
         self._slots: dict[type[Any], list[str]] = {}
         self._seen: dict[int, Any] = {}
-        """By id, what was looked at; kept alive, so that ids stay theirs."""
+        """The visited objects by id, kept alive so that ids stay unique."""
         self.walk(objects)
 
     def holds(self) -> bool:
-        """Tell whether everything that was reached is what it was; tensors may have other values."""
+        """Tell whether the captured state is unchanged; tensors may have other values."""
         return self.guard.holds()
 
     looks: ClassVar = {}
     atoms = _ATOMS
 
     def other(self, value: Any) -> Sequence[Part]:
-        """Look at an object that is no atom, the first time that it is reached."""
+        """Visit an object that is no atom, once."""
         seen = self._seen
         if id(value) in seen:
             return ()
@@ -92,7 +92,7 @@ class CapturedState(Visitor):
         return self._of_derived_type(value) if look is None else look(self, value)
 
     def _of_derived_type(self, value: Any) -> Sequence[Part]:
-        """Look at what is of a type that the user, or a library, has derived."""
+        """Visit an object of a subclass that the user, or a library, has defined."""
         if isinstance(value, Tensor):
             return self._tensor(value)
         if isinstance(value, type):
@@ -160,7 +160,7 @@ class CapturedState(Visitor):
         return item_parts(items)
 
     def _instance(self, value: Any) -> list[Part]:
-        """An instance of a class of the user's, or of one that is looked into; of others, the function inside."""
+        """Visit an instance of a user class, or of one that is looked into; of another the wrapped function."""
         cls: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         if imports_alike(cls.__module__) and not isinstance(value, self._looked_into):
             wrapped: Any = getattr(value, "__wrapped__", None) if callable(value) else None

@@ -11,8 +11,8 @@ from .visitor import DEPTH, named_parts
 
 
 def path_to_unpicklable(obj: Any, fits: Callable[[Any], bool]) -> str:
-    """Return what it is in `obj` that does not fit: "'lock' (a _thread.lock)", "'state' ['file'] (a ...)"; empty if it
-    is `obj` itself, or nothing by itself."""
+    """Return the path to the part of `obj` for which `fits` is False: "'lock' (a _thread.lock)", "'state' ['file'] (a
+    ...)"; empty if no part alone is at fault."""
     path, leaf = _search(obj, fits, {id(obj)}, DEPTH)
     return f"{' '.join(filter(None, path))} (a {type(leaf).__name__})" if path else ""
 

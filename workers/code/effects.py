@@ -17,11 +17,11 @@ from .importable import is_well_known
 from .visitor import DEPTH, TRANSPARENT, Part, parts, reachable
 
 ADDS, READS, REPLACES = 1, 2, 4
-"""What code may do with the `.grad` of leaves that are not its own, as a sum: change it; read it; assign it."""
+"""Flags: effects of code on the `.grad` of leaves that are not its own: changes it, reads it, assigns it."""
 
 _EVERY_EFFECT: Final = ADDS | READS | REPLACES
 _HOLDERS: Final = (partial, deque)
-"""Classes of libraries whose instances hold what is the user's."""
+"""Classes of libraries whose instances hold objects of the user's."""
 _VARIABLES: Final = frozenset({"cell", "global", "default", "keyword default"})
 _CONSTRUCTORS: Final = frozenset(("__init__", "__new__", "__post_init__", "__setstate__", "__init_subclass__"))
 _STEPS: Final = frozenset(("step", "zero_grad", "load_state_dict", "add_param_group"))
@@ -31,8 +31,9 @@ _STEPS: Final = frozenset(("step", "zero_grad", "load_state_dict", "add_param_gr
 
 
 def gradient_effects(obj: Any) -> int:
-    """Return what a piece of code might do with the `.grad` of leaves that it captures or is given: a sum of ADDS,
-    READS and REPLACES. It goes by names: `backward` called, `.grad` read or stored to, there or in what it reaches."""
+    """Return the possible effects of code on the `.grad` of captured leaves and arguments: a sum of ADDS, READS and
+    REPLACES. It goes by names: `backward` called, `.grad` loaded or stored, in the code or in functions that it
+    reaches."""
     found = 0
     for value in reachable(obj, _may_be_of_the_user):
         if type(value) is FunctionType:
@@ -43,7 +44,7 @@ def gradient_effects(obj: Any) -> int:
 
 
 def _may_be_of_the_user(obj: Any) -> bool:
-    """Of a module, a function reads what it names, which is among the function's parts."""
+    """Modules are skipped: the names that a function reads of one are among the function's parts."""
     return type(obj) is not ModuleType and (not is_well_known(obj) or isinstance(obj, _HOLDERS))
 
 
@@ -67,20 +68,20 @@ def writes_to(function: FunctionType) -> bool:
 
 
 def name_changed_by(obj: Any, is_installed: Callable[[Any], bool]) -> str | None:
-    """Return the name of a variable or attribute that outlives a call of the code and that it may change (not what a
-    container holds: `writes_to`); None if there is none. What `is_installed` is not looked into."""
+    """Return the name of a variable or attribute that code may change and that outlives its call; None if there is
+    none. Contents of containers do not count (`writes_to`). Objects that are `is_installed` are not searched."""
     return _ChangeSearch(is_installed).of(obj, False, DEPTH)
 
 
 class _ChangeSearch:
-    """The search for what code changes, which looks at each object once."""
+    """The search for a changed name, which visits each object once."""
 
     def __init__(self, is_installed: Callable[[Any], bool]) -> None:
         self._is_installed = is_installed
         self._seen: dict[int, Any] = {}
 
     def of(self, obj: Any, bound: bool, depth: int) -> str | None:
-        """Return what code changes whose first argument outlives the call, if it is `bound`."""
+        """Return the name that an object's code changes; if `bound`, its first argument outlives the call."""
         if id(obj) in self._seen or not depth or self._is_installed(obj):
             return None
         self._seen[id(obj)] = obj
@@ -93,8 +94,8 @@ class _ChangeSearch:
         return self._of_parts(held, depth)
 
     def _of_parts(self, held: list[Part], depth: int) -> str | None:
-        """Return what the parts of an object change. Static methods and properties count by what they hold, not by
-        their own stores: a Function whose forward keeps count in a global is used as if it did not."""
+        """Return the name that the parts of an object change. Static methods and properties count by their captures,
+        not by their own stores: a Function whose forward keeps count in a global is used as if it did not."""
         for role, _, _, value in sorted(held, key=_is_no_class):  # what an object does itself comes first
             if role == "base":  # what a Function inherits counts as a library's: it is not warned of
                 continue
@@ -109,7 +110,7 @@ class _ChangeSearch:
         return None
 
     def _of_methods(self, cls: type[Any], depth: int) -> str | None:
-        """Return what the methods of an object of the user's change on it."""
+        """Return the attribute that the methods of a user object change."""
         for base in cls.__mro__:
             for name, member in () if self._is_installed(base) else list(vars(base).items()):
                 if name not in _CONSTRUCTORS:
@@ -124,7 +125,7 @@ def _is_no_class(part: Part) -> bool:
 
 
 def _leaves_among(held: list[Part]) -> frozenset[str]:
-    """Return the variables that are leaves, of which the `.grad` goes home (`gradient_effects`)."""
+    """Return the variables that are leaves, whose `.grad` returns to the client (`gradient_effects`)."""
     variables = [(name, value) for role, name, _, value in held if role in _VARIABLES]
     return frozenset(
         [name for name, value in variables if isinstance(value, Tensor) and value.requires_grad and value.is_leaf]
@@ -132,7 +133,7 @@ def _leaves_among(held: list[Part]) -> frozenset[str]:
 
 
 def optimizer_call_in(obj: Any) -> str | None:
-    """Return what code does to an optimiser that it captures: "optimizer.step"; None if nothing."""
+    """Return the method that code calls on a captured optimiser: "optimizer.step"; None if none."""
     if isinstance(obj, MethodType):
         return optimizer_call_in(obj.__func__)
     if not isinstance(obj, FunctionType):

@@ -14,7 +14,7 @@ from raygrad.errors import NotShippable, RemoteError
 from .pickling import PROTOCOL, pickle_value, unpickle_value
 
 CAUSES_KEPT: Final = 8
-"""Links of a chain of `__cause__` that travel with an exception."""
+"""The most links of a `__cause__` chain that are packed with an exception."""
 
 
 def pack_exception(error: BaseException) -> bytes:
@@ -40,7 +40,7 @@ def _pack_one(error: BaseException) -> bytes | None:
 
 
 def _signature(error: BaseException) -> tuple[Any, ...]:
-    """Return what its type has to be called with, by its own account: OSError keeps file names out of `args`."""
+    """Return the constructor arguments of an exception, by its `__reduce__`: OSError keeps file names out of `args`."""
     reduced = error.__reduce__()
     return reduced[1] if isinstance(reduced, tuple) and reduced[0] is type(error) else error.args
 

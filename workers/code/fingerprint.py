@@ -25,7 +25,7 @@ from .visitor import (
 )
 
 ITEMS_LOOKED_AT: Final = 256
-"""The longest container that is looked into; one that is longer is left to the pickler."""
+"""The longest container whose items are fingerprinted; a longer one is left to the pickler."""
 
 CAPTURED_KINDS: Final = "biufc"
 """Kinds of dtypes of arrays that become inputs of the node of the code that captures them; empty ones do not."""
@@ -34,14 +34,14 @@ _OWN_PICKLING: Final = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnew
 
 
 class CodeFingerprint:
-    """How a piece of code looks.
+    """The fingerprint of a piece of code.
 
     Attributes:
-        sure: whether `key` tells all; else there is no telling without pickling.
-        key: equal for code that is alike, if it is sure.
-        captured: its arrays and tensors, in the order in which they were seen.
-        held: what `key` names by identity; to be kept alive as long as the key is compared with others.
-        guard: tells whether it would look the same now. It holds what the code captures.
+        sure: whether `key` determines the pickle; else the code has to be pickled.
+        key: equal for equal code, if it is sure.
+        captured: its arrays and tensors, in the order of the walk.
+        held: the objects that `key` names by identity, to be kept alive while the key is compared.
+        guard: tells whether the fingerprint would be the same now. It holds the captured state.
     """
 
     __slots__ = ("_numbers", "_plain", "captured", "guard", "held", "key", "sure")

@@ -24,8 +24,8 @@ _PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None), np
 
 @final
 class Embedding:
-    """A pickled object, and what each tensor in it is: an argument of the Function, by position, or else (-1) the next
-    of the values that come with the node, of a kind (`kind_of`)."""
+    """A pickled object without its tensors. Each tensor is (position of an argument, kind) or, with position -1, the
+    next of the node's own inputs, of a kind (`kind_of`)."""
 
     __slots__ = ("data", "places")
 
@@ -38,16 +38,16 @@ class Embedding:
 
     @property
     def kinds(self) -> list[int]:
-        """What the tensors are that come with the node."""
+        """The kinds of the tensors that are inputs of the node."""
         return [kind for position, kind in self.places if position < 0]
 
     @property
     def own(self) -> int:
-        """The number of values that come with the node for it."""
+        """The number of the node's inputs for it."""
         return sum([position < 0 for position, _ in self.places])
 
     def opened(self, args: Sequence[Any], values: Sequence[Tensor]) -> Any:
-        """Return the object anew, of the arguments and of its own tensors."""
+        """Return the unpickled object, with its tensors from the arguments and from `values`."""
         given = iter(values)
         tensors = [args[position] if position >= 0 else next(given) for position, _ in self.places]
         return load(self.data, (), tensors)
@@ -81,7 +81,7 @@ def extract_tensors(value: Any) -> tuple[bytes, list[Tensor], str]:
 
 
 def tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Sequence[Any]) -> list[Tensor]:
-    """Return the tensors that come with a node for its embeddings: one for each value, wherever it is held."""
+    """Return the tensors of a node's embeddings: one tensor per value, wherever it is nested."""
     made: dict[int, Tensor] = {}
     kinds = [kind for one in embedded for kind in one.kinds]
     for source, kind in zip(sources, kinds, strict=True):
@@ -93,7 +93,7 @@ def tensors_of(embedded: Sequence[Embedding], sources: Sequence[int], slots: Seq
 def opened(
     args: tuple[Any, ...], named: dict[str, Any], values: Sequence[Tensor]
 ) -> tuple[tuple[Any, ...], dict[str, Any], frozenset[int]]:
-    """Return the arguments with objects in the place of embeddings, and which arguments are in one of them."""
+    """Return the arguments with embeddings unpickled, and the positions of arguments that are nested in one."""
     position, inside = 0, set[int]()
 
     def one(value: Any) -> Any:

@@ -17,14 +17,14 @@ from .shipping import Shipped
 _PROCESS: Final = uuid.uuid4().hex
 
 _packed: tuple[Any, bytes] = ((), b"")
-"""The latest registrations by name and version, and what they were packed into."""
+"""The latest registrations by name and version, and their packed form."""
 
 _used: bytes = b""
-"""What this process, as a worker, was last told to use."""
+"""The packed registrations that this process, as a worker, uses."""
 
 
 def pack_registrations() -> bytes:
-    """Return what users of this process registered for built-in ops, for `use_registrations`; empty if nothing.
+    """Return the kernels and derivatives that users of this process registered, for `use_registrations`; empty if none.
 
     Raises:
         NotShippable: a kernel or derivative cannot be pickled; names what it captures.
@@ -50,7 +50,7 @@ def with_registrations(shipped: Shipped) -> Shipped:
 
 
 def use_registrations(packed: bytes) -> None:
-    """Make the registrations for built-in ops those that were packed; does nothing where they come from."""
+    """Replace the registrations for built-in ops by packed ones; does nothing in the process that packed them."""
     global _used
     if packed == _used or (packed and packed == _packed[1]):
         return

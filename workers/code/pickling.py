@@ -42,13 +42,13 @@ from .visitor import function_parts
 PROTOCOL: Final = 5
 
 TABLES_KEPT: Final = 1024
-"""Tables of class names kept per process: a bound on memory for programs that make new definitions without end."""
+"""Tables of class names that are cached per process: a bound for programs that make new definitions without end."""
 
 MUTABLE: Final = (list, dict, set, bytearray, deque)
-"""Containers that code may fill for the client in vain, since it gets a copy (DR-06)."""
+"""Containers that code would fill in vain on a worker, which gets a copy (DR-06)."""
 
 REMEDY: Final = "make it an argument or an output by itself, or move it to the host first (tensor.cpu())"
-"""What to do with an array of a device that is inside of something else."""
+"""Advice for an array of a device that is nested in another object."""
 
 ClassName: TypeAlias = tuple[str, bool]
 """The name of a class that goes by value, and whether it captures no array: then one copy serves all."""
@@ -67,11 +67,11 @@ _names: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
 
 
 class HoldsDeviceArray(NotShippable):
-    """An object holds an array of a device, which nobody asked to be moved."""
+    """An object holds an array of a device, whose transfer was not requested."""
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Forces user code by value, and names the classes that go by value; see the head of this file."""
+    """Pickles user code by value, and names the classes that go by value; see the head of this file."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=PROTOCOL)
@@ -116,7 +116,7 @@ class _Pickler(cloudpickle.Pickler):
         return super().reducer_override(given)
 
     def sends(self, function: FunctionType) -> None:
-        """Told of each function that goes by value."""
+        """Called with each function that goes by value."""
 
     def class_reference(self, cls: type) -> Any:
         """Return how the pickle names a class that goes by value."""
@@ -148,7 +148,7 @@ _P = TypeVar("_P", bound=_Pickler)
 
 
 class CodePickler(_Pickler):
-    """Besides: takes arrays and tensors out, numbers the classes, notes which mutable containers are captured."""
+    """The pickler of user code: extracts arrays and tensors, numbers classes, notes captured mutable containers."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
@@ -193,7 +193,7 @@ def _mutable_of(function: FunctionType) -> Iterator[tuple[FunctionType, str]]:
 
 
 class ValuePickler(_Pickler):
-    """Besides: takes tensors out, notes which mutable containers functions capture."""
+    """The pickler of nested arguments: extracts tensors, notes mutable containers that functions capture."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
@@ -215,7 +215,7 @@ class ValuePickler(_Pickler):
 
 
 class _ArrayPickler(_Pickler):
-    """Besides: takes arrays of devices out."""
+    """The pickler of values on devices: extracts arrays of devices."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
@@ -267,7 +267,7 @@ JIT_OPTIONS = ("static_argnums", "static_argnames", "keep_unused", "inline")
 
 
 def _jit_of(compiled: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the arguments of `_jitted` that make a compiled function anew."""
+    """Return the arguments with which `_jitted` compiles a function again."""
     return compiled.__wrapped__, {name: getattr(compiled._jit_info, name) for name in JIT_OPTIONS}
 
 
@@ -333,7 +333,7 @@ def _pickles(value: Any) -> bool:
 
 
 class _UnpicklingState(threading.local):
-    """What is being opened on this thread."""
+    """The state of unpickling on this thread."""
 
     worker: bool = False
     classes: Sequence[ClassName] = ()
@@ -351,8 +351,8 @@ def opens_as_worker() -> bool:
 
 @contextmanager
 def opening_as_worker() -> Generator[None, None, None]:
-    """Open what comes on this thread as another process would, though it is the client's: user classes come out as
-    copies, not as the client's own. For `strict` sessions."""
+    """Unpickle on this thread as another process would, though it is the client's: user classes are copies, not the
+    client's own. For `strict` sessions."""
     before = _opening.worker
     _opening.worker = True
     try:
@@ -388,7 +388,7 @@ def _fill_class(cls: type, how: tuple[Any, Any]) -> type:
 
 
 def opened_value(array: Any, kind: int) -> Any:
-    """Return an array that was captured, or the tensor that it was (see `kind_of`), for code that only reads it."""
+    """Return a captured array, or the tensor that it was (see `kind_of`), read-only."""
     array = dense(array) if kind else array
     if type(array) is np.ndarray and array.flags.writeable:
         array = array.view()
@@ -397,7 +397,7 @@ def opened_value(array: Any, kind: int) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts captured values back; those that are tensors already as they are."""
+    """Puts captured values back as arrays or tensors."""
 
     def __init__(self, data: bytes, captured: Sequence[Any]) -> None:
         super().__init__(io.BytesIO(data))
@@ -426,7 +426,7 @@ def load(data: bytes, classes: Sequence[ClassName], captured: Sequence[Any]) -> 
 
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, np.float64, np.float32, np.int64, np.bool_})
-"""What has nothing in it that a pickler of ours would look for: what hooks emit, nearly always."""
+"""Types without user code, tensors or device arrays, which plain `pickle` handles: nearly all emitted values."""
 
 
 def pickle_value(value: Any) -> bytes:
@@ -451,7 +451,7 @@ def pickle_around_tensors(value: Any) -> tuple[bytes, list[Tensor]]:
 
 
 def pickle_with_tensors(value: Any) -> tuple[bytes, ValuePickler]:
-    """Return the same with the pickler, which knows what was taken out.
+    """Return the bytes of an object and the pickler, which has the extracted tensors and captured containers.
 
     Raises:
         NotShippable: as `pickle_around_tensors`.

@@ -36,37 +36,37 @@ from .pickling import pickle_value as pickle_value
 from .pickling import unpickle_value as unpickle_value
 
 OPENED_KEPT: Final = 1024
-"""Opened code kept per process: a bound on memory for programs that make new definitions without end."""
+"""Opened code that is cached per process: a bound for programs that make new definitions without end."""
 
 BOUND_KEPT: Final = 16
-"""Opened code with captured values kept per process; each holds its arrays alive."""
+"""Opened code with captured values that is cached per process; each entry keeps its arrays alive."""
 
 BOUND_BYTES: Final = 1 << 20
-"""Code with captured arrays of more than this is opened anew each time: that costs little beside having them."""
+"""Code with more captured bytes than this is opened each time: that costs little beside receiving them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipment:
     """User code on its way to a worker: the object itself (`live`), an import name, or a `payload`.
 
-    With a live object comes its payload where it has one: that is used instead when the object is not any more what it
-    was when it was shipped.
+    A live object has a payload, too, if it could be pickled, which is used if its guard fails: the object has changed
+    since it was shipped.
     """
 
     fingerprint: str
     name: str
-    """What to call it in messages."""
+    """The name of the code in messages."""
     live: Any = field(default=None, compare=False, repr=False)
     """The object itself: within one process only."""
     guard: Guard | None = field(default=None, compare=False, repr=False)
-    """Of a live object: tells whether it reads now what it read when it was shipped. None: it need not."""
+    """The guard of a live object's captured state; None if it may change."""
     module: str = ""
     qualname: str = ""
     payload: bytes = field(default=b"", repr=False)
     classes: tuple[ClassName, ...] = ()
-    """Per class that travels by value in the payload: its name, and whether it captures nothing."""
+    """Per class that the payload has by value: its name, and whether it captures nothing."""
     registrations: bytes = field(default=b"", repr=False)
-    """What users had registered for built-in ops when it was sent; see `registrations`."""
+    """The users' registrations for built-in ops when it was sent; see `op_registry_sync`."""
 
     def portable(self) -> tuple[Any, ...]:
         """Return it as plain data for the codec; `Shipment.of` is the inverse. A live object cannot be.
@@ -95,13 +95,13 @@ class Shipment:
 
 
 class Shipped(NamedTuple):
-    """What `ship` returns: the name of the code in a graph (after "@"), the code, and what it captures, in order."""
+    """Shipped code: its name in a graph (after "@"), the shipment, and captured arrays and tensors, in order."""
 
     fingerprint: str
     shipment: Shipment
     captured: tuple[Tensor | np.ndarray[Any, Any], ...]
     guard: Guard
-    """Tells whether the same code would be shipped alike now."""
+    """Holds while the same code would be shipped alike."""
 
 
 # ---- out -------------------------------------------------------------------------------------------------------------
@@ -138,16 +138,16 @@ def ship(obj: Any, *, in_process: bool = False) -> Shipped:
 
 
 _shipped: OrderedDict[tuple[bool, Any], tuple[Shipment, tuple[int, ...], Any]] = OrderedDict()
-"""By code fingerprint: what was shipped before, the order of what it captures, what the key names by identity."""
+"""Cache by code fingerprint: shipment, order of captures, and the objects that the key names by identity."""
 
 
 def _goes_only_by_reference(shipped: Shipped) -> bool:
-    """Tell whether code is used as it is for what it shares with the client: its like is not it."""
+    """Tell whether code goes by reference only, since it shares state with the client: equal code is not the same."""
     return shipped.shipment.live is not None and not shipped.shipment.payload
 
 
 def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
-    """Ship code that is like none before."""
+    """Ship code that is not in the cache."""
     name = str(getattr(obj, "__name__", None) or type(obj).__name__)
     home = import_name(obj)
     if home is not None:
@@ -176,7 +176,7 @@ def _ship(obj: Any, in_process: bool, guard: Guard) -> Shipped:
 
 
 def _is_installed(obj: Any) -> bool:
-    """Tell whether an object is nothing of the user's."""
+    """Tell whether an object is installed on every worker, and not the user's."""
     return imports_alike(obj.__name__) if isinstance(obj, ModuleType) else import_name(obj) is not None
 
 
@@ -188,7 +188,7 @@ def _by_name(fingerprint: str, name: str, home: tuple[str, str], live: Any) -> S
 
 def _ship_by_reference(obj: Any, name: str, guard: Guard, *, guarded: bool) -> Shipped:
     """Ship an object by reference under a fingerprint of its own: it shares its state with the client, or cannot be
-    pickled. What is `guarded` gets another one when it reads something else than before."""
+    pickled. A `guarded` object gets another one when its captured state has changed."""
     key = obj.__func__ if isinstance(obj, MethodType) else obj
     try:
         number, before = _numbers.get(key, (None, None))
@@ -207,7 +207,7 @@ def _ship_by_reference(obj: Any, name: str, guard: Guard, *, guarded: bool) -> S
 
 _new_numbers = count()
 _numbers: weakref.WeakKeyDictionary[Any, tuple[int, Guard | None]] = weakref.WeakKeyDictionary()
-"""Of code that is used as it is."""
+"""Numbers of code that goes by reference."""
 
 
 # ---- the warning of DR-06 -------------------------------------------------------------------------------------------

@@ -22,26 +22,26 @@ PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None)))
 """Types of values that consist of nothing else."""
 
 TRANSPARENT: Final = frozenset({"function", "method", "accessor", "base"})
-"""Roles that are no step of their own for the author of the code: the function of a method, the base of a class."""
+"""Roles that do not count as a step: the function of a method, the base of a class."""
 
 DEPTH: Final = 8
-"""Steps that a search takes into nested objects, where missing something costs no more than a worse message."""
+"""The depth of searches whose misses only make a message worse."""
 
 _MADE_IN_FUNCTIONS: Final = MADE_BY_PYTHON | MADE_BY_RAYGRAD
 
 
 class Visitor:
-    """The walk, depth first, in the order of the parts. Each observer derives from it: its methods look at one object
-    each, and return the parts of it that are to be looked at next."""
+    """The walk, depth first, in the order of parts. An observer derives from it: its methods visit one object each, and
+    return the parts to visit next."""
 
     looks: ClassVar[Mapping[type[Any], Callable[[Any, Any], Sequence[Part]]]]
-    """By type, the method that looks at an object of exactly this type."""
+    """By type, the method that visits an object of exactly this type."""
 
     atoms: ClassVar[frozenset[type[Any]]]
-    """Types of values that consist of nothing else, and that no method looks at."""
+    """Types of values without parts, which are not visited."""
 
     def walk(self, roots: Iterable[Any]) -> None:
-        """Look at each root, and then at what it consists of as far as the observer says."""
+        """Visit each root, and then its parts as far as the observer returns them."""
         looks, atoms, other = self.looks, self.atoms, type(self).other
         waiting = [root for root in roots if type(root) not in atoms]
         waiting.reverse()
@@ -53,13 +53,13 @@ class Visitor:
                 waiting += [part[3] for part in reversed(held) if type(part[3]) not in atoms]
 
     def other(self, value: Any) -> Sequence[Part]:
-        """Look at an object of any other type."""
+        """Visit an object of any other type."""
         raise NotImplementedError
 
 
 def reachable(root: Any, follows: Callable[[Any], bool], omit: str = "", depth: int = DEPTH) -> Iterator[Any]:
-    """Yield an object and, depth first, what it consists of: each once, as far as an object is one that the caller
-    `follows` and no more than `depth` steps away. Plain values and parts of the role `omit` are left out."""
+    """Yield an object and its parts, depth first, each once: those that the caller `follows`, no more than `depth`
+    steps away. Plain values and parts of the role `omit` are left out."""
     seen: dict[int, Any] = {}
     waiting: list[tuple[int, Any]] = [(depth, root)]
     while waiting:
@@ -74,8 +74,8 @@ def reachable(root: Any, follows: Callable[[Any], bool], omit: str = "", depth: 
 
 
 def named_parts(value: Any, omit: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what an object reaches in one step that its author knows, with the name that it has there: variables first,
-    since a default may well be one, too."""
+    """Yield (name, part) of an object's parts as its author names them: variables first, since a default may be one,
+    too."""
     for part in sorted(parts(value), key=_is_default):
         if part[0] == omit:
             continue

@@ -15,21 +15,21 @@ from raygrad.proto.ir.program import Warned
 from .exceptions import pack_exception, unpack_exception
 
 KEPT: Final = 64
-"""Different warnings that one segment passes on: a loop over data may issue one for each element."""
+"""The most distinct warnings of one segment: a loop over data may issue one for each element."""
 
 TEXT_KEPT: Final = 4096
-"""Characters of a warning that travel."""
+"""The most characters of a warning's text."""
 
 _SELDOM_SHOWN: Final = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
-"""What Python's own filters ignore: also where no segment runs, and nobody collects."""
+"""Categories that Python's default filters ignore; ignored here while no segment runs."""
 
 
 class WarningCollector:
-    """Takes over the warnings of this process, for good. One segment at a time collects them."""
+    """Captures all warnings of this process from its construction on, for one segment at a time."""
 
     def __init__(self) -> None:
         self._node: Callable[[], int] | None = None
-        """Says which node runs, while a segment does."""
+        """Returns the index of the running node, while a segment runs."""
         self._seen: dict[tuple[type[Warning], str, str, int], Warned] = {}
         self._left_out = 0
         self._show_anyway: Any = warnings.showwarning
@@ -38,13 +38,13 @@ class WarningCollector:
         warnings.showwarning = self._show
 
     def begin(self, node: Callable[[], int]) -> None:
-        """Collect from here on, for the nodes whose index in the graph `node` returns."""
+        """Start collecting, for the nodes whose index in the graph `node` returns."""
         self._node = node
         self._seen.clear()
         self._left_out = 0
 
     def end(self) -> tuple[Warned, ...]:
-        """Return what was collected, each warning once per text and place, and collect no more."""
+        """Stop collecting; return the warnings, one per text and source line."""
         found = list(self._seen.values())
         if self._left_out and found:
             text = f"{self._left_out} more warnings of other texts or places came from here and were left out"
@@ -63,7 +63,7 @@ class WarningCollector:
         file: Any = None,
         line: str | None = None,
     ) -> None:
-        """Stand for `warnings.showwarning`, which is called with each warning that passes the filters."""
+        """Replace `warnings.showwarning`, which Python calls with each warning that passes the filters."""
         if self._node is None:
             if not issubclass(category, _SELDOM_SHOWN):
                 self._show_anyway(message, category, filename, lineno, file, line)
@@ -88,7 +88,8 @@ class WarningCollector:
 
 
 def _pack_warning(warning: Warning, text: str) -> bytes:
-    """Return a warning as bytes; of the nearest built-in type, with its text alone, if it is large or odd."""
+    """Return a pickled warning; of the nearest built-in type, with its text alone, if it is large or cannot be
+    rebuilt."""
     packed = pack_exception(warning)
     if len(packed) <= 2 * TEXT_KEPT and type(unpack_exception(packed)) is type(warning):
         return packed
@@ -97,7 +98,8 @@ def _pack_warning(warning: Warning, text: str) -> bytes:
 
 
 def _module_of(filename: str, line: int) -> str:
-    """Return the name of the module that a warning was issued for: filters may go by it. Empty if it is not running."""
+    """Return the module for which a warning was issued, since filters may match it; empty if it has no running
+    frame."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_lineno == line and frame.f_code.co_filename == filename:
@@ -107,6 +109,6 @@ def _module_of(filename: str, line: int) -> str:
 
 
 def unpack_warning(warned: Warned) -> Warning:
-    """Return a warning as it was issued; a UserWarning that names its type if that cannot be imported here."""
+    """Return a warning as issued; a UserWarning that names its type if that cannot be imported here."""
     error = unpack_exception(warned.warning)
     return error if isinstance(error, Warning) else UserWarning(f"{warned.category}: {warned.message}")

@@ -19,12 +19,12 @@ from raygrad.scheduler.model.plan import Cluster
 from ..code.shipping import Shipment, pack_exception
 
 CODE_CACHE_SIZE: Final = 4096
-"""Pieces of user code an executor remembers. Each submission names those it needs anew, so older ones may go."""
+"""Pieces of user code that an executor caches. Each submission sends what it needs again, so older ones may go."""
 
 
 class ObjectId(NamedTuple):
-    """Names an object: what segment `segment` of run `run` returned as number `index`; or, with segment -1, the
-    pinned value number `index` of that run, made an object by `Executor.fetch`."""
+    """The name of an object: the export `number` of a segment of a run or, with segment -1, the pinned value `number`
+    of that run, which `Executor.fetch` made an object."""
 
     run: int
     segment: int
@@ -37,7 +37,7 @@ def value_object(run: int, value: int) -> ObjectId:
 
 
 class SegmentId(NamedTuple):
-    """Names a segment of a run."""
+    """The name of a segment of a run."""
 
     run: int
     segment: int
@@ -45,34 +45,34 @@ class SegmentId(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One attempt at a segment, as an executor is given it."""
+    """One attempt at a segment: the executor's unit of work."""
 
     worker: int
     call: Call
     program: Program
-    """What `call.program` names; shipped to the worker if it is not there yet."""
+    """The program that `call.program` names; shipped to the worker if it is not there yet."""
     arguments: tuple[ObjectId, ...]
-    """The objects that the call reads, in order: each was asked for before this work was."""
+    """The objects that the call reads, in order. Each was requested before this work."""
     after: tuple[SegmentId, ...]
     """Segments of the same worker that must have ended before it starts."""
     predicted_seconds: float = 0.0
     upcoming: Callable[[], Iterable[tuple[bytes, Program]]] = tuple
-    """Tells, if it is asked, programs that calls to the same worker will soon name."""
+    """Returns programs that calls to the same worker will name soon, by key."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentReturned:
-    """Work ended. Its objects exist, if only as poison."""
+    """Report: work ended. Its objects exist, if only as poison."""
 
     record: Record
     seconds: float = 0.0
-    """That this process worked to take it in."""
+    """CPU seconds of this process for receiving it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueReady:
-    """A `fetch` ended: the object exists and has `size` bytes or, with `ok` False, cannot be made, and `reason` says
-    why. `left` has the device and the bytes of each array that left its device for it."""
+    """Report: a `fetch` ended. The object exists and has `size` bytes or, with `ok` False, cannot be made for `reason`.
+    `left` has the device and the bytes of each array that left its device for it."""
 
     run: int
     value: int
@@ -84,7 +84,7 @@ class ValueReady:
 
 @dataclass(frozen=True, slots=True)
 class WorkerGone:
-    """A worker died. Nothing more is reported of what it had to do."""
+    """Report: a worker died. Its other work is not reported any more."""
 
     worker: int
     reason: str
@@ -103,31 +103,32 @@ class Executor(ABC):
         self._code: OrderedDict[str, Shipment] = OrderedDict()
 
     def learn(self, fingerprint: str, shipment: Shipment) -> None:
-        """Keep user code; it goes to a worker once, with the first program that needs it."""
+        """Cache user code, which goes to a worker once, with the first program that needs it."""
         self._code[fingerprint] = shipment
         self._code.move_to_end(fingerprint)
         if len(self._code) > CODE_CACHE_SIZE:
             self._code.popitem(last=False)
 
     def code_of(self, program: Program) -> dict[str, Shipment]:
-        """Return the user code that a program names, as far as it is known, by fingerprint."""
+        """Return the cached user code that a program names, by fingerprint."""
         names = dict.fromkeys(step.node.fn[1:] for step in program.steps if step.node.fn.startswith("@"))
         known = ((name, self._code.get(name)) for name in names)
         return {name: shipment for name, shipment in known if shipment is not None}
 
     def links(self) -> dict[str, Any]:
-        """Return what was found out about links to and between workers when they were started, as fields of `Costs`;
-        empty where that is not worth finding out."""
+        """Return measured latencies and bandwidths of links to and between workers, as fields of `Costs`; empty if the
+        executor measures none."""
         return {}
 
     def name_of(self, fn: str) -> str:
-        """Return what to call user code that a graph names "@" and its fingerprint; that itself if it is forgotten."""
+        """Return the display name of the user code `fn` ("@" and fingerprint); `fn` itself if it is no longer
+        cached."""
         known = self._code.get(fn[1:])
         return fn if known is None else known.name
 
     @abstractmethod
     def start(self, work: Work) -> None:
-        """Have a worker run a call as soon as what it reads and waits for is there. Does not block.
+        """Have a worker run a call as soon as its arguments and the segments before it are done. Does not block.
 
         Answered by one `SegmentReturned`, unless the worker dies.
 
@@ -141,25 +142,26 @@ class Executor(ABC):
         """Make an object of a pinned value, under `value_object(run, value)`, once segment `after`, if any, has ended;
         calls may name it at once. Does not block. Answered by one `ValueReady`, unless the worker dies.
 
-        If the client `requested` for it, it comes with what it holds on devices; for others, that stays where it is."""
+        With `requested`, the client reads it: its arrays on devices come with it. Else they stay where they are."""
 
     @abstractmethod
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
-        """Have a worker forget pinned values. Does not block; no answer."""
+        """Have a worker release pinned values. Does not block; no answer."""
 
     @abstractmethod
     def poll(self, timeout: float) -> list[Report]:
-        """Return what has happened since the last call, waiting up to `timeout` seconds for something to happen.
+        """Return the reports since the last call, waiting up to `timeout` seconds for the first.
 
         Raises:
             KeyboardInterrupt: it came while this thread waited, or ran a segment; nothing is lost by it.
         """
 
     def check_wait(self) -> None:  # noqa: B027 - nearly no executor runs anything on the threads that wait for it
-        """Called by who is about to wait for something.
+        """Check that the current thread may wait for a result of this executor.
 
         Raises:
-            ExecutionError: it is code that this executor runs, and what it waits for cannot come before it has ended.
+            ExecutionError: the thread runs user code for this executor, and the result cannot come before that code
+            ends.
         """
 
     @abstractmethod
@@ -174,12 +176,12 @@ class Executor(ABC):
 
     @abstractmethod
     def drop(self, name: ObjectId) -> None:
-        """Let go of an object; dropping one that is not there is no error. Does not block."""
+        """Release an object; an unknown one is no error. Does not block."""
 
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """Whether anything was asked for that is not answered yet."""
+        """Whether any request is not answered yet."""
 
     @abstractmethod
     def stored_bytes(self) -> int:
@@ -191,11 +193,11 @@ class Executor(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Stop the workers and let go of all objects; what runs is not waited for. Closing again does nothing."""
+        """Stop the workers and release all objects, without waiting for running calls. Closing again does nothing."""
 
 
 def offered_resources(worker_options: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """Return what workers started with these options of Ray's offer to nodes that ask: see `WorkerSpec.resources`."""
+    """Return the resources that workers with these Ray options offer to nodes: see `WorkerSpec.resources`."""
     own = {name: worker_options[name] for name in ("num_cpus", "num_gpus", "memory") if worker_options.get(name)}
     own |= worker_options.get("resources") or {}
     return tuple(sorted([(str(name), float(amount)) for name, amount in own.items()]))

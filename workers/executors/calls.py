@@ -18,20 +18,20 @@ from raygrad.scheduler.planning.planner import Planned
 from .base import ObjectId, SegmentId, Work, value_object
 
 LOOKAHEAD_SEGMENTS: Final = 256
-"""So many segments are looked through, from one that is sent, for others whose programs can go along."""
+"""The number of segments after a sent one among which programs to send along are looked for."""
 
 LOOKAHEAD_NODES: Final = 1000
-"""And so many nodes these programs have at most."""
+"""The most nodes that these programs have together."""
 
 
 class SuppliedExternal(NamedTuple):
-    """An external that the client supplies."""
+    """An external input whose value the client supplies with the call."""
 
     value: Any
 
 
 class KeptExternal(NamedTuple):
-    """An external that is a kept value of an earlier run."""
+    """An external input that is a kept value of an earlier run."""
 
     run: int
     value: int
@@ -41,7 +41,7 @@ External: TypeAlias = SuppliedExternal | KeptExternal
 
 
 class GraphSubmission(NamedTuple):
-    """A graph to be run. `run` is larger than every run before it; `key` is the hash of `encoded`."""
+    """A graph to run. `run` is larger than every run before it; `key` is the hash of `encoded`."""
 
     run: int
     graph: Graph
@@ -51,13 +51,13 @@ class GraphSubmission(NamedTuple):
 
 
 class LocatedExternal(NamedTuple):
-    """A kept value of an earlier run, and where it is: known when it is named, and not to be looked up later."""
+    """A kept value of an earlier run with its place, looked up once, at submission."""
 
     run: int
     value: int
     place: ValueLocation
     worker: int
-    """The worker that made it, or -1: nodes that belong to it run there too (a hook, a vjp)."""
+    """The worker that made it, or -1. Nodes colocated with it (a hook, a vjp) run there, too."""
 
 
 def residency_of(external: SuppliedExternal | LocatedExternal) -> int:
@@ -70,13 +70,13 @@ def work_of(
     externals: Sequence[SuppliedExternal | LocatedExternal],
     unpinned: tuple[Pinned, ...],
 ) -> Work:
-    """Return what is to be done for a segment of a plan.
+    """Return the work for one segment of a plan.
 
     Args:
-        command: which, and where.
-        planned: its plan.
-        externals: what each external of the graph is.
-        unpinned: what the worker is to let go of.
+        command: the segment and its worker.
+        planned: the plan of its run.
+        externals: each external input of the graph.
+        unpinned: pinned values that the worker releases with this call.
     """
     segment = planned.plan.segments[command.segment]
     beside = tuple([(memory, rooms[command.segment]) for memory, rooms in planned.plan.headroom])
@@ -107,7 +107,8 @@ def work_of(
 def _reference(
     source: LocatedExternal, worker: int, arguments: list[ObjectId], after: list[SegmentId]
 ) -> Pinned | Item:
-    """Return how a call on `worker` names a kept value of an earlier run; note what it reads and waits for."""
+    """Return the reference of a call on `worker` to a kept value; append its object to `arguments` or its segment to
+    `after`."""
     run, value, place, _ = source
     if isinstance(place, OnWorker):
         if place.worker == worker:
@@ -122,12 +123,12 @@ def _reference(
 
 
 def key_of(plan: Plan, segment: int) -> bytes:
-    """Return what calls name the program of a segment by."""
+    """Return the key by which calls name the program of a segment."""
     return plan.hash + segment.to_bytes(4, "little")
 
 
 def upcoming_programs(planned: Planned, segment: int) -> Iterator[tuple[bytes, Program]]:
-    """Yield, by key, programs of the segments that follow one on its worker; not so many that it waits for them."""
+    """Yield (key, program) of the next segments on the worker of `segment`, few enough not to delay it."""
     segments, nodes = planned.plan.segments, 0
     for other in range(segment + 1, min(segment + 1 + LOOKAHEAD_SEGMENTS, len(segments))):
         if segments[other].worker == segments[segment].worker:

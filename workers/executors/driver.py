@@ -61,52 +61,52 @@ from .base import (
 from .calls import External, GraphSubmission, LocatedExternal, SuppliedExternal, residency_of, work_of
 
 WAIT_SLICE: Final = 0.25
-"""Seconds between looks at whether a wait is over: another thread may have brought it about, or a deadline passed."""
+"""Seconds between checks whether a wait is over: another thread may have ended it, or its deadline passed."""
 
 
 class LostWorker(NamedTuple):
-    """A worker that is gone, and took along what of a run it had been given."""
+    """A worker that died while a run had segments on it."""
 
     worker: str
     segments: tuple[int, ...]
-    """Those that had been sent there and were not answered, the first of them first."""
+    """The segments that were sent there and not answered, in the order of sending."""
 
 
 class Listener(Protocol):
-    """Who is told what becomes of runs: by one thread at a time, the one that polls or waits."""
+    """Callbacks for the outcome of runs, called by one thread at a time: the one that polls or waits."""
 
     def record(self, called: TimedRecord) -> None:
-        """A segment's record has arrived and counts; values of it are readable from here on. Times are those of the
-        driver's clock."""
+        """A segment's record arrived and was accepted; its values are readable from here on. Times are of the driver's
+        clock."""
 
     def fetched(self, run: int, value: int, worker: int, left: Sequence[tuple[str, int]]) -> None:
-        """A kept value has been asked for, and for it arrays left their devices on its worker: (device, bytes) each."""
+        """A requested kept value was fetched; `left` has (device, bytes) of each array that left its device for it."""
 
     def finished(self, run: int) -> None:
-        """Every segment of a run is done."""
+        """All segments of a run are done."""
 
     def failed(self, run: int, record: Record | None, reason: str, lost: LostWorker | None = None) -> None:
-        """A run cannot finish. `record` says why if code raised, `lost` if a worker is gone; `reason` begins with
+        """A run failed. `record` says why if code raised, `lost` if a worker died; `reason` begins with
         "raised", "worker lost", "dependency" or "abandoned"."""
 
 
 @dataclass(slots=True)
 class _RunState:
-    """What the driver remembers of a run that has not failed, and is unfinished or has kept values still held."""
+    """The driver's state of a run that has not failed, and is unfinished or has kept values that the client holds."""
 
     planned: Planned
     externals: tuple[SuppliedExternal | LocatedExternal, ...]
     places: dict[int, ValueLocation]
     """Where each kept value is or will be, as long as the client holds it."""
     results: dict[int, Any] = field(default_factory=dict[int, Any])
-    """Kept values that came in records."""
+    """Kept values that were inlined in records."""
     requested: set[int] = field(default_factory=set[int])
     returned: set[int] = field(default_factory=set[int])
     """Segments whose record has arrived."""
     sent: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
-    """Per segment that runs, when its call was sent, and how long this thread has worked on it."""
+    """Per running segment, when its call was sent, and the CPU seconds of sending it."""
     lost: dict[int, int] = field(default_factory=dict[int, int])
-    """Kept values that are gone, with the worker that took them along."""
+    """Kept values that are lost, with the worker that held them."""
     unreadable: dict[int, str] = field(default_factory=dict[int, str])
     """Kept values that could not leave their worker, with the reason."""
     failure: Record | None = None
@@ -114,7 +114,7 @@ class _RunState:
 
 
 class Driver:
-    """See the head of this file. Owns the executor from here on: `close` closes it."""
+    """The loop between state machine, executor and listener; see the head of this file. `close` closes the executor."""
 
     def __init__(
         self,
@@ -132,27 +132,27 @@ class Driver:
         self._runs: dict[int, _RunState] = {}
         self._worker_index = {spec.name: index for index, spec in enumerate(executor.cluster.workers)}
         self._lost: dict[int, str] = {}
-        """Why each lost worker was lost."""
+        """Per lost worker, the reason."""
         self._unpins: dict[int, list[Pinned]] = {}
-        """Per worker, values to be unpinned by the next call to it, or when nothing runs there."""
+        """Per worker, values that the next call to it unpins, or a message of its own if nothing runs there."""
         self._running: dict[int, int] = {}
-        """Per worker, calls that are not answered."""
+        """Per worker, the number of calls that are not answered."""
         self._ready: set[ObjectId] = set()
         """Objects made of pinned values."""
         self._reports: deque[Callable[[], None]] = deque()
         self._delivering = 0
-        """Threads that are telling the listener something."""
+        """The number of threads inside of a listener callback."""
         self._lock = threading.RLock()
         self._waiter = threading.RLock()
         """Held by the thread that waits at the executor."""
         self._news = threading.Condition(threading.Lock())
-        """Notified when that thread has something, or stops waiting."""
+        """Notified when that thread has received reports, or stops waiting."""
         self._closed = False
 
-    # ---- what the session asks --------------------------------------------------------------------------------------
+    # ---- requests of the session ------------------------------------------------------------------------------------
 
     def submit(self, submission: GraphSubmission) -> Planned:
-        """Plan a graph and dispatch what can be dispatched. Does not block, nor report to the listener.
+        """Plan a graph and dispatch its first segments. Does not block, nor call the listener.
 
         Raises:
             PlanError: no worker can run one of its nodes.
@@ -172,7 +172,7 @@ class Driver:
             return planned
 
     def preview(self, submission: GraphSubmission) -> tuple[Planned, tuple[int, ...]]:
-        """Return the plan that a graph would get if it were submitted now, and where its externals are.
+        """Return the plan that a graph would get if it were submitted now, and the workers of its external inputs.
 
         Raises:
             PlanError: no worker can run one of its nodes.
@@ -182,8 +182,8 @@ class Driver:
             return self.planner.plan(submission.graph, residency, submission.key), residency
 
     def poll(self, timeout: float = 0.0, *, submits: bool = False) -> None:
-        """Handle what has arrived, waiting up to `timeout` seconds for something to arrive; report to the listener.
-        Who `submits` next lets what is to be unpinned go along with the calls of that.
+        """Handle the executor's reports, waiting up to `timeout` seconds for the first; call the listener. With
+        `submits`, the caller submits next: pending unpins go along with those calls.
 
         Raises:
             KeyboardInterrupt: it came while this thread waited, or ran a segment.
@@ -211,11 +211,11 @@ class Driver:
 
         Raises:
             WaitTimeout: the deadline has passed.
-            ExecutionError: nothing is running that could bring it about, or only the code that waits.
+            ExecutionError: nothing is running that could end the wait, or only the code that waits.
         """
         self._deliver()
         if not done():
-            self.poll()  # what has come before
+            self.poll()  # reports that have arrived already
         while not done():
             remaining = WAIT_SLICE if deadline is None else deadline - self._clock()
             if remaining <= 0:
@@ -233,7 +233,7 @@ class Driver:
         Raises:
             WaitTimeout: the deadline has passed.
             WorkerLost: it was pinned on a worker that died after its run.
-        ExecutionError: it cannot leave its worker: a context that cannot be pickled, say.
+            ExecutionError: it cannot leave its worker: a context that cannot be pickled, say.
         """
         found: list[tuple[ObjectId | None, Any]] = []
 
@@ -252,8 +252,8 @@ class Driver:
         return POISON if values is POISON else values[what]
 
     def stays_on_worker(self, run: int, value: int, deadline: float | None = None) -> bool:
-        """Wait until a kept value is there; tell whether it is an array that stays on its worker until it is read. All
-        else is told by `read`: values that come in records, None among them, and why there is no value.
+        """Wait until a kept value exists; tell whether it stays on its worker until it is read. False for values that
+        are inlined in records, None among them, and for values that do not exist: `read` returns these, or why.
 
         Raises:
             WaitTimeout: the deadline has passed.
@@ -276,7 +276,7 @@ class Driver:
         return found[0]
 
     def drop(self, values: Iterable[tuple[int, int]]) -> None:
-        """The client holds these kept values (run, value) no more. Those of failed runs are dropped already."""
+        """Release the client's references to kept values (run, value). Those of failed runs are dropped already."""
         with self._lock:
             events: list[Event] = []
             at = self._clock()
@@ -291,13 +291,13 @@ class Driver:
                 self._dispatch(*events)
 
     def abandon(self, run: int) -> None:
-        """Give up a run: what of it is not started never will be, and its values are dropped."""
+        """Cancel a run: segments that are not started never will be, and its values are dropped."""
         with self._lock:
             if run in self._runs:
                 self._dispatch(RunAbandoned(at=self._clock(), run=run))
 
     def close(self) -> None:
-        """Stop the workers; whatever is unfinished is lost. Closing again does nothing."""
+        """Stop the workers; unfinished runs are lost. Closing again does nothing."""
         with self._lock:
             if self._closed:
                 return
@@ -318,10 +318,10 @@ class Driver:
         """The most that `saved_bytes` has been."""
         return self._machine.peak_saved_bytes
 
-    # ---- what has arrived -------------------------------------------------------------------------------------------
+    # ---- reports of the executor ------------------------------------------------------------------------------------
 
     def _take(self, arrived: list[Report], *, awaited: bool) -> None:
-        """Enter reports of the executor, in order."""
+        """Turn reports of the executor into events, in order."""
         for report in arrived:
             match report:
                 case SegmentReturned(record, seconds):
@@ -379,7 +379,7 @@ class Driver:
             self._reports.append(partial(self._listener.fetched, number, value, worker, left))
 
     def _dispatch(self, *events: Event) -> None:
-        """Tell the machine what has happened, and do what it commands."""
+        """Pass events to the state machine and carry out its commands."""
         not_started: list[Record] = []
         for command in self._machine.handle(*events):
             match command:
@@ -424,7 +424,7 @@ class Driver:
         self._reports.append(partial(self._listener.failed, why.run, record, reason, lost))
 
     def _deliver(self) -> None:
-        """Report to the listener, in order; its handlers may come back here."""
+        """Call the listener, in order; its handlers may re-enter."""
         while True:
             with self._lock:
                 if not self._reports:
@@ -438,12 +438,12 @@ class Driver:
                     self._delivering -= 1
 
     def _idle(self) -> bool:
-        """Tell whether nothing is under way, neither on workers nor in another thread."""
+        """Tell whether nothing is in flight, neither on workers nor in another thread."""
         with self._lock:
             return not (self.executor.busy or self._reports or self._delivering)
 
     def _flush_unpins(self) -> None:
-        """Unpin on workers that no call is on its way to."""
+        """Send pending unpins to workers without a running call."""
         for worker in [worker for worker in self._unpins if not self._running.get(worker)]:
             self.executor.unpin(worker, self._unpins.pop(worker))
 
@@ -455,7 +455,7 @@ class Driver:
     # ---- where values are -------------------------------------------------------------------------------------------
 
     def _locate(self, external: External) -> SuppliedExternal | LocatedExternal:
-        """Return where an external is. Of a failed run nothing is known; the machine fails whoever reads it."""
+        """Return an external input with its place. A value of a failed run has none; the machine fails its readers."""
         if isinstance(external, SuppliedExternal):
             return external
         run = self._runs.get(external.run)
@@ -468,7 +468,7 @@ class Driver:
     def _loop_carried(
         self, planned: Planned, externals: Sequence[SuppliedExternal | LocatedExternal]
     ) -> list[tuple[int, int]]:
-        """Return which externals are values that a run before made by the same graph."""
+        """Return (external, value) of loop-carried values: those that an earlier run of the same graph made."""
         return [
             (index, one.value)
             for index, one in enumerate(externals)
@@ -486,7 +486,7 @@ class Driver:
         return SegmentId(number, len(run.planned.programs) - 1 if place is None else place.segment)
 
     def _find(self, number: int, value: int) -> tuple[ObjectId | None, Any] | None:
-        """Return (None, the value), or (object, position in it), or None if it is not here yet; ask for it then."""
+        """Return (None, value), or (object, position in it), or None if it is not here yet; then request it."""
         run = self._runs.get(number)
         if run is None or value not in run.places:
             return None, POISON

@@ -50,7 +50,7 @@ CLOSE_DEADLINE: Final = 5.0
 
 
 class _Fetch:
-    """Work of another kind: make an object of a pinned value."""
+    """Work that makes an object of a pinned value."""
 
     __slots__ = ("after", "requested", "run", "value", "worker")
 
@@ -63,7 +63,7 @@ class _Fetch:
 
 
 class _Worker:
-    """A host with what is to be done on it, in order."""
+    """A host and its queue of work."""
 
     def __init__(self, name: str) -> None:
         self.host = WorkerHost(name)
@@ -131,11 +131,11 @@ class InProcessExecutor(Executor):
         self._blas_threads = blas_threads
         self._workers = [_Worker(spec.name) for spec in self.cluster.workers]
         self._changed = threading.Condition(threading.Lock())
-        """Over all that follows; notified when work arrives or ends."""
+        """Guards all fields below; notified when work arrives or ends."""
         self._objects: dict[ObjectId, Any] = {}
         self._sizes: dict[ObjectId, int] = {}
         self._dropped: set[ObjectId] = set()
-        """Dropped before they were made."""
+        """Objects that were dropped before they were made."""
         self._expected: set[ObjectId] = set()
         """Objects of work that has not ended."""
         self._unfinished: set[SegmentId] = set()
@@ -144,10 +144,10 @@ class InProcessExecutor(Executor):
         """The threads that run calls, once per call."""
         self._reports: deque[Report] = deque()
         self._polled_in_vain = False
-        """A poll without a timeout has found nothing since work last arrived or ended."""
+        """Whether a poll without a timeout found nothing since work last arrived or ended."""
         self._closed = False
 
-    # ---- work comes in ----------------------------------------------------------------------------------------------
+    # ---- submission of work -----------------------------------------------------------------------------------------
 
     def start(self, work: Work) -> None:
         with self._changed:
@@ -186,7 +186,7 @@ class InProcessExecutor(Executor):
     def unpin(self, worker: int, values: Sequence[Pinned]) -> None:
         self._workers[worker].host.unpin(values)  # entries of a dict: safe beside a running segment
 
-    # ---- work is done -----------------------------------------------------------------------------------------------
+    # ---- execution of work ------------------------------------------------------------------------------------------
 
     def poll(self, timeout: float) -> list[Report]:
         deadline = time.monotonic() + timeout
@@ -219,7 +219,7 @@ class InProcessExecutor(Executor):
         )
 
     def _serve(self, worker: _Worker) -> None:
-        """Be a worker's own thread."""
+        """Run long work of a worker: the loop of its own thread."""
         with self._changed:
             while not self._closed:
                 if worker.queue and _is_long(worker.queue[0]) and self._is_ready(worker):
@@ -243,7 +243,7 @@ class InProcessExecutor(Executor):
         return isinstance(work, _Fetch) or self._expected.isdisjoint(work.arguments)
 
     def _run_next(self, worker: _Worker) -> None:
-        """Run the next work of a worker; called with the lock, which is let go of while user code runs."""
+        """Run the next work of a worker. The caller holds the lock, which is released while user code runs."""
         work = worker.queue.popleft()
         if isinstance(work, _Fetch):
             self._fetched(worker, work)
@@ -294,7 +294,7 @@ class InProcessExecutor(Executor):
         return decode_record(frame), packed_exports
 
     def _returned(self, work: Work, record: Record, exports: list[Any]) -> None:
-        """Enter what a segment returned."""
+        """Store the objects that a segment returned, and report its record."""
         call = work.call
         self._unfinished.discard(SegmentId(call.run, call.segment))
         for index, values in enumerate(exports):
@@ -362,7 +362,7 @@ class InProcessExecutor(Executor):
             return unpack_all(values)
 
     def _give_way(self, device: str, what: str) -> bool:
-        """Have workers that run nothing make room on a device; return whether one had something there."""
+        """Have idle workers evict values from a device; return whether one evicted any."""
         with self._changed:
             return any([worker.host.values.free_device(device, what) for worker in self._workers if not worker.running])
 
@@ -411,7 +411,7 @@ def _is_long(work: Work | _Fetch) -> bool:
 
 
 def _through_codec(work: Work) -> Work:
-    """Return work with its call as another process would get it."""
+    """Return work with its call encoded and decoded, as for another process."""
     frame = encode_call(work.call)
     with opening_as_worker():
         return replace(work, call=decode_call(frame))

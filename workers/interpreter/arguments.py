@@ -24,12 +24,12 @@ _new: Any = object.__new__
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 
 Where: TypeAlias = "tuple[Any, ...]"
-"""Per argument, () if the value that is read is the argument. Else that is a view of the value, as others are: its
-place there, its shape, and which argument it is the same tensor as, or itself."""
+"""Per argument, () if its value is the whole input. Else the argument is a view of the input: (place, shape, position
+of the argument that is the same tensor, or its own)."""
 
 
 def given(array: Any, requires_grad: bool = False) -> Any:
-    """Return what user code gets for an array: a tensor over a dense, read-only view of it (H1, DR-03)."""
+    """Return the tensor that user code gets for an array: over a dense, read-only view of it (H1, DR-03)."""
     if type(array) is not _ARRAY:
         return _given_on_device(array, requires_grad)
     flags = array.flags
@@ -46,8 +46,7 @@ def given(array: Any, requires_grad: bool = False) -> Any:
 
 
 def _given_on_device(array: Any, requires_grad: bool) -> Any:
-    """Return the same of an array of a device. No library has such that must not be written to: it is the tensor that
-    refuses."""
+    """Return the same for an array of a device. Device libraries have no read-only arrays, so the tensor is frozen."""
     with guard(array):
         tensor = Tensor.made(dense(array))
     tensor._frozen = True
@@ -56,9 +55,9 @@ def _given_on_device(array: Any, requires_grad: bool) -> Any:
 
 
 def writable(tensor: Tensor) -> Any:
-    """Return what user code gets for an argument that it may change in place: a private copy (DR-03).
+    """Make an argument writable that forward may change in place: its data becomes a private copy (DR-03).
 
-    An expanded array stays as it is: its elements share places, and a copy would have another layout (H1).
+    An expanded array is not copied: its elements share memory, and a copy would have another layout (H1).
     """
     array = tensor._data
     if array.flags.c_contiguous or array.flags.f_contiguous or all(array.strides):
@@ -70,16 +69,16 @@ def writable(tensor: Tensor) -> Any:
 def compile_arguments(
     sources: Sequence[int], flags: Sequence[int], where: Where, changes: frozenset[int] | None
 ) -> Callable[[Slots], tuple[Any, ...]]:
-    """Return what makes the arguments of forward.
+    """Return a function that makes the arguments of forward from slots.
 
     Args:
         sources: per argument, the slot that it is read from.
         flags: per argument, 1 if its gradient is wanted, 0 if not, -1 if it is no tensor.
-        where: see `Where`; () if every value that is read is an argument.
-        changes: which arguments forward changes in place; None if that is not known.
+        where: see `Where`; () if no argument is a view of another value.
+        changes: the arguments that forward changes in place; None if unknown.
     """
     if where and any(where):
-        return _of_one_memory(sources, flags, where, changes)
+        return _compile_aliased_arguments(sources, flags, where, changes)
     operands = tuple(zip(sources, flags, strict=True))
     again = _repeated(sources, flags)
     changed: Sequence[int] = [i for i, flag in enumerate(flags) if flag >= 0]
@@ -94,13 +93,13 @@ def compile_arguments(
             given_to.append(value if flag < 0 else given(value, flag == 1))
         for position in changed:
             writable(given_to[position])
-        return _with_repeated(given_to, again) if again else tuple(given_to)
+        return _alias_repeated(given_to, again) if again else tuple(given_to)
 
     return arguments
 
 
 def compile_originals(sources: Sequence[int], where: Where) -> Callable[[Slots], list[Any]]:
-    """Return what tells the values that arguments have before forward runs."""
+    """Return a function that reads the values of arguments before forward runs."""
 
     def originals(slots: Slots) -> list[Any]:
         values: list[Any] = []
@@ -114,11 +113,11 @@ def compile_originals(sources: Sequence[int], where: Where) -> Callable[[Slots],
     return originals
 
 
-# ---- one memory ------------------------------------------------------------------------------------------------------
+# ---- aliasing --------------------------------------------------------------------------------------------------------
 
 
 def _repeated(sources: Sequence[int], flags: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return the arguments that are the memory of an earlier one, each with that one's position."""
+    """Return (position, earlier position) of arguments that read the same slot as an earlier one."""
     first: dict[int, int] = {}
     found: list[tuple[int, int]] = []
     for position, (source, flag) in enumerate(zip(sources, flags, strict=True)):
@@ -127,9 +126,9 @@ def _repeated(sources: Sequence[int], flags: Sequence[int]) -> tuple[tuple[int, 
     return tuple(found)
 
 
-def _with_repeated(args: Sequence[Any], again: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
-    """Return the arguments where what was given twice is one tensor, or two of one memory if one was detached: forward
-    sees its own changes by either name, as it does eagerly."""
+def _alias_repeated(args: Sequence[Any], again: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
+    """Return the arguments with repeated ones as one tensor, or as aliases if one was detached: forward sees its
+    in-place changes through either, as it does eagerly."""
     out = list(args)
     for position, first in again:
         earlier = out[first]
@@ -141,11 +140,10 @@ def _with_repeated(args: Sequence[Any], again: Sequence[tuple[int, int]]) -> tup
     return tuple(out)
 
 
-def _of_one_memory(
+def _compile_aliased_arguments(
     sources: Sequence[int], flags: Sequence[int], where: Where, changes: frozenset[int] | None
 ) -> Callable[[Slots], tuple[Any, ...]]:
-    """Return the same where arguments are views of a value that is not itself among them, or not only: forward sees its
-    changes by any name."""
+    """Return the same where arguments are views of one value: forward sees its in-place changes through all of them."""
     groups: dict[int, list[int]] = {}
     for position, source in enumerate(sources):
         if where[position]:
@@ -167,7 +165,7 @@ def _of_one_memory(
             out[position] = value
         for source, positions in groups.items():
             array = slots[source]
-            if _is_to_write_to(array):
+            if _is_copied_for_writing(array):
                 array = copied(array)
             first: Tensor | None = None
             for position, view in zip(positions, _views(array, views[source]), strict=True):
@@ -176,14 +174,14 @@ def _of_one_memory(
                 if first is None:
                     first = tensor
                 tensor.share_counter(first)
-        return _with_repeated(out, again)
+        return _alias_repeated(out, again)
 
     return arguments
 
 
-def _is_to_write_to(array: Any) -> bool:
-    """Tell whether the elements of an array have a place each: as of an argument alone, an expanded one stays as it is
-    (H1)."""
+def _is_copied_for_writing(array: Any) -> bool:
+    """Tell whether the elements of an array share no memory, so that a writable copy is made: an expanded array is not
+    copied (H1)."""
     shared = [extent for stride, extent in zip(array.strides, array.shape, strict=True) if not stride and extent > 1]
     return not shared or not array.size
 
@@ -195,20 +193,20 @@ def _placed(where: Any) -> Placed:
 
 
 def _views(array: Any, places: Sequence[Placed]) -> list[Any]:
-    """Return views of an array, or of a copy that lies so that there are such views (H1)."""
-    made = _all_over(array, places)
+    """Return views of an array, or of a copy whose layout admits such views (H1)."""
+    made = _views_over(array, places)
     natural = tuple(range(array.ndim))
     for order in (natural, *[one.place.order for one in places if one.place.order != natural]):
         if made is not None:
             return made
         laid = array.transpose(order).copy(order="C")
-        made = _all_over(laid.transpose([order.index(axis) for axis in natural]), places)
+        made = _views_over(laid.transpose([order.index(axis) for axis in natural]), places)
     if made is None:
         raise GraphError(f"an array of shape {array.shape} cannot be laid out for the views of it that a Function gets")
     return made
 
 
-def _all_over(array: Any, places: Sequence[Placed]) -> list[Any] | None:
+def _views_over(array: Any, places: Sequence[Placed]) -> list[Any] | None:
     with guard(array):
         views = [one.over(array) for one in places]
     return None if any(view is None for view in views) else views

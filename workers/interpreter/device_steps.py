@@ -25,7 +25,7 @@ from .op_vjp import OpDerivative
 
 
 def device_of_node(node: Node, specs: Sequence[Spec]) -> Device:
-    """Return the device of what a built-in op or a sum makes, or of what its derivative reads."""
+    """Return the device of the outputs of a built-in op or sum, or of the cotangents of a vjp."""
     made = [specs[one] for one in node.outputs]
     if isinstance(node, OpVjp):
         made += [specs[one] for one in node.result_specs]
@@ -33,7 +33,7 @@ def device_of_node(node: Node, specs: Sequence[Spec]) -> Device:
 
 
 def compile_move(step: Step, specs: Sequence[Spec]) -> Execute:
-    """Return what moves a value, or its gradient back."""
+    """Return a step that transfers a value to another device, or its gradient back."""
     node = step.node
     source, (target,) = node.inputs[-1], step.outputs
     made = specs[node.outputs[0]]
@@ -49,7 +49,7 @@ def compile_move(step: Step, specs: Sequence[Spec]) -> Execute:
 
 
 def compile_op_on(node: OpCall, targets: Sequence[int], device: Device) -> Execute:
-    """Return what runs a built-in op on a device, whose outputs go to the slots `targets`."""
+    """Return a step that runs a built-in op on a device, with output slots `targets`."""
     op = get_op(node.fn)
     sources, params = node.inputs, node.params
 
@@ -63,7 +63,7 @@ def compile_op_on(node: OpCall, targets: Sequence[int], device: Device) -> Execu
             try:
                 if arrays:
                     out = run(op, operands, params, dtype)
-                else:  # made on the device, of nothing
+                else:  # a factory: no operand is an array
                     out = op.builtin_kernel(device.type, dtype)(*operands, *params)
             except MISUSE as error:
                 raise explained(op, params, operands, error) from None
@@ -76,7 +76,7 @@ def compile_op_on(node: OpCall, targets: Sequence[int], device: Device) -> Execu
 
 
 def compile_vjp_on(node: OpVjp, targets: Sequence[int], specs: Sequence[Spec], device: Device) -> Execute:
-    """Return what runs the derivative of a built-in op on a device, whose gradients go to the slots `targets`."""
+    """Return a step that runs the vjp of a built-in op on a device, with output slots `targets`."""
     one = OpDerivative.of(node, targets, specs, device.type)
 
     def vjp(slots: Slots) -> None:

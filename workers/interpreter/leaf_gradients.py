@@ -20,21 +20,21 @@ from ..code.pickling import opened_value
 from ..values.slots import Slots
 
 CAPTURED, ARGUMENT, HELD = 0, 1, 2
-"""Where a step meets a leaf: a value that its code captures, an argument of its Function, or a value that came with
-objects among the arguments of forward; each by its number."""
+"""Where a step reaches a leaf: a value that its code captures, an argument of its Function, or a tensor nested in an
+argument of forward; each by its number."""
 
 Entry = tuple[tuple[int, int], ...]
-"""Where a step meets one leaf: (CAPTURED, ARGUMENT or HELD, number), one or more."""
+"""All places of one leaf: (CAPTURED, ARGUMENT or HELD, number), one or more."""
 
 
 REFUSED, HOME, DISCARDED = 0, 1, 2
-"""What becomes of a gradient that code changed: an error; it goes home; nothing, since the run is one of derivatives,
-which is not to be noticed."""
+"""The fate of a gradient that user code changed: an error; returned to the client; discarded, since the run replays
+forward for its derivatives and must have no effects."""
 
 
 class Leaves:
-    """The leaves whose `.grad` comes along with a step: these are the last of its inputs, and, where they go home, the
-    last of its outputs."""
+    """The leaves whose `.grad` a step borrows. Their gradients are the last inputs of the step and, if they return to
+    the client, its last outputs."""
 
     __slots__ = ("_entries", "_fate", "_sources", "_targets", "_title")
 
@@ -43,11 +43,11 @@ class Leaves:
         self._fate = fate
         self._sources = sources
         self._targets = targets
-        """Where they go, -1 where nobody needs it."""
+        """The output slots of the gradients, -1 for one that is not requested."""
 
     @staticmethod
     def of(node: FunctionCall | FunctionVjp | HookCall, outputs: Sequence[int]) -> Leaves | None:
-        """Return those of a node whose outputs go to these slots, None if it meets none."""
+        """Return the leaves of a node with these output slots; None if it has none."""
         if node.leaves is None:
             return None
         entries, fate = node.leaves
@@ -56,7 +56,7 @@ class Leaves:
 
     @staticmethod
     def inputs_before(step: Step, leaves: Leaves | None) -> tuple[int, ...]:
-        """Return the inputs of a step without those of its leaves."""
+        """Return the inputs of a step before the gradients of its leaves."""
         return step.node.inputs if leaves is None else step.node.inputs[: -len(leaves)]
 
     def __len__(self) -> int:
@@ -64,23 +64,23 @@ class Leaves:
 
     @property
     def returned(self) -> int:
-        """The number of outputs."""
+        """The number of outputs that are gradients of leaves."""
         return len(self._entries) if self._fate == HOME else 0
 
     def lend(
         self, slots: Slots, read: list[Any], arguments: list[Any], held: Mapping[int, Tensor] | None
     ) -> list[Tensor]:
-        """Put one tensor wherever the step meets a leaf, with its gradient, and return these tensors.
+        """Borrow the gradients: put one tensor at all places of each leaf, set its `.grad`, and return these tensors.
 
         Args:
             slots: the values of the run.
-            read: what is captured, as values; leaves are put in their places.
-            arguments: the arguments of the Function; the same.
-            held: by number, the tensors that came with objects among the arguments of forward.
+            read: the captured values; leaves replace theirs.
+            arguments: the arguments of the Function; leaves replace theirs.
+            held: by number, the tensors nested in arguments of forward.
         """
-        lent: list[Tensor] = []
+        borrowed: list[Tensor] = []
         for entry, source in zip(self._entries, self._sources, strict=True):
-            tensor = self._met(entry, read, arguments, held)
+            tensor = self._tensor_of(entry, read, arguments, held)
             for where, number in entry:
                 if where == CAPTURED:
                     read[number] = tensor
@@ -97,12 +97,14 @@ class Leaves:
             else:
                 with guard(value) if is_elsewhere(value) else nullcontext():
                     tensor._grad = Tensor.made(value.copy(order="K"))
-            lent.append(tensor)
-        return lent
+            borrowed.append(tensor)
+        return borrowed
 
     @staticmethod
-    def _met(entry: Entry, read: Sequence[Any], arguments: Sequence[Any], held: Mapping[int, Tensor] | None) -> Tensor:
-        """Return the tensor that is a leaf: the one that objects hold, that on the tape, or a new one."""
+    def _tensor_of(
+        entry: Entry, read: Sequence[Any], arguments: Sequence[Any], held: Mapping[int, Tensor] | None
+    ) -> Tensor:
+        """Return the tensor of a leaf: the nested one, that on the tape, or a new one."""
         where, number = entry[0]
         if where == HELD:
             assert held is not None
@@ -111,16 +113,16 @@ class Leaves:
             return arguments[number]
         return read[number] if isinstance(read[number], Tensor) else opened_value(read[number], LEAF)
 
-    def take_back(self, slots: Slots, lent: Sequence[Tensor], title: str) -> None:
-        """Put the gradients that the leaves have now where others read them.
+    def take_back(self, slots: Slots, borrowed: Sequence[Tensor], title: str) -> None:
+        """Return the gradients: move the leaves' `.grad` to their output slots.
 
         Raises:
-            RuntimeError: one has a history, or was changed where it does not go home; names the code by its `title`.
+            AutogradError: a gradient has a history, or was changed where it is refused; names the code by its `title`.
         """
-        grads = [tensor._grad for tensor in lent]
-        for tensor in lent:
+        grads = [tensor._grad for tensor in borrowed]
+        for tensor in borrowed:
             tensor._grad = None
-        for tensor, source, target, grad in zip(lent, self._sources, self._targets, grads, strict=True):
+        for tensor, source, target, grad in zip(borrowed, self._sources, self._targets, grads, strict=True):
             if self._fate == REFUSED and (grad is None) != (source == UNDEFINED or slots[source] is None):
                 raise refused(title, tensor)
             if self._fate == HOME and grad is not None and grad._requires_grad:
@@ -134,7 +136,7 @@ class Leaves:
 
 
 def refused(title: str, leaf: Tensor) -> AutogradError:
-    """Return the error of code that changed the `.grad` of a leaf where it would be lost."""
+    """Return the error for user code that changed the `.grad` of a leaf where the change would be lost."""
     return AutogradError(
         f"{title} changed the .grad of a leaf of shape {list(leaf.shape)}, which is the client's and would not get it: "
         f"{REMEDY}"

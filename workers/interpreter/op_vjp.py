@@ -20,19 +20,19 @@ Meta = tuple[tuple[int, ...], "np.dtype[Any]"]
 
 
 class OpDerivative(NamedTuple):
-    """See the head of this file."""
+    """A compiled `OpVjp` node; see the head of this file."""
 
     op: Op
     rule: Derivative
     params: Any
-    """The op's own."""
+    """Static parameters of the op."""
     inputs: list[Meta | None]
-    """Per operand, its shape and dtype; None of what is no array."""
+    """Per operand, its shape and dtype; None if it is no array."""
     outputs: list[Meta]
     saved_slots: Sequence[int]
     grad_slots: Sequence[int]
     wanted: list[tuple[int, int]]
-    """(operand, slot) of each gradient that somebody reads."""
+    """(operand, output slot) of each requested gradient."""
     wants: Any
     """Per operand, whether its gradient is wanted."""
 
@@ -59,16 +59,16 @@ class OpDerivative(NamedTuple):
         return cls(op, rule, node.params, inputs, outputs, saved_slots, grad_slots, wanted, wants)
 
     def grads(self, slots: Slots) -> list[Any]:
-        """Return the gradients that have arrived, per output of the op; None where none has."""
+        """Return the cotangents per output of the op; None for an undefined one."""
         return [None if s == UNDEFINED else slots[s] for s in self.grad_slots]
 
     def context(self, slots: Slots) -> OpContext:
-        """Return what the rule reads."""
+        """Return the context that the rule reads."""
         saved = [None if s == UNDEFINED else slots[s] for s in self.saved_slots]
         return OpContext(saved, self.params, self.wants, self.inputs, self.outputs)
 
     def undefined(self, slots: Slots) -> None:
-        """Enter that there are no gradients, since none has arrived."""
+        """Set all gradients undefined, since all cotangents are."""
         for _, target in self.wanted:
             slots[target] = None
 

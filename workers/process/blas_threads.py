@@ -13,7 +13,7 @@ from threadpoolctl import LibController, ThreadpoolController
 _lock = threading.Lock()
 _libraries: list[LibController] = []
 _modules_seen = 0
-"""Modules loaded when `_libraries` were looked for: looking takes a millisecond, so only after new imports."""
+"""Number of loaded modules at the last search for `_libraries`: a search takes a millisecond, so it follows imports."""
 _before: list[tuple[LibController, int]] = []
 _holders: list[int] = []
 """The limits in force; the smallest counts."""
@@ -33,7 +33,7 @@ def limit_blas(threads: int) -> None:
 
 
 def release_blas(threads: int) -> None:
-    """Take back one `limit_blas(threads)`; after the last, BLAS has as many threads as before the first.
+    """Undo one `limit_blas(threads)`; after the last, BLAS has as many threads as before the first.
 
     Raises:
         ValueError: it is not in force.
@@ -44,7 +44,7 @@ def release_blas(threads: int) -> None:
 
 
 def limit_in_force() -> int | None:
-    """Return how many threads numerical libraries may use in this process now; None: as many as they like.
+    """Return the limit on threads of numerical libraries in this process; None if there is none.
 
     For libraries with threads of their own that no controller here knows (torch).
     """

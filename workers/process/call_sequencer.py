@@ -10,18 +10,20 @@ from threading import Lock
 from typing import NamedTuple
 
 UNSEQUENCED = -1
-"""The number of what nobody waits for."""
+"""The number of a call for which no other waits."""
 
 
 class _Ticket(NamedTuple):
+    """A waiting call."""
+
     number: int
     after: tuple[int, ...]
     gate: Lock
-    """Held until it is this one's turn."""
+    """Held until this call is admitted."""
 
 
 class CallSequencer:
-    """Hands the turn from call to call: of those that can start to the one that was sent first."""
+    """A lock over calls. Of the waiting calls that can start it admits the one that was sent first."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -30,10 +32,10 @@ class CallSequencer:
         self._below = 0
         """All numbers below this have ended."""
         self._ended: set[int] = set()
-        """The others that have."""
+        """Other numbers that have ended."""
 
     def acquire(self, number: int = UNSEQUENCED, after: tuple[int, ...] = ()) -> None:
-        """Wait until nobody has the turn and all calls `after` have ended, and take it; `release` hands it on."""
+        """Wait until no call runs and all calls `after` have ended; `release` admits the next."""
         with self._lock:
             if not self._taken and self._all_ended(after):
                 self._taken = True
@@ -44,13 +46,13 @@ class CallSequencer:
         gate.acquire()
 
     def release(self, number: int = UNSEQUENCED) -> None:
-        """End call `number`, whose turn it is, and hand the turn on."""
+        """End the running call `number`, and admit the next."""
         with self._lock:
             self._taken = False
             self._end(number)
 
     def end(self, number: int) -> None:
-        """End call `number`, which never came and never will."""
+        """End call `number`, which was cancelled before it arrived."""
         with self._lock:
             self._end(number)
 

@@ -11,14 +11,14 @@ import time
 from typing import Final
 
 SUSPECT_SECONDS: Final = 200e-6
-"""Nodes that took this long are asked about: reading both clocks takes some microseconds."""
+"""The waits of nodes that took this long are measured: reading both clocks takes some microseconds."""
 
 
 class GilWaitClock:
-    """The waits of one segment, which runs on the thread that makes this.
+    """The waits of the thread that makes this object, during one segment.
 
     Attributes:
-        seconds: all that were found.
+        seconds: the sum of all measured waits.
     """
 
     def __init__(self) -> None:

@@ -16,12 +16,12 @@ from raygrad.autograd.devices.simulated.simulated_device import StandIn
 from raygrad.errors import DeviceError
 
 MOST_GPUS: Final = 128
-"""Of a session: PyTorch keeps the number of a device in a signed byte, and so do names of devices here."""
+"""The most GPUs of a session: PyTorch keeps the number of a device in a signed byte, as names of devices do here."""
 
 
 def resource_requests(workers: int, gpus: int | None, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the options of Ray's for each worker: the first `gpus` ask for a GPU, or for as much of them as
-    `worker_options` say, and the others for none; None leaves all workers alike."""
+    """Return the Ray options of each worker: the first `gpus` workers request a GPU, or the share that `worker_options`
+    state, and the others none. None leaves all workers alike."""
     if gpus is None:
         return [dict(options) for _ in range(workers)]
     share = options.get("num_gpus") or 1
@@ -29,13 +29,13 @@ def resource_requests(workers: int, gpus: int | None, options: Mapping[str, Any]
 
 
 def logical_gpus(asked: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return with how many GPUs a Ray that is started for these workers is to be started: simulated ones Ray can only
-    be told of; None leaves it to find those of the machine."""
+    """Return the number of GPUs for starting a Ray for these workers, if they are simulated; None lets Ray find those
+    of the machine."""
     return math.ceil(sum([float(own.get("num_gpus") or 0) for own in asked])) if is_simulated() else None
 
 
 def number_gpus(given: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[int, ...]]:
-    """Return the numbers of the GPUs of each worker, by its node and what that calls those that it was given.
+    """Return the session's numbers of each worker's GPUs, from its node and the node's ids of the GPUs given to it.
 
     Raises:
         DeviceError: they are too many.
@@ -48,8 +48,8 @@ def number_gpus(given: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[int, .
 
 
 def serve_gpus(worker: str, numbers: Sequence[int], simulated: bool, memory: int | None = None) -> str:
-    """Let this process serve the GPUs that it was given, and no others, under these numbers; `simulated` has the
-    stand-in do so, whose devices have so much memory. Return why it cannot, or ""."""
+    """Let this process serve the GPUs that it was given, and no others, under these numbers. With `simulated`,
+    simulated devices with `memory` bytes serve instead. Return why that is impossible, or ""."""
     serve(None)
     refuse("")
     reason = f"{worker} of this session serves no GPU; name 'cuda' in the `devices` of what is to run on one"

@@ -15,7 +15,7 @@ from raygrad.scheduler.model.numerics_class import Numerics
 
 
 def numerics() -> Numerics:
-    """Return the classes of this process: of the host, and of its GPUs if it serves any."""
+    """Return the numerics classes of this process: of the host, and of its GPUs if it serves any."""
     found = [("cpu", ", ".join([platform.machine(), _numpy(), *_blas()]))]
     backend = at_hand()
     if backend is not None and backend.count():
@@ -30,7 +30,7 @@ def _numpy() -> str:
 
 
 def _blas() -> list[str]:
-    """Return the linear algebra libraries that are loaded: which, for which core, and with how many threads."""
+    """Return the loaded BLAS libraries with version, core and number of threads."""
     told = [
         f"{one.internal_api} {one.version} for {getattr(one, 'architecture', None) or 'any core'} x {one.num_threads}"
         for one in ThreadpoolController().lib_controllers

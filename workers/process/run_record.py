@@ -23,7 +23,7 @@ from ..values.placeholders import Placeholder, SpilledValue
 
 
 class RecordBuilder:
-    """What a run tells besides its values; see `Record`."""
+    """The fields of a `Record` other than values, collected while a call runs."""
 
     def __init__(self) -> None:
         self.learned: list[Learned] = []
@@ -48,7 +48,7 @@ def record_of(
     failure: Failure | None = None,
     warned: tuple[Warned, ...] = (),
 ) -> Record:
-    """Return the record of a call that began at `started`, by `time.perf_counter`."""
+    """Return the record of a call that started at `started`, by `time.perf_counter`."""
     return Record(
         run=call.run,
         segment=call.segment,
@@ -78,8 +78,8 @@ def with_values(
     exports: Sequence[Sequence[Any]],
     sizes: Sequence[tuple[int, int]],
 ) -> Record:
-    """Return the record with the bytes of what is exported, those results (slot, value) that are small enough to ride
-    in it, and the sizes of other values."""
+    """Return the record with the bytes of exports, the results (slot, value id) that are inlined, and the sizes of
+    other values."""
     return record._replace(
         exports=tuple(
             [(sum(max(size_of(v), 0) for v in values), sum(_saved_size(v) for v in values)) for values in exports]
@@ -90,8 +90,8 @@ def with_values(
 
 
 def failure_of(program: Program, position: int, slots: Sequence[Any], error: Exception, code: str | None) -> Failure:
-    """Return what is told of an error at a step, or before them all (-1); `code` is the name of the user code that it
-    runs, if it does."""
+    """Return the failure for an error at the step `position`, or before all steps (-1); `code` is the name of the
+    step's user code, if any."""
     trace, kind = "".join(traceback.format_exception(error)), type(error).__name__
     if not 0 <= position < len(program.steps):
         return Failure(-1, "segment", (), trace, pack_exception(error), kind, str(error))
@@ -102,7 +102,7 @@ def failure_of(program: Program, position: int, slots: Sequence[Any], error: Exc
 
 
 def packed_since(record: Record, started: float) -> Record:
-    """Return the record of a run whose outputs have been packed since then, by `time.perf_counter`."""
+    """Return the record with the time of packing outputs, which began at `started`, by `time.perf_counter`."""
     return record._replace(timing=record.timing._replace(outputs=time.perf_counter() - started))
 
 
@@ -116,7 +116,7 @@ def _shape(value: Any) -> str:
 
 
 def detached(value: Any) -> Any:
-    """Return what user code emits without its history, on the host."""
+    """Return an emitted value without autograd history, on the host."""
     if isinstance(value, Tensor):
         return Tensor.made(to_host(value.read()))
     if isinstance(value, tuple):
@@ -129,7 +129,7 @@ def detached(value: Any) -> Any:
 
 
 def size_of(value: Any) -> int:
-    """Return the bytes of a value, -1 of an undefined one."""
+    """Return the bytes of a value; -1 of an undefined one."""
     if value is None:
         return -1
     if isinstance(value, np.ndarray | Context | SpilledValue) or is_elsewhere(value):
@@ -142,8 +142,8 @@ def _saved_size(value: Any) -> int:
 
 
 def _is_inlined(value: Any) -> bool:
-    """Tell whether a kept value is small enough to ride in the record; objects that are no arrays always do. Arrays of
-    a device never do, nor what is spilled: they stay there until somebody asks."""
-    if isinstance(value, Context | Placeholder) or is_elsewhere(value):
+    """Tell whether a kept value is inlined in the record: small arrays, and objects that are no arrays. Arrays of a
+    device and spilled values stay where they are until requested."""
+    if isinstance(value, Context | Away) or is_elsewhere(value):
         return False
     return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES

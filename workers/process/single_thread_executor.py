@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SingleThreadExecutor:
-    """A thread that calls functions for others. It lives as long as its process."""
+    """A daemon thread that calls functions for other threads, one at a time."""
 
     def __init__(self, name: str) -> None:
         self._asked = threading.Lock()
@@ -26,7 +26,7 @@ class SingleThreadExecutor:
         self._thread.start()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Have the thread call a function, and return or raise what that does. One caller at a time."""
+        """Call a function on the thread; return its result or raise its error. One caller at a time."""
         if threading.current_thread() is self._thread:
             return function()
         self._function = function

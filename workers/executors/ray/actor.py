@@ -48,11 +48,11 @@ from ..base import failed_record
 T = TypeVar("T")
 
 FetchReply: TypeAlias = tuple[bool, int, tuple[Left, ...]]
-"""What is told of a value that was asked for."""
+"""(whether the value exists, its bytes, what left its device for it)."""
 
 MAX_CONCURRENT_CALLS: Final = 2 * DEFAULT_WINDOW
-"""Threads on which calls wait for their turn: one for each segment that a worker may be sent ahead, and as many again,
-so that there is always one for what others wait for."""
+"""Threads on which calls wait for the sequencer: one for each segment that may be sent ahead, and as many again, so
+that a call for which others wait always finds one."""
 
 
 class WorkerActor:
@@ -68,25 +68,25 @@ class WorkerActor:
         self._sequencer = CallSequencer()
         self._thread = SingleThreadExecutor("raygrad-worker")
         self._unread: dict[bytes, Frame | bytes] = {}
-        """By key, programs that no call has named yet."""
+        """By key, encoded programs that no call has named yet."""
         freeze_loaded_modules()
 
     def hello(self, whereabouts: Callable[[], T]) -> tuple[int, T]:
-        """Return the process id, and what `whereabouts` says here."""
+        """Return the process id, and the result of `whereabouts` in this process."""
         return os.getpid(), whereabouts()
 
     def serve(self, numbers: Sequence[int], simulated: bool, memory: int | None = None) -> tuple[str, Numerics]:
-        """Serve the GPUs of this process under these numbers, and no others; return why that cannot be, or "", and what
-        decides over bits here."""
+        """Serve the GPUs of this process under these numbers, and no others. Return why that is impossible, or "", and
+        the numerics classes of this process."""
         return serve_gpus(self._host.name, numbers, simulated, memory), numerics()
 
     def pass_on(self, size: int, *_waited_for: Any) -> Any:
-        """Return that many bytes once what it waits for is here: what calls and links cost is measured with it."""
+        """Return `size` bytes once its arguments are here; `links` measures calls and links with it."""
         return self._sequenced(lambda: np.zeros(size, np.uint8) if size else b"")
 
     def load(self, number: int, programs: Mapping[bytes, Frame | bytes], code: Mapping[str, Shipment]) -> None:
-        """Keep programs, and user code that they need. Each is read when a call names it: those that come later hold
-        up no call, and one that cannot be read fails its own calls."""
+        """Store programs and their user code. Each program is decoded when a call names it: a later one delays no call,
+        and one that cannot be decoded fails its own calls only."""
 
         def loaded() -> None:
             for fingerprint, shipment in code.items():
@@ -96,9 +96,9 @@ class WorkerActor:
         self._sequenced(loaded, number)
 
     def run(self, *arguments: Any) -> Any:
-        """Carry out an order: its calls, one after the other. The objects that it reads follow it.
+        """Carry out an order: its calls, one after the other. The objects that they read follow it as arguments.
 
-        Returns the answer and, if any were asked for, objects.
+        Returns the answer, followed by the exported objects, if any.
         """
         (number, after, exports, frames), references = decode_order(arguments)
 
@@ -134,13 +134,13 @@ class WorkerActor:
             return compact(encode_record(failed)), [POISON] * exports
 
     def abandon_message(self, number: int, values: Sequence[Pinned]) -> None:
-        """Order `number` will never come, because what it reads was lost: what it was to pin is poison."""
+        """Cancel order `number`, whose arguments were lost: the values that it would have pinned are poison."""
         self._host.poison(values)
         self._sequencer.end(number)
 
     def fetch(self, run: int, value: int, requested: bool, *_waited_for: Any) -> tuple[FetchReply, Any]:
-        """Return (whether it is there, its bytes, what left its device for it) and, as an object, a pinned value; if
-        the client `requested` for it, with what it holds on devices."""
+        """Return a `FetchReply` and, as an object, a pinned value; with `requested`, including its arrays on
+        devices."""
 
         def fetched() -> tuple[FetchReply, Any]:
             try:
@@ -156,11 +156,11 @@ class WorkerActor:
         return self._sequenced(fetched)
 
     def unpin(self, values: Sequence[Pinned]) -> None:
-        """Let go of pinned values."""
+        """Release pinned values."""
         self._sequenced(lambda: self._host.unpin(values))
 
     def _sequenced(self, function: Callable[[], T], number: int = UNSEQUENCED, after: tuple[int, ...] = ()) -> T:
-        """Wait for a turn, and have the worker's thread call a function in it."""
+        """Call a function on the worker's thread, in the order of the sequencer."""
         self._sequencer.acquire(number, after)
         try:
             return self._thread.call(function)
@@ -169,8 +169,8 @@ class WorkerActor:
 
 
 def _remove_repository_from_path() -> None:
-    """Take raygrad's repository off the path, where Ray puts the driver's folder: `autograd` and `proto` are other
-    projects' names too."""
+    """Remove raygrad's repository from `sys.path`, where Ray puts the driver's folder: other projects are called
+    `autograd` and `proto`, too."""
     root = Path(__file__).resolve().parents[3]
     if (root / "proto" / "ir" / "graph.py").exists() and root.name != "raygrad":
         sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != root]

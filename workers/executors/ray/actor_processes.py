@@ -31,7 +31,7 @@ CLOSE_DEADLINE: Final = 10.0
 
 @dataclass(slots=True)
 class ActorProcess:
-    """An actor, and the process behind it."""
+    """An actor and its process."""
 
     name: str
     actor: Any
@@ -39,7 +39,7 @@ class ActorProcess:
     pid: int = 0
     node_id: str = ""
     gpus: tuple[int, ...] = ()
-    """The session's numbers of those that it serves."""
+    """The session's numbers of the GPUs that it serves."""
     numerics: Numerics = ()
     lost: bool = False
 
@@ -55,8 +55,8 @@ def start_workers(
     required: bool = False,
 ) -> list[ActorProcess]:
     """Start an actor with each of these options and wait until they answer. `made` gets each actor as soon as it
-    exists. Those that are given GPUs serve them, `simulated` ones of so much `memory` if so; it is `required` that they
-    can.
+    exists. Actors that Ray gives GPUs serve them: `simulated` ones with `memory` bytes, if so. If that is `required`,
+    an actor that cannot raises.
 
     Raises:
         ExecutionError: they do not come up before the deadline, or cannot import raygrad.
@@ -105,17 +105,17 @@ def start_workers(
 
 
 def check_gpus(options: Sequence[Mapping[str, Any]]) -> None:
-    """Check that a Ray that stays as it is has the GPUs that workers ask for: they would be waited for in vain.
+    """Check that a Ray that cannot grow has the GPUs that workers request: Ray would wait for them in vain.
 
     Raises:
-        DeviceError: it has not.
+        DeviceError: there are too few.
     """
     if _gpus_in(options) > ray_module().cluster_resources().get("GPU", 0.0) and not may_grow():
         raise _too_few(options)
 
 
 def _all_of(answers: Sequence[Any], options: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
-    """Return the answers of all workers, once they are there.
+    """Wait for the answers of all workers and return them.
 
     Raises:
         ExecutionError: some do not come before the deadline.
@@ -139,7 +139,7 @@ def _gpus_in(options: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _too_few(options: Sequence[Mapping[str, Any]]) -> DeviceError:
-    """Return the error for workers that ask for more GPUs than there are."""
+    """Return the error for workers that request more GPUs than there are."""
     there = ray_module().cluster_resources().get("GPU", 0.0)
     asking = [own["num_gpus"] for own in options if own.get("num_gpus")]
     return DeviceError(
@@ -151,14 +151,14 @@ def _too_few(options: Sequence[Mapping[str, Any]]) -> DeviceError:
 
 
 def as_execution_error(error: Exception) -> ExecutionError:
-    """Return an error of Ray that is no dead actor as one of ours."""
+    """Return an error of Ray other than a dead actor as an ExecutionError."""
     cause = getattr(error, "cause", None)
     inner = f"{type(cause).__name__}: {cause}" if cause is not None else error_line(error)
     return ExecutionError(f"Ray could not run or read it: {inner}")
 
 
 def error_line(error: Exception) -> str:
-    """Return the line of a Ray error that says what happened."""
+    """Return the line of a Ray error that names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "died" in line or "dead" in line or "Error" in line]
     return f"{type(error).__name__}: {(telling or lines or ['no message'])[-1]}"

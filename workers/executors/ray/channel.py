@@ -19,20 +19,20 @@ from ...values.wire import Frame, Order, compact, encode_order, encode_program
 from ..base import SegmentId, Work
 
 MESSAGES_AHEAD: Final = 2
-"""Messages with calls that a worker has at once: one that it runs, one that it need not wait for."""
+"""Messages with calls that are in flight to a worker: one that runs, one that is there when it ends."""
 
 SHORT_SECONDS: Final = 0.01
-"""A call is held back if calls of its program take no longer than this."""
+"""A call is batched if the last call of its program took no longer than this."""
 
 BATCH_SECONDS: Final = 0.02
-"""Calls that go together take no longer than this: they are answered together, too."""
+"""The most seconds of calls in a batch: they are answered together, too."""
 
 BATCH_BYTES: Final = 1024 * 1024
-"""And have no more bytes than this."""
+"""The most bytes of calls in a batch."""
 
 
 class LoadRequest:
-    """That programs be loaded: what a message asked for."""
+    """The request of a message that loads programs."""
 
 
 LOAD_REQUEST: Final = LoadRequest()
@@ -40,16 +40,16 @@ LOAD_REQUEST: Final = LoadRequest()
 
 @dataclass(slots=True)
 class SentMessage:
-    """A message, or one that will be sent."""
+    """A numbered message, sent or to be sent."""
 
     number: int
     reference: Any = None
-    """Of its answer, once it was sent."""
+    """The reference of its answer, once it is sent."""
 
 
 @dataclass(slots=True)
 class CallBatch:
-    """Calls that wait to be sent together."""
+    """Calls that are sent in one message."""
 
     sent: SentMessage
     since: float
@@ -61,12 +61,12 @@ class CallBatch:
 
 
 class Channel:
-    """See the head of this file.
+    """The sending side of one worker's actor; see the head of this file.
 
     Args:
         actor: the worker's actor.
-        on_sent: is told of each message that will be answered: the reference of the answer, its number, and what was
-            asked for (works, or that programs be loaded).
+        on_sent: called for each message that will be answered, with the reference of the answer, its number, and its
+            request (works, or a `LoadRequest`).
     """
 
     def __init__(self, actor: Any, on_sent: Callable[[Any, int, list[Work] | LoadRequest], None]) -> None:
@@ -77,20 +77,20 @@ class Channel:
         self.code: set[str] = set()
         """Fingerprints of user code that was sent."""
         self.in_flight: dict[SegmentId, SentMessage] = {}
-        """Segments that are not answered."""
+        """Segments that are sent or batched, and not answered."""
         self._on_sent = on_sent
         self._numbers = 0
         self._unanswered: dict[int, bool] = {}
         """By number of a message that is not answered, whether it has calls."""
         self._calls = 0
-        """How many of them have calls."""
+        """The number of unanswered messages with calls."""
         self._seconds: dict[bytes, float] = {}
-        """By key of a program, what its last call took."""
+        """By key of a program, the seconds of its last call."""
         self._methods: dict[tuple[str, int], Any] = {}
         """By name and number of returned objects, the methods of the actor."""
 
     def run(self, work: Work, frame: Frame | bytes, references: Sequence[Any]) -> list[Any]:
-        """Send a call that reads objects, or hold it back; return the references of the objects that it returns."""
+        """Send a call, or add it to the batch; return the references of the objects that it returns."""
         seconds = self._seconds.get(work.call.program, SHORT_SECONDS + 1.0)
         exports = len(work.program.exports)
         alone = bool(references or exports or seconds > SHORT_SECONDS or not isinstance(frame, bytes))
@@ -120,12 +120,12 @@ class Channel:
         return []
 
     def flush(self) -> None:
-        """Send what is held back."""
+        """Send the batch."""
         if self.batch is not None:
             self._send(self.batch, (), 0)
 
     def load(self, programs: Mapping[bytes, Program], code: Mapping[str, Shipment]) -> None:
-        """Send those of these programs, and of their code, that were not sent before."""
+        """Send those programs, and their code, that were not sent before."""
         frames = {key: compact(encode_program(one)) for key, one in programs.items() if key not in self.programs}
         if not frames:
             return
@@ -138,7 +138,7 @@ class Channel:
         self._on_sent(reference, number, LOAD_REQUEST)
 
     def fetch(self, run: int, value: int, after: SegmentId | None, requested: bool = False) -> tuple[Any, Any]:
-        """Ask for a pinned value; return the references of what is told of it, and of the object."""
+        """Request a pinned value; return the references of the `FetchReply` and of the object."""
         self.flush()
         earlier = None if after is None else self.in_flight.get(after)
         # fetches are not counted, and so must not wait at the worker: its threads might be used up
@@ -147,33 +147,33 @@ class Channel:
         return about, reference
 
     def unpin(self, values: Sequence[Pinned]) -> None:
-        """Have the worker forget pinned values."""
+        """Have the worker release pinned values."""
         self.flush()
         self._method("unpin", 0).remote(tuple(values))
 
     def abandon_message(self, number: int, works: Sequence[Work]) -> None:
-        """Tell the worker that a message never comes, and that what its calls were to pin is poison."""
+        """Cancel a message at the worker: the values that its calls would have pinned are poison."""
         pins = [Pinned(work.call.run, value) for work in works for _, value in work.program.pins]
         self._method("abandon_message", 0).remote(number, pins)
 
     def complete(self, number: int, works: Sequence[Work] = ()) -> None:
-        """A message has been answered."""
+        """Note that a message was answered."""
         self._calls -= self._unanswered.pop(number)
         for work in works:
             self.in_flight.pop(SegmentId(work.call.run, work.call.segment), None)
 
     def record_duration(self, work: Work, seconds: float) -> None:
-        """A call took so long."""
+        """Note the duration of a call of this program."""
         self._seconds[work.call.program] = seconds
 
     def close(self) -> None:
-        """The worker is gone: nothing is under way, or will be."""
+        """Forget what is in flight: the worker died or was stopped."""
         self.batch = None
         self.in_flight.clear()
 
     @property
     def has_capacity(self) -> bool:
-        """Whether the worker has too little to do for anything to be held back."""
+        """Whether the worker has so little to do that the batch should be sent."""
         return self._calls - (self.batch is not None) < MESSAGES_AHEAD
 
     def _send(self, batch: CallBatch, references: Sequence[Any], exports: int) -> list[Any]:

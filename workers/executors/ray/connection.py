@@ -39,13 +39,13 @@ def node_id() -> str:
 
 
 def node_and_gpus() -> tuple[str, tuple[str, ...]]:
-    """Return Ray's id of the node that this process is on, and what that calls the GPUs that this process was given."""
+    """Return Ray's id of this process's node, and the node's ids of the GPUs that this process was given."""
     context = ray_module().get_runtime_context()
     return str(context.get_node_id()), tuple(map(str, context.get_accelerator_ids().get("GPU", ())))
 
 
 def may_grow() -> bool:
-    """Tell whether nodes may join the Ray that this process is connected to: not one that it started itself."""
+    """Tell whether nodes may join the connected Ray: not if this process started it."""
     worker = importlib.import_module("ray._private.worker")
     return worker._global_node is None or not worker._global_node.is_head()
 
@@ -56,7 +56,7 @@ class _Connection:
 
     users: int = 0
     owned: bool = False
-    """We connected (and perhaps started it), so the last user disconnects."""
+    """Whether this process connected (and perhaps started Ray), so that the last user disconnects."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -114,7 +114,7 @@ def _namespace() -> str:
 
 
 def _running_ray() -> str:
-    """Return the address of the Ray that this machine's user means: RAY_ADDRESS, or the last `ray start`; else ""."""
+    """Return the address of the running Ray: RAY_ADDRESS, or the last `ray start`; else ""."""
     address = os.environ.get("RAY_ADDRESS", "")
     if address in ("", "auto"):
         utils = importlib.import_module("ray._private.utils")
@@ -146,7 +146,7 @@ def _resolved(address: str) -> tuple[str, str]:
 
 
 def store_statistics() -> dict[str, int]:
-    """Return what Ray's object stores say of themselves, summed over the live nodes: `objects` and `bytes_used` in
+    """Return the statistics of Ray's object stores, summed over the live nodes: `objects` and `bytes_used` in
     memory, `bytes_primary` (of them, not cached copies), `bytes_spilled`. Small objects (up to 100 KB) are in no store:
     they live in their owner's memory.
 

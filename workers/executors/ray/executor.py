@@ -49,37 +49,37 @@ SETTLE_DEADLINE: Final = 3.0
 """Seconds for the store's statistics to show that dropped objects are gone; they lag by some tenths."""
 
 HEADER_BYTES: Final = 2048
-"""What an object in the store takes beside its arrays, at most: their specs, and what Ray puts around them. Far less
-than the least object that is in the store at all."""
+"""The most bytes of an object in the store beside its arrays: their specs, and Ray's own header. Far less than the
+smallest object that is in the store at all."""
 
 RECORD_DEADLINE: Final = 10.0
 """Seconds to read a record that Ray says has arrived."""
 
 PUT_BYTES: Final = 64 * 1024
-"""A read-only array of this size or more that a call brings is put into the store once, while it lives (H17)."""
+"""An external read-only array of this size or more is put into the store once, while it lives (H17)."""
 
 POLL_SECONDS: Final = 0.001
-"""Whoever does not wait looks for answers no more often than this: to look takes a tenth of it."""
+"""The least interval of polls without a timeout: one takes a tenth of it."""
 
 FLUSH_SECONDS: Final = 0.005
-"""After this long, what is held back is sent whatever else happens."""
+"""The most seconds for which a call is batched."""
 
 
 # ---- the executor ---------------------------------------------------------------------------------------------------
 
 
 class _PendingReply(NamedTuple):
-    """A message that is not answered yet."""
+    """A request that is not answered yet."""
 
     worker: int
     number: int
-    """Of the message, or -1."""
+    """The number of the message, or -1."""
     what: list[Work] | tuple[int, int] | LoadRequest
-    """What was asked for: calls to be run, a (run, value) to be fetched, or programs to be loaded."""
+    """The request: calls to run, a (run, value) to fetch, or programs to load."""
 
 
 class RayExecutor(Executor):
-    """Runs calls on Ray actors.
+    """An executor whose workers are Ray actors.
 
     Args:
         address: "ray" (the running Ray, or a new local one) or "ray:HOST:PORT".
@@ -155,16 +155,16 @@ class RayExecutor(Executor):
         super().__init__(Cluster(tuple(specs)), node_id())
         self._lock = threading.RLock()
         self._pending: dict[Any, _PendingReply] = {}
-        """By the reference of its answer, each call that is not answered."""
+        """By the reference of its answer, each request that is not answered."""
         self._channels = [self._channel_to(index) for index in range(len(self._workers))]
         self._flush_timer = FlushTimer(self._flush_overdue, FLUSH_SECONDS)
         self._objects: dict[ObjectId, Any] = {}
         self._sizes: dict[ObjectId, int] = {}
         self._constants: dict[int, tuple[weakref.ref[Any], Any]] = {}
-        """By id of an array that lives, the object that holds it."""
+        """By id of a live array, the object that holds it."""
         self._reports: list[Report] = []
         self._last_poll = 0.0
-        """When it was looked for answers, by `time.monotonic`."""
+        """The time of the last poll, by `time.monotonic`."""
         self._closed = False
 
     def links(self) -> dict[str, Any]:
@@ -208,8 +208,8 @@ class RayExecutor(Executor):
         return Channel(self._workers[index].actor, on_sent)
 
     def _load(self, channel: Channel, work: Work) -> None:
-        """Send the program of a call, and with it those that the worker will need next: a message of its own for each
-        would cost both sides more than reading them."""
+        """Send the program of a call and those that the worker will need next: a message for each would cost both sides
+        more than reading them."""
         programs = {work.call.program: work.program, **dict(work.upcoming())}
         code: dict[str, Shipment] = {}
         for program in programs.values():
@@ -225,7 +225,7 @@ class RayExecutor(Executor):
         return self._channels[index]
 
     def _flush_overdue(self) -> None:
-        """Send what has been held back for long: its worker may have nothing to do, and nobody polls."""
+        """Send overdue batches: their workers may be idle, and no thread polls."""
         with self._lock:
             now = time.monotonic()
             for channel in self._channels:
@@ -243,7 +243,7 @@ class RayExecutor(Executor):
         return reference
 
     def _stored(self, value: Any, references: list[Any]) -> Any:
-        """Return an external as the call shall name it: a large array that nobody can write to goes by reference."""
+        """Return an external input as the call names it: a large read-only array goes by reference."""
         if type(value) is not np.ndarray or value.nbytes < PUT_BYTES or value.flags.writeable:
             return value
         known = self._constants.get(id(value))
@@ -281,7 +281,7 @@ class RayExecutor(Executor):
             return reports
 
     def _answered(self, reference: Any) -> None:
-        """Enter one answer."""
+        """Turn one answer into reports."""
         ray = self._ray
         began = time.thread_time()
         with self._lock:
@@ -391,7 +391,7 @@ class RayExecutor(Executor):
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of arrays of the client that were put into the store, and go when their arrays die."""
+        """Bytes of the client's arrays in the store, which are dropped when those arrays die."""
         with self._lock:
             return sum(array.nbytes for watch, _ in list(self._constants.values()) if (array := watch()) is not None)
 

@@ -12,11 +12,11 @@ from typing import Any
 
 
 class FlushTimer:
-    """Calls `remind` some time after `schedule`, once for all calls of `schedule` since the last reminder.
+    """A timer that calls `remind` some time after `schedule`, once for all calls of `schedule` since the last time.
 
     Args:
-        remind: a bound method; after its object has died nothing is called.
-        seconds: how long after.
+        remind: a bound method, held weakly: after its object has died nothing is called.
+        seconds: the delay.
     """
 
     def __init__(self, remind: Callable[[], None], seconds: float) -> None:
@@ -27,7 +27,7 @@ class FlushTimer:
         self._thread: threading.Thread | None = None
 
     def schedule(self) -> None:
-        """Something waits from now on."""
+        """Start the timer, unless it is running."""
         if self._thread is None:
             arguments = (self._remind, self._seconds, self._begun, self._closed)
             self._thread = threading.Thread(target=_run_timer, args=arguments, name="raygrad-flush-timer", daemon=True)
@@ -49,7 +49,7 @@ def _run_timer(remind: Any, seconds: float, begun: threading.Event, closed: thre
         if closed.wait(seconds):
             return
         begun.clear()
-        if closed.is_set():  # just now: what `close` has set is cleared, and nobody would set it again
+        if closed.is_set():  # `close` was called just now: its `set` was cleared, and nobody would set it again
             return
         call = remind()
         if call is None:

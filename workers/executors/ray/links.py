@@ -17,20 +17,21 @@ REPETITIONS: Final = 5
 """Repetitions of each measurement."""
 
 CHAIN_LENGTH: Final = 6
-"""Calls of a chain, of which each waits for the one before; sent ahead, as segments are."""
+"""Calls in a chain, each of which waits for the one before; sent ahead, as segments are."""
 
 LARGE_BYTES: Final = 4 << 20
-"""Bytes to measure a bandwidth by: they go through the object store."""
+"""Bytes of the transfer that measures bandwidth, which goes through the object store."""
 
 MAX_PAIRS: Final = 6
-"""Pairs of hosts that are measured; the others are taken to be like them in the middle."""
+"""Pairs of hosts that are measured; the others get the median."""
 
 DEADLINE: Final = 10.0
-"""Seconds that one measurement may take: a worker that does not answer shows in the first run, not here."""
+"""The most seconds of one measurement: a worker that does not answer shows in the first run, not here."""
 
 
 def measure_links(ray: Any, actors: Sequence[Any], hosts: Sequence[str]) -> dict[str, Any]:
-    """Return what was measured as fields of `Costs`; nothing if an actor does not answer in time."""
+    """Return the measured latencies and bandwidths as fields of `Costs`; nothing if an actor does not answer in
+    time."""
     try:
         return _Probe(ray).measure(actors, hosts)
     except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
@@ -38,7 +39,7 @@ def measure_links(ray: Any, actors: Sequence[Any], hosts: Sequence[str]) -> dict
 
 
 class _Probe:
-    """One use of `measure_links`."""
+    """The measurements of one `measure_links`."""
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
@@ -77,7 +78,7 @@ class _Probe:
         return min(one for one, _ in pairs), min(other for _, other in pairs)
 
     def round_trip(self, actor: Any) -> tuple[float, float]:
-        """Return how long sending a call takes, and how long until its answer is here."""
+        """Return the seconds of sending a call, and of the round trip."""
         start = time.perf_counter()
         answer = actor.pass_on.remote(0)
         sent = time.perf_counter()
@@ -85,7 +86,7 @@ class _Probe:
         return sent - start, time.perf_counter() - start
 
     def chain(self, actors: Sequence[Any], size: int = 0, *, waiting: bool = True) -> float:
-        """Return how long calls take that are sent ahead, each waiting for the one before."""
+        """Return the seconds of calls that are sent ahead, with `waiting` each for the one before."""
         start = time.perf_counter()
         answers = [actors[0].pass_on.remote(size)]
         for actor in actors[1:]:
@@ -94,7 +95,7 @@ class _Probe:
         return time.perf_counter() - start
 
     def link(self, source: Any, target: Any, round_trip: float) -> LinkCost:
-        """Measure the way from one worker to another."""
+        """Measure the link from one worker to another."""
         there_and_back = [source, target] * (CHAIN_LENGTH // 2)
         small = self.best(lambda: (self.chain(there_and_back), 0.0))[0]
         hop = max(small - round_trip, 1e-5) / (CHAIN_LENGTH - 1)
@@ -102,7 +103,7 @@ class _Probe:
         return LinkCost(hop, LARGE_BYTES / max(large - round_trip - hop, 1e-5))
 
     def moved(self, source: Any, target: Any) -> float:
-        """Return how long it takes to make a large object on one worker and have another see it."""
+        """Return the seconds of making a large object on one worker and reading it on another."""
         start = time.perf_counter()
         made = source.pass_on.remote(LARGE_BYTES)
         self.ray.get(target.pass_on.remote(0, made), timeout=DEADLINE)

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _NAMES: Final = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-"""What a bundle calls what an actor asks for."""
+"""By option of an actor, the name of the resource in a bundle."""
 ROUNDING: Final = 1e-4
-"""Ray counts parts of a resource to four places."""
+"""Ray counts fractions of a resource to four places."""
 
 
 def check_placement(group: Any, options: Sequence[Mapping[str, Any]]) -> None:
-    """Check that a placement group has a bundle for each worker, with what that asks for.
+    """Check that a placement group has a bundle for each worker, with the resources that it requests.
 
     Raises:
         TypeError: it is none.
@@ -47,7 +47,7 @@ def check_placement(group: Any, options: Sequence[Mapping[str, Any]]) -> None:
 
 
 def requested_resources(options: Mapping[str, Any]) -> dict[str, float]:
-    """Return what an actor with these options asks for, by the names that bundles go by."""
+    """Return the resources that an actor with these options requests, under the names of bundles."""
     asked = {_NAMES[name]: float(options[name]) for name in _NAMES if options.get(name)}
     more: Mapping[str, Any] = options.get("resources") or {}
     return {**asked, **{name: float(amount) for name, amount in more.items()}}

@@ -28,7 +28,7 @@ def test_more_gpus_than_there_are_is_an_error_at_once_where_none_can_come(ray_ru
     with pytest.raises(DeviceError, match=message):
         module.check_gpus(asked)
     module.check_gpus([{"num_gpus": 0}, {}])
-    monkeypatch.setattr(module, "grows", lambda: True)
+    monkeypatch.setattr(module, "may_grow", lambda: True)
     module.check_gpus(asked)
     monkeypatch.setattr(module, "START_DEADLINE", 1.0)
     with pytest.raises(DeviceError, match="1 of the 1 workers ask for 1 GPUs together"):

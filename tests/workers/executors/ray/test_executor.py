@@ -212,7 +212,7 @@ def test_short_calls_that_follow_each_other_go_together_and_each_has_its_own_rec
         messages.append(len(what))
         asked(reference, number, what)
 
-    monkeypatch.setattr(channel, "_asked", counted)
+    monkeypatch.setattr(channel, "_on_sent", counted)
     before = len(session.log.records)
     runs = [first]
     for _ in range(6):
