@@ -80,7 +80,7 @@ def transforms_of(node: Node) -> tuple[str, ...]:
 
 
 def reruns(node: Node) -> bool:
-    """Tell whether nobody notices that a node runs a second time: a rematerialised value may be made by it."""
+    """Tell whether a node may run again unnoticed, so that plans may rematerialise its values."""
     return isinstance(node, OpCall | OpVjp | GradSum) or (isinstance(node, FunctionCall) and node.pure)
 
 

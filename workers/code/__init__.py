@@ -1,5 +1,5 @@
-"""User code: what a piece of it holds and reads, what it may do, and whether it is still what it was.
+"""Analysis and shipping of user code: captured state, guards, fingerprints and effects; pickling, warnings, exceptions.
 
-One walk (`visitor`) serves all observers: fingerprints, guards, captured state, effects, refusals. How code becomes
-bytes and travels is in `pickling` and `shipping`, which ask the observers.
+One walk (`visitor`) serves all observers. `pickling` and `shipping` turn code into bytes and back, with the observers'
+help; the recorder ships code, and workers open it.
 """

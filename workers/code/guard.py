@@ -1,8 +1,8 @@
-"""Guards: whether user code would read now what it read when it was recorded or shipped.
+"""Guards: the state that user code read when it was recorded or shipped, and the check that it is unchanged.
 
-A guard holds references, each with the value that was there: the same object, or an equal number or string, must be
-there still. Containers count by their length and items, arrays by a checksum, generators by their state. No user code
-runs.
+Replays, cached fingerprints and code shipped by reference are valid while their guard holds. A guard has references,
+each with its value: it holds while each refers to the same object, or to an equal number or string. Containers are
+compared by length and items, arrays by a checksum, generators by their state. No user code runs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from raygrad.autograd.nodes.captured_leaves import kind_of
 from raygrad.autograd.tensor.tensor import Tensor
 
 MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__"})
-"""Members of a class that are no part of its definition."""
+"""Members of a class that Python makes, and that are no part of its definition."""
 
 MADE_BY_RAYGRAD: Final = frozenset({"_backward_cls", "_plan"})
 """Members of a Function that its metaclass makes."""
 
 BY_VALUE: Final = frozenset({type(None), bool, int, str, bytes})
-"""Types whose equal values are the same to code."""
+"""Types whose values are compared by equality."""
 
 _MADE_LATER: Final = MADE_BY_PYTHON | {"__warningregistry__", "__annotate_cache__", "__annotations_cache__"}
 _MADE_LATER_IN_FUNCTIONS: Final = _MADE_LATER | MADE_BY_RAYGRAD
@@ -46,11 +46,11 @@ _PLAIN_DICT: Final[Any] = dict
 _ABSENTS: Final = repeat(ABSENT)
 
 Generator: TypeAlias = np.random.Generator | np.random.RandomState | random.Random
-"""A generator of random numbers whose state is looked at."""
+"""A generator of random numbers, guarded by its state."""
 
 
 class Guard:
-    """References that user code follows, each with the value that it had."""
+    """The references that user code follows, each with its value at the time of recording."""
 
     __slots__ = ("_cells", "_collections", "_functions", "_mappings", "_names", "_states", "_tensors")
 
@@ -62,7 +62,7 @@ class Guard:
         self._collections: list[tuple[Collection[Any], tuple[Any, ...]]] = []
         self._tensors: list[tuple[Tensor, int]] = []
         self._states: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
-        """Functions that read something, what they are given, and what they returned."""
+        """(function, arguments, result) of state that is read by a function."""
 
     # ---- references, each with the value that it had ----------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Guard:
     # ---- kinds, buffers and states ----------------------------------------------------------------------------------
 
     def tensor(self, tensor: Tensor) -> int:
-        """Guard what kind of tensor one is (a leaf that requires grad, say), and return that; not its values."""
+        """Guard the kind of a tensor (a leaf that requires grad, say), not its values; return the kind."""
         kind = kind_of(tensor)
         self._tensors.append((tensor, kind))
         return kind
@@ -129,7 +129,7 @@ class Guard:
     # ---- the question -----------------------------------------------------------------------------------------------
 
     def holds(self) -> bool:
-        """Tell whether all that is guarded is the same still."""
+        """Tell whether the guarded state is unchanged."""
         for _, _, cell, value in self._cells:
             try:
                 now = cell.cell_contents
@@ -170,8 +170,8 @@ def _are_same(now: Iterable[Any], before: Iterable[Any]) -> bool:
 
 
 def is_same(now: Any, before: Any) -> bool:
-    """Tell whether a value is the one that was there before, or an equal number, string or tuple of such: a rate that
-    is computed anew at each step is another object each time."""
+    """Tell whether a value is the earlier object, or an equal number, string or tuple of such: a rate that is computed
+    at each step is another object each time."""
     if now is before:
         return True
     kind = cast("type[Any]", type(now))
@@ -187,7 +187,7 @@ def is_same(now: Any, before: Any) -> bool:
 
 
 def is_fixed(array: np.ndarray[Any, Any]) -> bool:
-    """Tell whether nobody can write to an array, so that it need not be compared."""
+    """Tell whether an array and its bases are read-only, so that it need not be compared."""
     base: Any = array
     while isinstance(base, np.ndarray):
         if base.flags.writeable:
@@ -202,7 +202,7 @@ def _checksum(array: np.ndarray[Any, Any]) -> int:
 
 
 def generator_state(generator: Generator) -> Any:
-    """Return the state of a generator as a value that is compared at once, and does not change with it."""
+    """Return a snapshot of a generator's state that is cheap to compare."""
     if isinstance(generator, random.Random):
         return hash(generator.getstate())
     return frozen_state(
@@ -213,7 +213,7 @@ def generator_state(generator: Generator) -> Any:
 
 
 def frozen_state(state: Any) -> Any:
-    """Return the state of one of NumPy's generators without what would change with it."""
+    """Return an immutable copy of the state of a NumPy generator."""
     if isinstance(state, dict):
         return tuple([(name, frozen_state(value)) for name, value in cast("dict[str, Any]", state).items()])
     return state.tobytes() if isinstance(state, np.ndarray) else state

@@ -197,10 +197,10 @@ def _ship_by_reference(obj: Any, name: str, guard: Guard, *, guarded: bool) -> S
             _numbers[key] = number, guard if guarded else None
     except TypeError:  # takes no weak references, or is not hashable
         number = next(_new_numbers)
-    told = f"as it is {number}"
+    identity = f"as it is {number}"
     if isinstance(obj, MethodType):
-        told += f" of {id(obj.__self__)}"
-    fingerprint = digest(told.encode())
+        identity += f" of {id(obj.__self__)}"
+    fingerprint = digest(identity.encode())
     shipment = Shipment(fingerprint=fingerprint, name=name, live=obj, guard=guard if guarded else None)
     return Shipped(fingerprint, shipment, (), guard if guarded else Guard())
 

@@ -173,7 +173,8 @@ def function_parts(function: FunctionType, of_library: bool = False) -> list[Par
 
 
 def through_modules(function: FunctionType, held: Sequence[Part]) -> list[Part]:
-    """Return what a function may read of the user's modules that are among its parts: the names that its code has."""
+    """Return the attributes of user modules that a function may read: those modules among its parts, by its code's
+    names."""
     found: list[Part] = []
     for _, _, _, module in held:
         if type(module) is ModuleType and not is_well_known(module):
@@ -267,7 +268,7 @@ def property_parts(descriptor: property) -> list[Part]:
 
 
 def module_parts(module: ModuleType) -> list[Part]:
-    """Return what the names of a module stand for."""
+    """Return the attributes of a module, without dunder names."""
     return [part for part in attribute_parts(module) if not part[1].startswith("__")]
 
 

@@ -76,7 +76,7 @@ class _Worker:
 
 
 def _machine() -> dict[str, float]:
-    """Return what this machine has."""
+    """Return the resources of this machine, as options of a worker."""
     known = {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= set(os.sysconf_names)
     memory = {"memory": float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")} if known else {}
     return {"num_cpus": float(len(os.sched_getaffinity(0))), **memory}

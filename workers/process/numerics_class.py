@@ -31,9 +31,9 @@ def _numpy() -> str:
 
 def _blas() -> list[str]:
     """Return the loaded BLAS libraries with version, core and number of threads."""
-    told = [
+    libraries = [
         f"{one.internal_api} {one.version} for {getattr(one, 'architecture', None) or 'any core'} x {one.num_threads}"
         for one in ThreadpoolController().lib_controllers
         if one.user_api == "blas"
     ]
-    return sorted(set(told))
+    return sorted(set(libraries))

@@ -27,7 +27,7 @@ from ..code.shipping import pickle_value, unpickle_value
 from .device_staging import StagedArray, pack_object, staged, unpack_object, unstaged
 
 PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
-"""What travels as it is."""
+"""Types of attributes that are packed as themselves."""
 
 
 def pack_slot(node: FunctionNode, slot: Saved | None, asked: bool) -> Any:
@@ -60,7 +60,7 @@ def unpack_slot(cls: type[Function], slot: Any) -> Saved | None:
 
 
 def pack_hooks(hooks: HookDict | None) -> Any:
-    """Return the hooks that forward registered on its ctx."""
+    """Return the hooks that forward registered on its ctx, pickled."""
     return None if not hooks else Blob(pickle_value(list(hooks.values())))
 
 
@@ -130,12 +130,12 @@ def unpack_meta(meta: Any) -> Any:
 
 
 def placed(packed: dict[str, Any]) -> dict[str, Any]:
-    """Return a packed context with its arrays on the devices where they were, as far as these are served here."""
+    """Return a packed context with its arrays moved to their devices, as far as these are served here."""
     return _with_arrays(packed, lambda one: (one[0], unstaged(*one)))
 
 
 def unplaced(packed: dict[str, Any]) -> dict[str, Any]:
-    """Return a packed context as it travels, of one that may be `placed`."""
+    """Return a packed context with its arrays staged in host memory; the inverse of `placed`."""
     return _with_arrays(packed, lambda one: staged(one[1]) if is_elsewhere(one[1]) else one)
 
 
@@ -160,7 +160,8 @@ def _with_arrays(packed: dict[str, Any], change: Callable[[StagedArray], StagedA
 
 
 def is_opaque(value: Any) -> bool:
-    """Tell whether something may hold more than is seen: it is no tensor, array or plain data, nor holds only such."""
+    """Tell whether an object may hold uncounted memory: it is no tensor, array or plain data, nor a container of
+    such."""
     if isinstance(value, dict):
         return any([is_opaque(one) for one in cast("dict[Any, Any]", value).values()])
     if isinstance(value, list | tuple):

@@ -40,11 +40,11 @@ from .context_codec import (
 )
 
 LARGE: Final = 1 << 16
-"""Bytes of an argument or output that a context does not hold beside its references."""
+"""Arguments and outputs of this many bytes or more are held by reference only."""
 
 
 class Context:
-    """A context as a slot holds it: live, or packed until a vjp asks for it, or elsewhere until somebody does."""
+    """A context in a slot: live, or packed until a vjp reads it, or spilled until it is requested."""
 
     __slots__ = ("_away", "_live", "_packed", "_rebuilt", "recipe", "unchanged")
 
@@ -57,21 +57,22 @@ class Context:
         self._live = live
         self._packed = packed
         self._away: Callable[[], dict[str, Any]] | None = None
-        """Brings what was packed."""
+        """Loads the packed context from where it was spilled."""
         self._rebuilt = rebuilt
-        """Where those that were packed alike, and hold no data, keep the first that was rebuilt."""
+        """Shared by contexts that were packed as one: holds the first of them that was rebuilt."""
         self.recipe: Any = None
-        """The `RecipeValue` that makes it again, if that is known."""
+        """The `RecipeValue` that rematerialises it, if there is one."""
         self.unchanged = False
-        """It is what backward has left of a context, and backward changed nothing on it."""
+        """Whether it is a context after backward, which changed nothing on it."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays that it alone keeps alive."""
+        """Bytes of the arrays that only this context keeps alive."""
         return sum(map(_size_of, self.parts()))
 
     def parts(self) -> list[Any]:
-        """Return what it alone keeps alive: arrays, blobs, and what holds memory of its own (`Resident`)."""
+        """Return the parts that only this context keeps alive: arrays, blobs, and objects with own memory
+        (`Resident`)."""
         found: list[Any] = []
         live = self._live
         if live is None:
@@ -81,7 +82,7 @@ class Context:
         if live.readable:
             for slot in live._saved or ():
                 if slot is None or (slot.position >= 0 and slot.kind is not PACKED):
-                    continue  # nearly always: an input or an output, which is a value of its own
+                    continue  # the usual case: an input or an output, which is a value of its own
                 if slot.kind is VALUE:
                     _find_parts(slot.value._data, found)
                 elif slot.kind is PACKED and not slot.checked:
@@ -93,8 +94,8 @@ class Context:
         return found
 
     def hides(self, device: str = "") -> bool:
-        """Tell whether it may hold more on a device than is seen: its Function read or made tensors there, and left an
-        object that is nobody's to look into."""
+        """Tell whether it may hold uncounted memory on a device: its Function read or made tensors there, and set an
+        opaque object as an attribute."""
         live = self._live
         if live is None or (live._input_places is None and live._places is None):
             return False
@@ -104,8 +105,8 @@ class Context:
         return any([is_opaque(value) for value in live._attributes().values()])
 
     def let_go_of_large(self) -> bool:
-        """Hold large arguments and outputs, which are values of their own, by reference only: else they would live as
-        long as this does, though whoever reads them has them from elsewhere. Tell whether there are such."""
+        """Replace large arguments and outputs, which are values of their own, by references: else they would live as
+        long as this context, though no step reads them from it. Tell whether there are any."""
         live = self._live
         if live is None or not live.readable:
             return False
@@ -133,25 +134,25 @@ class Context:
         return True
 
     def settle(self) -> None:
-        """Have what it holds on devices there, of a context that came packed: it is where it counts, and is not copied
-        again by who asks for it."""
+        """Move the arrays of a packed context to their devices: they are counted there, and later readers copy
+        nothing."""
         if self._packed is not None:
             self._packed = placed(self._packed)
 
     def put_away(self, away: Callable[[], dict[str, Any]]) -> None:
-        """Hold nothing but what brings it, packed, if somebody asks."""
+        """Spill the context: keep only `away`, which loads it packed."""
         self._away, self._live, self._packed, self._rebuilt = away, None, None, None
 
     def _here(self) -> dict[str, Any]:
-        """Return it packed, if it is not live."""
+        """Return the packed form of a context that is not live."""
         if self._packed is not None:
             return self._packed
         assert self._away is not None
         return self._away()
 
     def live(self, cls: type[Function]) -> FunctionNode:
-        """Return the node, rebuilt for `cls` if it came packed, or if its forward was that of a class which read
-        something else (a variable that was changed between the application and the pass)."""
+        """Return the node, rebuilt for `cls` if it is packed, or if its forward belongs to another version of the class
+        (one whose captured variable was changed between the call and the pass)."""
         live = self._live
         if live is None:
             rebuilt = self._rebuilt
@@ -168,19 +169,20 @@ class Context:
         return live
 
     def bound(self) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-        """Return the tensors that backward has to meet as they are in what the context holds: arguments, by position,
-        and leaves that were lent, by number. A context with such is not packed."""
+        """Return the tensors in the context that have to keep their identity in backward: arguments, by position, and
+        borrowed leaves, by number. A context with any is not packed."""
         live = self._live
         return (_NONE, _NONE) if live is None else (live._given or _NONE, live._lent or _NONE)
 
     def seen(self, cls: type[Function]) -> FunctionNode:
-        """Return the node for who only looks at it."""
+        """Return the node for inspection, without keeping a rebuilt one."""
         if self._live is not None:
             return self._live
         return _rebuild(cls, self._here())
 
     def packed(self, asked: bool = False) -> dict[str, Any]:
-        """Return it as plain data, arrays and blobs; if it was `asked` for with what it has on devices.
+        """Return the context as plain data, arrays and blobs; with `asked` (requested by the client) including arrays
+        on devices.
 
         Raises:
             NotShippable: an attribute cannot be pickled, or is on a device and was not asked for; names it.
@@ -216,7 +218,7 @@ _NONE: Final[dict[int, Tensor]] = {}
 
 
 def is_bare(node: FunctionNode) -> bool:
-    """Tell whether a context holds nothing but references to arguments and outputs."""
+    """Tell whether a context holds only references to arguments and outputs."""
     if node._notes or not node._attributes().keys() <= node.references().keys():
         return False
     slots: Any = node._saved if node.readable else ()
@@ -224,14 +226,15 @@ def is_bare(node: FunctionNode) -> bool:
 
 
 class Alike:
-    """The contexts of one object that hold no data of their own: those that are packed alike are packed once."""
+    """Deduplication of the contexts of one object that hold no data of their own: equal ones are packed once."""
 
     def __init__(self) -> None:
         self._first: dict[Any, tuple[int, tuple[Any, ...]]] = {}
-        """Per Function, where one stands and what it consists of."""
+        """Per Function, (entry number, facts) of the last context packed."""
 
     def place(self, context: Context, number: int) -> int:
-        """Return where one stands that this context, entry `number`, is packed like; -1 if it has to be packed."""
+        """Return the number of an earlier entry with an equal context; -1 if this one, entry `number`, has to be
+        packed."""
         node = context._live
         if node is None:
             return -1
@@ -247,8 +250,8 @@ class Alike:
 
 
 def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
-    """Return what a context without data is packed from; None if it holds data of its own: a value, an attribute, a
-    note, a hook."""
+    """Return the facts from which a context without data is packed; None if it has data: a value, attribute, note or
+    hook."""
     saved: Any = node._saved
     if type(saved) not in (list, tuple) or node._references != {} or node._notes:
         return None
@@ -272,7 +275,7 @@ def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
 def bound_to(node: FunctionNode) -> int:
     """Return 0 if a context can leave its worker (H10), STAYS if only for the disk there, LIVE if not even that."""
     if node._given or node._lent:
-        return LIVE  # a copy of what it holds would hold other tensors than its arguments
+        return LIVE  # a copy would hold other tensors than its arguments
     if node._input_places is None:
         try:
             Context(node).packed()
@@ -280,7 +283,7 @@ def bound_to(node: FunctionNode) -> int:
             pass
         else:
             return 0
-    return STAYS if _all_is_seen(node) else LIVE  # what it saved lies on a device, where its backward has to run
+    return STAYS if _all_is_seen(node) else LIVE  # saved arrays are on a device, where its backward has to run
 
 
 def _all_is_seen(node: FunctionNode) -> bool:
@@ -309,15 +312,16 @@ def with_attributes(node: FunctionNode, assigned: Sequence[tuple[str, int]], val
 
 
 def has_changed(before: dict[str, Any], ran: FunctionNode) -> bool:
-    """Tell whether backward set or deleted something on a context that was `before`. That it let go of what was saved
-    (CX-24, CX-25) is no change: the client knows of it."""
+    """Tell whether backward set or deleted an attribute on a context with attributes `before`. Released saved tensors
+    (CX-24, CX-25) are no change: the client knows of them."""
     now = ran.__dict__
     names = (now.keys() | before.keys()) - HOLDING
     return any([before.get(name, _ABSENT) is not now.get(name, _ABSENT) for name in names])
 
 
 def attributes_of(node: FunctionNode) -> int:
-    """Return what attributes the user set on a context: 0 none, 1 constants, 2 some that backward may write to."""
+    """Classify the attributes that the user set on a context: 0 none, 1 constants, 2 some that backward may write
+    to."""
     attributes = node._attributes()
     if node._notes or any([_may_be_written_to(value) for value in attributes.values()]):
         return WRITABLE
@@ -328,7 +332,7 @@ WRITABLE: Final = 2
 
 
 def left_behind(context: FunctionNode, before: dict[str, Any], ran: FunctionNode) -> FunctionNode:
-    """Return `context` with what backward changed on `ran`, a copy of it that was `before`."""
+    """Return `context` with the changes that backward made on `ran`, a copy of it with attributes `before`."""
     now = ran.__dict__
     left = object.__new__(type(context))
     left.__dict__.update({name: value for name, value in context.__dict__.items() if name in now})
@@ -354,7 +358,7 @@ def _may_be_written_to(value: Any) -> bool:
 
 
 class _Wanted(FunctionNode):
-    """Stands at the end of an edge whose gradient is wanted; never run."""
+    """A placeholder at the end of an edge whose gradient is wanted; never run."""
 
 
 WANTED = (_Wanted(), 0)
@@ -397,7 +401,7 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
 
 
 def _find_parts(value: Any, found: list[Any]) -> None:
-    """Add what holds memory in plain data, once for each time that it is there."""
+    """Append the parts of plain data that hold memory, once per occurrence."""
     if isinstance(value, Tensor):
         value = value._data
     if isinstance(value, np.ndarray | Resident | Blob) or is_elsewhere(value):

@@ -34,7 +34,7 @@ _noted = _Noted()
 
 @contextmanager
 def noting() -> Generator[list[Left]]:
-    """Enter into the list that is given what leaves its device on this thread, within the block."""
+    """Collect (device, bytes) of arrays that leave their device on this thread, within the block."""
     before, _noted.left = _noted.left, []
     try:
         yield _noted.left
@@ -43,7 +43,7 @@ def noting() -> Generator[list[Left]]:
 
 
 def staged(array: Any) -> StagedArray:
-    """Return an array of a device as it travels; `unstaged` is the inverse."""
+    """Return an array of a device as (device, array of the host); `unstaged` is the inverse."""
     place = str(device_of(array))
     if _noted.left is not None and type(array) is not AbsentArray:
         _noted.left.append((place, array.nbytes))
@@ -51,7 +51,7 @@ def staged(array: Any) -> StagedArray:
 
 
 def unstaged(device: str, host: Any) -> Any:
-    """Return an array that came from another process on its device, if that is served here: itself if it is there."""
+    """Move a staged array to its device, if that is served here; return an array already on a device unchanged."""
     if is_elsewhere(host):
         return host
     place, backend = named(device), at_hand()
@@ -61,8 +61,8 @@ def unstaged(device: str, host: Any) -> Any:
 
 
 def pack_object(value: Any, asked: bool) -> tuple[Any, ...]:
-    """Return a Python object as it travels; `unpack_object` is the inverse. Arrays of devices go with it only if it was
-    `asked` for: else nobody knows of these transfers.
+    """Return a Python object as a blob and staged arrays; `unpack_object` is the inverse. Arrays of devices go along
+    only with `asked` (requested by the client): else these transfers would not be accounted for.
 
     Raises:
         NotShippable: it cannot be pickled, or holds an array of a device that is not to go with it.

@@ -20,7 +20,7 @@ from .placeholders import Placeholder
 
 
 class Poison:
-    """Stands for a value that was not made, because something before it failed."""
+    """The placeholder of a value that was not made, because an earlier step failed."""
 
     def __repr__(self) -> str:
         return "POISON"
@@ -32,12 +32,12 @@ class Poison:
 POISON: Final = Poison()
 
 LIKE: Final = "like"
-"""Of an entry of an object: a context that is packed like an earlier entry."""
+"""The tag of an entry whose context equals that of an earlier entry."""
 
 
 def portable(value: Any, asked: bool = False) -> Any:
-    """Return a value as arrays, plain data and blobs, which the codec takes; `restored` is its inverse. What the client
-    `asked` for goes with what it holds on devices.
+    """Return a value as arrays, plain data and blobs for the codec; `restored` is its inverse. With `asked` (requested
+    by the client) its arrays on devices go along.
 
     Raises:
         NotShippable: it cannot be pickled, or holds an array of a device and was not asked for.
@@ -64,9 +64,8 @@ def restored(value: Any) -> Any:
 
 
 def pack_all(values: list[Any] | Poison, restore: Callable[[Placeholder], Any], asked: bool = False) -> Packed | Poison:
-    """Return an object's values in a form that crosses processes; if the client `asked` for them, with what they hold
-    on devices. Placeholders are restored one
-    after the other: there may not be memory for all.
+    """Return an object's values as packed values; with `asked` (requested by the client) including arrays on devices.
+    Placeholders are restored one after the other: memory may not suffice for all.
 
     Raises:
         NotShippable: a context that cannot be pickled, or something that holds an array of a device.
@@ -85,7 +84,7 @@ def pack_all(values: list[Any] | Poison, restore: Callable[[Placeholder], Any], 
 
 
 def coming(packed: Packed) -> dict[str, int]:
-    """Return, per memory, the bytes that a packed object will hold: what goes on to a device is there."""
+    """Return, per memory, the bytes that a packed object will hold once unpacked."""
     sizes: dict[str, int] = {}
     for entry in unpack_values(packed):
         if type(entry) is tuple and entry[0] == "device":
@@ -95,7 +94,7 @@ def coming(packed: Packed) -> dict[str, int]:
 
 
 def unpack_all(packed: Packed | Poison, into: list[Any] | None = None) -> list[Any] | Poison:
-    """Return the values of a packed object, one by one put `into` a list if there is one; arrays are read-only."""
+    """Return the values of a packed object, appended one by one to the list `into` if given; arrays are read-only."""
     if isinstance(packed, Poison):
         return packed
     values: list[Any] = [] if into is None else into

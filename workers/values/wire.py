@@ -34,27 +34,27 @@ def compact(frame: Frame) -> Frame | bytes:
 
 
 def pieces(frame: Frame | bytes) -> Frame:
-    """Return the frame that `compact` was given, perhaps cut otherwise."""
+    """Return the frame that `compact` was given, in one or more pieces."""
     return [frame] if isinstance(frame, bytes) else frame
 
 
 class Order(NamedTuple):
-    """Calls that one message has a worker carry out, with what the worker has to know besides."""
+    """The calls of one message, with its number and order."""
 
     number: int
-    """Of the message among those to this worker: later ones name it in `after`."""
+    """The number of the message to this worker, which later ones name in `after`."""
     after: tuple[int, ...]
-    """Messages that must have ended before it starts."""
+    """Messages that must end before it starts."""
     exports: int
-    """How many objects it returns."""
+    """The number of objects that it returns."""
     frames: tuple[Frame | bytes, ...]
-    """The calls, in order. One that reads or returns objects is alone."""
+    """The calls, in order. A call that reads or returns objects is sent alone."""
 
 
 _ORDER_HEAD: Final = struct.Struct("<QHHH")
 _LENGTH: Final = struct.Struct("<I")
 _APART: Final = 0xFFFFFFFF
-"""In the place of a length: the frame is an argument of its own."""
+"""In the place of a length: the frame is a separate argument."""
 
 
 def encode_order(order: Order) -> list[Frame | bytes]:
@@ -115,7 +115,7 @@ def decode_answer(answer: Answer) -> list[Record]:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """Return the pieces of `data`, each of which stands after its length."""
+    """Return the length-prefixed pieces of `data`."""
     found: list[bytes] = []
     start = 0
     while start < len(data):
@@ -144,7 +144,7 @@ def decode_call(frame: Frame) -> Call:
 
 
 def encode_record(record: Record) -> Frame:
-    """Return a record as bytes. Results that hold arrays of devices stay where they are, until they are asked for.
+    """Return a record as bytes. Results that hold arrays of devices stay where they are, until they are requested.
 
     Raises:
         NotShippable: one of its results cannot be pickled; names it.
