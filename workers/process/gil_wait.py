@@ -2,8 +2,8 @@
 
 The host subtracts it from node times, by which the planner predicts. While another thread holds the lock, a node
 stands still and looks heavier than it is. A node that sleeps, reads a file or waits for a device stands still as well,
-and that is its own time. The CPU
-time that other threads of the process used meanwhile distinguishes the two: it bounds the wait."""
+and that is its own time. The CPU time that other threads of the process used meanwhile distinguishes the two: it bounds
+the wait."""
 
 from __future__ import annotations
 
