@@ -147,4 +147,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES, *_HOMES, *importlib.import_module(_OPS).__all__})
+    modules_own = [name for name in globals() if name.startswith("__")]
+    return sorted({*modules_own, *__all__, *importlib.import_module(_OPS).__all__})

@@ -1,0 +1,121 @@
+"""The attributes with an underscore that other rooms may use: what each is, and what another room needs it for.
+
+Rules of this file: data and nothing else; `tests/architecture/test_private.py` holds it against the sources. The
+underscores stay, since users hold these objects and see what has none; an accessor for each would cost a call in paths
+that run for every tensor. What is not listed is autograd's own: who needs more of it asks for a function or method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute, or method, that other rooms may read."""
+
+    name: str
+    why: str
+    """What it is, and what another room needs it for."""
+    settable: bool = False
+    """Whether they may set it, too."""
+
+
+@dataclass(frozen=True)
+class ClassInterface:
+    """What other rooms may use of the instances of one class of this room, by its full name in it."""
+
+    of: str
+    attributes: tuple[Attribute, ...]
+
+
+TENSOR: Final = ClassInterface(
+    "tensor.tensor.Tensor",
+    (
+        Attribute(
+            "_data", "The array, batched or pending value: sessions record it and workers put arrays in.", settable=True
+        ),
+        Attribute(
+            "_requires_grad", "The flag, without the checks of `requires_grad`: read once per argument.", settable=True
+        ),
+        Attribute("_grad", "`.grad` without waiting and warning: workers lend it, optimisers read it.", settable=True),
+        Attribute("_tangents", "The tangents of forward mode: a session keeps them beside arguments.", settable=True),
+        Attribute("_base", "Of a view, whose memory it is: workers report which argument an output is a view of."),
+        Attribute("_recipe", "How a view was made: a session refuses or follows aliases among arguments."),
+        Attribute("_views", "What shares its memory: a session looks whether an argument has aliases."),
+        Attribute(
+            "_made_by", "What made a view whose history stays: a session notes it on its outputs.", settable=True
+        ),
+        Attribute("_counter", "The version counter: an output in a session shares its argument's.", settable=True),
+        Attribute("_inference", "Whether it was made in inference mode: then a session does not save it."),
+        Attribute("_shares_memory", "Whether others may write its array: then a session sends it again."),
+        Attribute("_snapshot", "What a session was sent of it, kept here so that it dies with it.", settable=True),
+        Attribute("_frozen", "Whether writing to it is refused: workers freeze arrays of devices.", settable=True),
+        Attribute("_accumulator", "Where its gradient is added: workers tell that of a lent leaf so."),
+        Attribute("_hooks", "Its gradient hooks: a compiled step is guarded by them."),
+        Attribute("_after_accumulation", "Its hooks after accumulation: a compiled step is guarded by them."),
+        Attribute("_version", "PyTorch's name of the version: interop reads it of torch's tensors."),
+    ),
+)
+
+NODE: Final = ClassInterface(
+    "nodes.node.Node",
+    (
+        Attribute("_edges", "Where gradients go: sessions record backward passes along them.", settable=True),
+        Attribute("_metas", "Shapes and dtypes of outputs: sessions say by them what a vjp gets.", settable=True),
+        Attribute("_sequence", "The creation number: sessions number their nodes among the others.", settable=True),
+        Attribute("_needed", "Which gradients a pass needs: sessions record these only."),
+        Attribute("_notes", "The notes of `metadata`: workers pack them with a context.", settable=True),
+        Attribute("_pre_hooks", "Hooks before it runs: workers run and pack those of a context.", settable=True),
+        Attribute("_post_hooks", "Hooks after it ran: workers run and pack those of a context.", settable=True),
+        Attribute("_title", "Its name also where users set `name`: messages of sessions show it."),
+    ),
+)
+
+OP_NODE: Final = ClassInterface(
+    "nodes.op_node.OpNode",
+    (
+        Attribute("_origin", "The record of the op: what a session recorded for its vjp is kept there."),
+        Attribute("_converts", "Whether operands were converted: then vjps of two nodes are not alike."),
+    ),
+)
+
+FUNCTION_NODE: Final = ClassInterface(
+    "functions.context.FunctionNode",
+    (
+        Attribute(
+            "_function", "The Function that was applied: sessions ship it, interop reads its call.", settable=True
+        ),
+        Attribute("_inputs", "Shapes and dtypes of arguments: sessions say by them what a vjp returns.", settable=True),
+        Attribute("_input_places", "Devices of arguments: gradients are on these, too.", settable=True),
+        Attribute("_barren", "Outputs without derivative: workers find them, sessions skip them.", settable=True),
+        Attribute("_saved", "What was saved, in slots: workers watch whether backward reads it.", settable=True),
+        Attribute("_kept", "What was saved as it was given."),
+        Attribute("_references", "Which attributes are inputs or outputs.", settable=True),
+        Attribute("_attributes", "What the user set on ctx."),
+        Attribute("_materialize_non_diff_grads", "Whether undefined gradients become zeros.", settable=True),
+        Attribute("_given", "Arguments that backward meets as they are.", settable=True),
+        Attribute("_lent", "Leaves that backward meets as they are.", settable=True),
+        Attribute("_suffix", "What follows the Function's name in its own.", settable=True),
+        Attribute("_of_part", "It is not run where no gradient arrives: workers do as the engine.", settable=True),
+        Attribute("_output_tangents", "Tangents of outputs: the node of a session gives them to what it unpacks."),
+        Attribute("_output", "Makes a saved output a tensor: the node of a session derives from this class."),
+        Attribute("_unpack", "Makes a saved slot a tensor: the node of a session derives from this class."),
+        Attribute("_detached_message", "The message for a detached input: the node of a session raises it, too."),
+    ),
+)
+
+FUNCTION: Final = ClassInterface(
+    "functions.function.Function",
+    (
+        Attribute("_plan", "How it is called: sessions notice by it that a class was changed."),
+        Attribute("_backward_cls", "Makes its nodes."),
+    ),
+)
+
+INTERFACE: Final = (TENSOR, NODE, OP_NODE, FUNCTION_NODE, FUNCTION)
+
+READABLE: Final = frozenset([one.name for opened in INTERFACE for one in opened.attributes])
+
+SETTABLE: Final = frozenset([one.name for opened in INTERFACE for one in opened.attributes if one.settable])
