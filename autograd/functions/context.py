@@ -358,8 +358,8 @@ class FunctionNode(MembersOfFunction, Node):
         """Whether what was saved may still be read."""
         return self._kept is not None or (self._slots is not None and type(self._slots) is not Refused)
 
-    def freed(self, instead: Refused | None = None) -> FunctionNode:
-        """Return a copy whose saved tensors are gone, as after a backward that did not retain them, or refused."""
+    def freed(self, instead: Sequence[Saved | None] | None = None) -> FunctionNode:
+        """Return a copy whose saved tensors are gone, as after a backward that did not retain them, or others."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy._saved = instead

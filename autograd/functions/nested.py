@@ -17,7 +17,7 @@ from raygrad.errors import AutogradError
 from ..core.pytree import Structure, broadcast, flatten, unflatten
 from ..core.recorder import Fixed
 from ..nodes.node import FREED
-from ..saved.saved_slots import Refused
+from ..saved.saved_slots import Saved
 from ..tensor.tensor import Tensor
 from .context import FunctionNode
 from .function import Function
@@ -130,7 +130,7 @@ class NestedNode(FunctionNode):
         super()._release()
         _forget(self)
 
-    def freed(self, instead: Refused | None = None) -> FunctionNode:
+    def freed(self, instead: Sequence[Saved | None] | None = None) -> FunctionNode:
         """Return a copy whose saved tensors and nestings are gone."""
         copy = super().freed(instead)
         _forget(copy)

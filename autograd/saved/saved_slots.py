@@ -70,7 +70,7 @@ TAKEN = Refused(
 )
 """They were given away when they were first read (CX-25)."""
 
-_slot: Any = functools.partial(cast("Any", tuple).__new__, Saved)
+slot_of: Any = functools.partial(cast("Any", tuple).__new__, Saved)
 """Makes a `Saved` from a tuple, in a third of the time."""
 
 
@@ -95,14 +95,14 @@ def keep(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
         if counter is None:
             counter = tensor.counter_to_save()
         if tensor is first:
-            saved.append(_slot((INPUT, 0, tensor, counter, counter[0])))
+            saved.append(slot_of((INPUT, 0, tensor, counter, counter[0])))
             continue
         outputs = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
         kind, position = place_of(tensor, args, outputs, dirty)
         version = counter[0]
         if dirty is not None and any(counter is d.counter() for d in dirty):
             version += 1  # its memory is about to be that of an output (OU-16)
-        saved.append(_slot((kind, position, tensor._data if kind is OUTPUT else tensor, counter, version)))
+        saved.append(slot_of((kind, position, tensor._data if kind is OUTPUT else tensor, counter, version)))
     node._saved = saved
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator, Sequence
-from functools import partial
 from operator import is_
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,16 +19,24 @@ from raygrad.autograd.core.modes import state
 from raygrad.autograd.devices.serving import guard, is_away
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.engine.traversal import Pass
+from raygrad.autograd.functions.context_runs import (
+    has_changed,
+    is_plain,
+    keep_in,
+    left_behind,
+    replay_plain,
+    unpacked_on,
+)
 from raygrad.autograd.functions.double_backward import Intermediate, differentiated, on_tape
 from raygrad.autograd.functions.function import FunctionNode, run_backward
 from raygrad.autograd.nodes.node import in_slots, over_tensors
 from raygrad.autograd.nodes.once_differentiable import refused
-from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
+from raygrad.autograd.saved.saved_slots import Refused
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp
 from raygrad.proto.ir.program import Learned, Step
 
-from ..values.contexts import Context, has_changed, left_behind, with_attributes
+from ..values.contexts import Context, with_attributes
 from ..values.slots import Execute, Slots
 from .arguments import given
 from .emit import emitting_to
@@ -49,7 +56,6 @@ READS: Final = 2
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _new: Any = object.__new__
-_slot: Any = partial(cast("Any", tuple).__new__, Saved)
 
 
 def compile_function_vjp(node: FunctionVjp, step: Step, host: Host) -> Execute:
@@ -141,7 +147,7 @@ class _Vjp:
         if node.spared:
             live._of_part = True
         left_slot, once = self._left, self._once
-        if self._plain and once.serves(live):
+        if self._plain and is_plain(live):
             results = once.run(live, tensors)
             if left_slot >= 0:
                 left = Context(once.left(live))
@@ -226,45 +232,19 @@ class _Once:
 
     def __init__(self, outputs: int, arguments: int, wanted: Sequence[int], task: Pass) -> None:
         self._outputs = outputs
-        self._places = {INPUT: outputs, OUTPUT: outputs + arguments}
-        """Where inputs and outputs begin among the items."""
+        self._inputs, self._outputs_saved = outputs, outputs + arguments
+        """Where arguments and saved outputs begin among the items."""
         self._needs = tuple([i in wanted for i in range(arguments)])
         self._task = task
         self._ran: Any = None
         self._before: dict[str, Any] = {}
         self._watched = Watched()
 
-    def serves(self, context: FunctionNode) -> bool:
-        """Tell whether this context is one."""
-        if context._references != {} or context._pre_hooks is not None or context._post_hooks is not None:
-            return False
-        if context._kept is not None:
-            return True
-        saved: Any = context._slots
-        if type(saved) not in (list, tuple):
-            return False
-        for slot in saved:
-            if slot is not None and slot[0] is PACKED:
-                return False
-        return True
-
     def run(self, context: FunctionNode, items: Sequence[Any]) -> Sequence[Any]:
         """Return one gradient per argument from (cotangents, arguments, outputs)."""
-        node = _new(type(context))
-        own = node.__dict__
-        own.update(context.__dict__)
-        places = self._places
         watched = Watched()
-        kept = context._kept
-        if kept is not None:  # its first arguments, in order
-            first = places[INPUT]
-            watched += [_slot((VALUE, -1, item, UNSHARED, 0)) for item in items[first : first + len(kept)]]
-        else:
-            for slot in context._slots or ():
-                if slot is not None and slot[0] is not VALUE:
-                    slot = _slot((VALUE, -1, items[places[slot[0]] + slot[1]], UNSHARED, 0))
-                watched.append(slot)
-        node._saved = watched
+        node = replay_plain(context, watched, items, self._inputs, self._outputs_saved)
+        own = node.__dict__
         needs = node.needs_input_grad
         if needs != self._needs and needs == wanted_by(node):
             own["needs_input_grad"] = self._needs
@@ -345,7 +325,7 @@ class _Levels:
         `wanted` are needed, unless its forward said otherwise (CX-18)."""
         a, b = self._outputs, self._outputs + self._arguments
         if create_graph and self._context.readable:
-            context = self._unpacked(items[a:b], items[b:])
+            context = unpacked_on(self._context, items[a:b], items[b:])
             node, self._intermediate = on_tape(context, items[a:b], items[b:])
         else:
             node = self._context.replay(items[a:b], items[b:])
@@ -353,7 +333,8 @@ class _Levels:
             if node.needs_input_grad == wanted_by(node):
                 node.needs_input_grad = tuple([i in wanted for i in range(len(node._edges))])
         if node.readable:
-            self._watched = node._saved = Watched(node._saved or ())
+            self._watched = Watched()
+            keep_in(node, self._watched)
         self._ran, self._before = node, dict(node.__dict__)
         grads = list(items[:a])
         none = HookDict()
@@ -369,21 +350,6 @@ class _Levels:
         if node._post_hooks:
             results = _after(node, results, beside)
         return [*results, *[None] * (self._arguments - len(results))]  # backward gives what is captured no gradient
-
-    def _unpacked(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> FunctionNode:
-        """Return the context with what hooks have packed unpacked: of inputs and outputs, into their tensors on the
-        tape."""
-        context = self._context
-        slots = context.unpacked_slots()
-        if slots is context._saved:
-            return context
-        for slot, before in zip(slots or (), context._saved or (), strict=True):
-            if slot is not None and before is not None and before.kind is PACKED and slot.kind is not VALUE:
-                tensor = (inputs if slot.kind is INPUT else outputs)[slot.position]
-                tensor._data = slot.value._data if slot.kind is INPUT else slot.value
-        plain: Any = context.freed()
-        plain._saved = slots
-        return plain
 
     def left(self) -> FunctionNode:
         """Return the context as level 1 left it: with what backward set on it, and without what it saved unless the

@@ -16,9 +16,16 @@ from raygrad.autograd.core.recorder import Fixed
 from raygrad.autograd.derived.function_with_saved_hooks import is_packing, packing
 from raygrad.autograd.devices.serving import CPU, device_of, guard
 from raygrad.autograd.dispatch.device_dispatch import guard_of, places_of
+from raygrad.autograd.functions.context_runs import plain_saved, saved_places, unchecked_places
+from raygrad.autograd.functions.context_state import (
+    UNWANTED,
+    WANTED,
+    bind_arguments,
+    bind_lent_leaves,
+    place_on,
+)
 from raygrad.autograd.functions.function import FunctionNode, run_forward
 from raygrad.autograd.functions.function_outputs import is_among, is_captured
-from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED
 from raygrad.autograd.storage.view_geometry import place_of
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
@@ -42,7 +49,7 @@ from raygrad.proto.ir.signatures import (
 from ..code.nested_tensors import Embedding, opened, tensors_of
 from ..code.shipping import pickle_value
 from ..memory.accounting import held_by_context
-from ..values.contexts import UNWANTED, WANTED, Context, attributes_of, bound_to
+from ..values.contexts import Context, attributes_of, bound_to
 from ..values.slots import Execute, Slots
 from .arguments import compile_arguments, compile_originals
 from .emit import emitting_to
@@ -146,13 +153,13 @@ class _Forward:
         if leaves:
             leaves.take_back(slots, lent, cls.__name__)
             if tensors and recorded:
-                context._lent = dict(enumerate(tensors))
+                bind_lent_leaves(context, dict(enumerate(tensors)))
         if inside and recorded:
-            context._given = {**(context._given or {}), **{position: args[position] for position in inside}}
+            bind_arguments(context, {position: args[position] for position in inside})
         outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
         if placed is not None or places_of(outputs) is not None:
-            context._input_places = placed or [CPU] * len(args)
-            context._places = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
+            devices = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
+            place_on(context, placed or [CPU] * len(args), devices)
         as_agreed = False
         if self._shows:
             self._tell(slots, context, args, raw, outputs)
@@ -258,11 +265,11 @@ def _edge(flag: int) -> Any:
 def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: Sequence[Any]) -> list[Any] | None:
     """Return what decides `signature_of_run` where a run did nothing unusual: marked nothing, and returned new tensors
     only. None where it did."""
-    if context.dirty_tensors is not None or context.non_differentiable is not None or context._references:
+    facts = plain_saved(context)
+    if facts is None:
         return None
-    if context._given:
-        return None
-    facts: list[Any] = [type(raw), len(outputs)]
+    facts.append(type(raw))
+    facts.append(len(outputs))
     for number, output in enumerate(outputs):
         if type(output) is not Tensor or output._base is not None or output._requires_grad:
             return None
@@ -276,17 +283,6 @@ def plain_facts(context: FunctionNode, args: Sequence[Any], raw: Any, outputs: S
         facts.append(data.dtype)
         if type(data) is not _ARRAY:
             facts.append(device_of(data))
-    if context._kept is not None:  # its first arguments, in order
-        facts.append(len(context._kept))
-        return facts
-    for slot in context._saved or ():
-        if slot is None:
-            facts.append(None)
-        elif slot[0] is PACKED:
-            return None
-        else:
-            facts.append(slot[0])
-            facts.append(slot[1])
     return facts
 
 
@@ -307,13 +303,9 @@ def signature_of_run(
         twin = -1 if origin[:1] in ((SAME,), (DIRTY,)) else next((j for j in range(number) if outputs[j] is output), -1)
         shape, device = tuple(output.shape), str(output.device)
         observed.append(ObservedArray(shape, output.dtype.name, differentiable, twin, origin, device))
-    slots = context._saved or ()
-    references = (context._references or {}).values()
-    inputs = {s.position for s in slots if s is not None and s.what is INPUT} | {p for k, p in references if k is INPUT}
-    inputs.update(context._given or ())
-    outs = {s.position for s in slots if s is not None and s.what is OUTPUT} | {p for k, p in references if k is OUTPUT}
+    inputs, outs, saves = saved_places(context)
     return ObservedSignature(
-        tuple(observed), tuple(sorted(inputs)), tuple(sorted(outs)), as_tuple=as_tuple, saves=bool(slots)
+        tuple(observed), tuple(sorted(inputs)), tuple(sorted(outs)), as_tuple=as_tuple, saves=saves
     )
 
 
@@ -342,17 +334,8 @@ def learned(
     facts = (
         ("attributes", attributes_of(context)),
         ("bound", bound_to(context)),
-        ("unchecked", _unchecked(context)),
+        ("unchecked", tuple(sorted(unchecked_places(context)))),
         ("holds", held_by_context(context)),
         ("bumps", tuple([(p, arg.counter()[0]) for p, arg in enumerate(args) if p in changed])),
     )
     return Learned(index, told_outputs(shown, layouts, facts), shown.saved_inputs, shown.saved_outputs)
-
-
-def _unchecked(context: FunctionNode) -> tuple[tuple[int, bool], ...]:
-    """Return which saved inputs and (True) outputs hooks have packed as something else: changes in place of these do
-    not matter (GR-05)."""
-    slots = [slot for slot in context._saved or () if slot is not None and slot.position >= 0]
-    checked = {(slot.position, slot.what is OUTPUT) for slot in slots if slot.checked}
-    checked |= {(position, kind is OUTPUT) for kind, position in (context._references or {}).values()}
-    return tuple(sorted({(slot.position, slot.what is OUTPUT) for slot in slots} - checked))

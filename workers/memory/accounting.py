@@ -15,13 +15,14 @@ import numpy as np
 from raygrad.autograd.core.recorder import Resident
 from raygrad.autograd.devices.backends.absent_device import AbsentArray
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.functions.context_state import is_bare
 from raygrad.autograd.functions.function import FunctionNode
 from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.nodes import ROLE_FUNCTION
 from raygrad.proto.ir.program import Step
 from raygrad.scheduler.model.memory_spaces import HOST
 
-from ..values.contexts import Context, is_bare
+from ..values.contexts import Context
 
 
 class MemoryAccount:

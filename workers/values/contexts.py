@@ -5,7 +5,7 @@ their arrays are values of their own and are never stored twice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final, cast
 
@@ -13,11 +13,22 @@ import numpy as np
 
 from raygrad.autograd.core.recorder import Resident
 from raygrad.autograd.devices.serving import is_elsewhere, named
-from raygrad.autograd.functions.context import HOLDING, OWN
-from raygrad.autograd.functions.double_backward import changes_on
+from raygrad.autograd.functions.context_runs import copy_with_attributes
+from raygrad.autograd.functions.context_state import (
+    ContextState,
+    bound_tensors,
+    copy_for,
+    devices_of,
+    has_notes,
+    held_values,
+    objects_beside_tensors,
+    of_state,
+    release_large,
+    state_of,
+    state_without_data,
+    user_attributes,
+)
 from raygrad.autograd.functions.function import Function, FunctionNode
-from raygrad.autograd.nodes.node import FREED
-from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
@@ -79,59 +90,25 @@ class Context:
             if self._packed is not None:
                 _find_parts(self._packed, found)
             return found
-        if live.readable:
-            for slot in live._saved or ():
-                if slot is None or (slot.position >= 0 and slot.kind is not PACKED):
-                    continue  # the usual case: an input or an output, which is a value of its own
-                if slot.kind is VALUE:
-                    _find_parts(slot.value._data, found)
-                elif slot.kind is PACKED and not slot.checked:
-                    _find_parts(slot.value[1].content[1], found)
-        references = live._references or ()
-        for name, value in live.__dict__.items():
-            if name not in OWN and name not in references:
-                _find_parts(value, found)
+        _find_parts(held_values(live), found)
         return found
 
     def hides(self, device: str = "") -> bool:
         """Tell whether it may hold uncounted memory on a device: its Function read or made tensors there, and set an
         opaque object as an attribute."""
         live = self._live
-        if live is None or (live._input_places is None and live._places is None):
+        if live is None:
             return False
-        places = [str(place) for place in (*(live._input_places or ()), *(live._places or ())) if place is not None]
-        if device and device not in places:
+        places = devices_of(live)
+        if not places or (device and device not in map(str, places)):
             return False
-        return any([is_opaque(value) for value in live._attributes().values()])
+        return any([is_opaque(value) for value in user_attributes(live).values()])
 
     def let_go_of_large(self) -> bool:
         """Replace large arguments and outputs, which are values of their own, by references: else they would live as
         long as this context, though no step reads them from it. Tell whether there are any."""
         live = self._live
-        if live is None or not live.readable:
-            return False
-        references = live._references
-        large = False
-        for tensor in live._kept or ():
-            large = large or tensor._data.nbytes >= LARGE
-        if live._kept is None:
-            for slot in live._saved or ():
-                if slot is not None and (slot[0] is INPUT or slot[0] is OUTPUT):
-                    value = slot[2]
-                    large = large or (value._data if slot[0] is INPUT else value).nbytes >= LARGE
-        if not large:
-            return False
-        live.keep_slots(
-            [
-                slot
-                if slot is None or (slot.kind is not INPUT and slot.kind is not OUTPUT)
-                else Saved(slot.kind, slot.position, None, UNSHARED, 0)
-                for slot in live._saved or ()
-            ]
-        )
-        for name in references or ():
-            live.__dict__.pop(name, None)
-        return True
+        return live is not None and release_large(live, LARGE)
 
     def settle(self) -> None:
         """Move the arrays of a packed context to their devices: they are counted there, and later readers copy
@@ -157,7 +134,7 @@ class Context:
         if live is None:
             rebuilt = self._rebuilt
             if rebuilt and rebuilt[0]._function is cls:
-                live = _again(cls, rebuilt[0])
+                live = copy_for(cls, rebuilt[0])
             else:
                 live = _rebuild(cls, self._here())
                 if rebuilt is not None:
@@ -165,14 +142,14 @@ class Context:
             self._live = live
             self._packed = self._rebuilt = self._away = None
         elif live._function is not cls:
-            return _again(cls, live)
+            return copy_for(cls, live)
         return live
 
-    def bound(self) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-        """Return the tensors in the context that have to keep their identity in backward: arguments, by position, and
-        borrowed leaves, by number. A context with any is not packed."""
+    def bound(self) -> tuple[Mapping[int, Tensor], Mapping[int, Tensor]]:
+        """Return the tensors that backward has to meet as they are in what the context holds: arguments, by position,
+        and leaves that were lent, by number. A context with such is not packed."""
         live = self._live
-        return (_NONE, _NONE) if live is None else (live._given or _NONE, live._lent or _NONE)
+        return (_NONE, _NONE) if live is None else bound_tensors(live)
 
     def seen(self, cls: type[Function]) -> FunctionNode:
         """Return the node for inspection, without keeping a rebuilt one."""
@@ -190,39 +167,26 @@ class Context:
         if self._live is None:
             return unplaced(self._here())
         node = self._live
-        references = node.references()
-        saved: Any = node._saved
+        state = state_of(node)
         return {
-            "saved": [pack_slot(node, slot, asked) for slot in saved] if node.readable else (),
-            "refused": saved.message if type(saved) is Refused else "" if node.readable else FREED,
-            "hooks": [pack_hooks(hooks) for hooks in (node._pre_hooks, node._post_hooks)],
-            "attributes": {
-                name: pack_attribute(node, name, value, asked)
-                for name, value in node._attributes().items()
-                if name not in references
-            },
-            "notes": None if not node._notes else pack_attribute(node, "metadata", node._notes, asked),
-            "references": dict(references),
-            "needs": node.needs_input_grad,
-            "materialize": (node.materialize_grads, node._materialize_non_diff_grads),
-            "barren": tuple(sorted(node._barren)),
-            "wanted": tuple(edge is not None and edge[0] is not None for edge in node._edges),
-            "inputs": tuple(pack_meta(meta) for meta in node._inputs),
-            "outputs": tuple(pack_meta(meta) for meta in node._metas),
-            "places": (pack_places(node._input_places), pack_places(node._places)),
+            "saved": () if state.refused else [pack_slot(node, slot, asked) for slot in state.saved],
+            "refused": state.refused,
+            "hooks": [pack_hooks(hooks) for hooks in (state.pre_hooks, state.post_hooks)],
+            "attributes": {name: pack_attribute(node, name, value, asked) for name, value in state.attributes.items()},
+            "notes": None if state.notes is None else pack_attribute(node, "metadata", state.notes, asked),
+            "references": state.references,
+            "needs": state.needs_input_grad,
+            "materialize": state.materialize,
+            "barren": tuple(sorted(state.barren)),
+            "wanted": state.wanted,
+            "inputs": tuple(pack_meta(meta) for meta in state.inputs),
+            "outputs": tuple(pack_meta(meta) for meta in state.outputs),
+            "places": (pack_places(state.input_places), pack_places(state.places)),
         }
 
 
 _NONE: Final[dict[int, Tensor]] = {}
 """Never written to."""
-
-
-def is_bare(node: FunctionNode) -> bool:
-    """Tell whether a context holds only references to arguments and outputs."""
-    if node._notes or not node._attributes().keys() <= node.references().keys():
-        return False
-    slots: Any = node._saved if node.readable else ()
-    return all([slot is None or slot.kind is INPUT or slot.kind is OUTPUT for slot in slots or ()])
 
 
 class Alike:
@@ -238,7 +202,7 @@ class Alike:
         node = context._live
         if node is None:
             return -1
-        facts = _facts(node)
+        facts = state_without_data(node)
         if facts is None:
             return -1
         function = node._function
@@ -249,51 +213,19 @@ class Alike:
         return -1
 
 
-def _facts(node: FunctionNode) -> tuple[Any, ...] | None:
-    """Return the facts from which a context without data is packed; None if it has data: a value, attribute, note or
-    hook."""
-    saved: Any = node._saved
-    if type(saved) not in (list, tuple) or node._references != {} or node._notes:
-        return None
-    if node._pre_hooks is not None or node._post_hooks is not None:
-        return None
-    for name in node.__dict__:
-        if name not in OWN:
-            return None
-    slots: list[Any] = []
-    for slot in saved:
-        if slot is None:
-            slots.append(None)
-        elif slot[0] is INPUT or slot[0] is OUTPUT:
-            slots.append(slot[:2])
-        else:
-            return None
-    flags = (node.materialize_grads, node._materialize_non_diff_grads, node._barren, node._input_places, node._places)
-    return (slots, node.needs_input_grad, node._edges, node._inputs, node._metas, *flags)
-
-
 def bound_to(node: FunctionNode) -> int:
     """Return 0 if a context can leave its worker (H10), STAYS if only for the disk there, LIVE if not even that."""
-    if node._given or node._lent:
-        return LIVE  # a copy would hold other tensors than its arguments
-    if node._input_places is None:
+    if any(bound_tensors(node)):
+        return LIVE  # a copy of what it holds would hold other tensors than its arguments
+    if not devices_of(node):
         try:
             Context(node).packed()
         except NotShippable:
             pass
         else:
             return 0
-    return STAYS if _all_is_seen(node) else LIVE  # saved arrays are on a device, where its backward has to run
-
-
-def _all_is_seen(node: FunctionNode) -> bool:
-    """Tell whether a context holds nothing but tensors, arrays and plain data."""
-    if node._notes or node._pre_hooks or node._post_hooks:
-        return False
-    held = list(node._attributes().values())
-    saved: Any = node._saved if node.readable else ()
-    held += [slot.value[1].content[1] for slot in saved or () if slot is not None and slot.kind is PACKED]
-    return not any([is_opaque(value) for value in held])
+    held = objects_beside_tensors(node)  # what it saved lies on a device, where its backward has to run
+    return LIVE if held is None or any([is_opaque(value) for value in held]) else STAYS
 
 
 # ---- what backward and the client change (DR-05) ---------------------------------------------------------------------
@@ -301,29 +233,14 @@ def _all_is_seen(node: FunctionNode) -> bool:
 
 def with_attributes(node: FunctionNode, assigned: Sequence[tuple[str, int]], values: Sequence[Any]) -> FunctionNode:
     """Return a copy of a context with attributes that the client set: (name, 1 if the value is a tensor's array)."""
-    copy = object.__new__(type(node))
-    copy.__dict__.update(node.__dict__)
-    for (name, is_tensor), value in zip(assigned, values, strict=True):
-        copy.__dict__[name] = Tensor.made(value) if is_tensor else value
-    if copy._references is not None:
-        names = {name for name, _ in assigned}
-        copy._references = {name: ref for name, ref in copy._references.items() if name not in names} or None
-    return copy
-
-
-def has_changed(before: dict[str, Any], ran: FunctionNode) -> bool:
-    """Tell whether backward set or deleted an attribute on a context with attributes `before`. Released saved tensors
-    (CX-24, CX-25) are no change: the client knows of them."""
-    now = ran.__dict__
-    names = (now.keys() | before.keys()) - HOLDING
-    return any([before.get(name, _ABSENT) is not now.get(name, _ABSENT) for name in names])
+    values = [Tensor.made(value) if one[1] else value for one, value in zip(assigned, values, strict=True)]
+    return copy_with_attributes(node, dict(zip([name for name, _ in assigned], values, strict=True)))
 
 
 def attributes_of(node: FunctionNode) -> int:
-    """Classify the attributes that the user set on a context: 0 none, 1 constants, 2 some that backward may write
-    to."""
-    attributes = node._attributes()
-    if node._notes or any([_may_be_written_to(value) for value in attributes.values()]):
+    """Return what attributes the user set on a context: 0 none, 1 constants, 2 some that backward may write to."""
+    attributes = user_attributes(node)
+    if has_notes(node) or any([_may_be_written_to(value) for value in attributes.values()]):
         return WRITABLE
     return int(bool(attributes))
 
@@ -331,21 +248,6 @@ def attributes_of(node: FunctionNode) -> int:
 WRITABLE: Final = 2
 
 
-def left_behind(context: FunctionNode, before: dict[str, Any], ran: FunctionNode) -> FunctionNode:
-    """Return `context` with the changes that backward made on `ran`, a copy of it with attributes `before`."""
-    now = ran.__dict__
-    left = object.__new__(type(context))
-    left.__dict__.update({name: value for name, value in context.__dict__.items() if name in now})
-    changed = changes_on(before, ran)
-    left.__dict__.update(changed)
-    if left._references:
-        kept = {name: ref for name, ref in left._references.items() if name in now and name not in changed}
-        if len(kept) < len(left._references):
-            left._references = kept or None
-    return left
-
-
-_ABSENT: Any = object()
 _CONSTANT: Final = (*PLAIN, tuple, frozenset, np.dtype, np.ufunc, type, FunctionType, BuiltinFunctionType)
 
 
@@ -357,47 +259,29 @@ def _may_be_written_to(value: Any) -> bool:
     return not isinstance(value, _CONSTANT)
 
 
-class _Wanted(FunctionNode):
-    """A placeholder at the end of an edge whose gradient is wanted; never run."""
-
-
-WANTED = (_Wanted(), 0)
-UNWANTED = (None, 0)
-
-
-def _again(cls: type[Function], node: FunctionNode) -> FunctionNode:
-    """Return another node, of `cls`, with the same contents."""
-    made = cls._backward_cls()
-    made.__dict__.update(node.__dict__)
-    return made
-
-
 def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
-    node = cls._backward_cls()
-    refused = packed["refused"]
-    node.keep_slots([unpack_slot(cls, slot) for slot in packed["saved"]])
-    if refused:
-        node._saved = Refused(refused)
-    if packed["notes"] is not None:
-        node._notes = unpack_attribute(packed["notes"])
-    for name, value in packed["attributes"].items():
-        setattr(node, name, unpack_attribute(value))
-    node._references = {name: tuple(ref) for name, ref in packed["references"].items()}
-    node.needs_input_grad = tuple(packed["needs"])
-    node.materialize_grads, node._materialize_non_diff_grads = packed["materialize"]
-    node._barren = frozenset(packed["barren"])
-    node._inputs = [unpack_meta(meta) for meta in packed["inputs"]]
-    node._metas = [unpack_meta(meta) for meta in packed["outputs"]]
-    node._edges = [
-        None if m is None else WANTED if w else UNWANTED for m, w in zip(node._inputs, packed["wanted"], strict=True)
-    ]
-    node._pre_hooks, node._post_hooks = [unpack_hooks(hooks) for hooks in packed["hooks"]]
+    pre_hooks, post_hooks = [unpack_hooks(hooks) for hooks in packed["hooks"]]
     inputs, outputs = packed["places"]
-    if inputs is not None:
-        node._input_places = [None if place is None else named(place) for place in inputs]
-    if outputs is not None:
-        node._places = [named(place) for place in outputs]
-    return node
+    return of_state(
+        cls,
+        ContextState(
+            saved=[unpack_slot(cls, slot) for slot in packed["saved"]],
+            refused=packed["refused"],
+            pre_hooks=pre_hooks,
+            post_hooks=post_hooks,
+            attributes={name: unpack_attribute(value) for name, value in packed["attributes"].items()},
+            notes=None if packed["notes"] is None else unpack_attribute(packed["notes"]),
+            references={name: tuple(ref) for name, ref in packed["references"].items()},
+            needs_input_grad=tuple(packed["needs"]),
+            materialize=packed["materialize"],
+            barren=frozenset(packed["barren"]),
+            wanted=packed["wanted"],
+            inputs=[unpack_meta(meta) for meta in packed["inputs"]],
+            outputs=[unpack_meta(meta) for meta in packed["outputs"]],
+            input_places=None if inputs is None else [None if place is None else named(place) for place in inputs],
+            places=None if outputs is None else [named(place) for place in outputs],
+        ),
+    )
 
 
 def _find_parts(value: Any, found: list[Any]) -> None:

@@ -11,10 +11,11 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.functions.context_state import WANTED
 from raygrad.autograd.functions.function import run_forward
 from raygrad.errors import NotShippable
 from raygrad.workers.values.context_codec import is_opaque, pack_attribute, placed, unpack_attribute, unplaced
-from raygrad.workers.values.contexts import WANTED, Context
+from raygrad.workers.values.contexts import Context
 
 
 class Keeps(rg.autograd.Function):

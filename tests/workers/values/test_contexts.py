@@ -12,12 +12,13 @@ import raygrad as rg
 from raygrad.autograd.core.recorder import Resident
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.devices.serving import device_of
+from raygrad.autograd.functions.context_state import WANTED
 from raygrad.autograd.functions.function import run_backward, run_forward
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
 from raygrad.proto.ir.specs import LIVE, STAYS
 from raygrad.workers.process.host import WorkerHost
-from raygrad.workers.values.contexts import WANTED, Context, bound_to
+from raygrad.workers.values.contexts import Context, bound_to
 from raygrad.workers.values.packed_values import unpack_all
 
 

@@ -12,6 +12,8 @@ import raygrad as rg
 from raygrad.autograd.core.hooks import HookDict
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.functions.context_runs import has_changed
+from raygrad.autograd.functions.context_state import UNWANTED, WANTED, is_bare
 from raygrad.autograd.nodes.node import FREED
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
 from raygrad.autograd.saved.saved_tensor_hooks import Packed
@@ -19,14 +21,10 @@ from raygrad.proto.ir.specs import LIVE, STAYS
 from raygrad.workers.process.host import WorkerHost
 from raygrad.workers.values.contexts import (
     LARGE,
-    UNWANTED,
-    WANTED,
     WRITABLE,
     Context,
     attributes_of,
     bound_to,
-    has_changed,
-    is_bare,
     with_attributes,
 )
 from raygrad.workers.values.packed_values import unpack_all

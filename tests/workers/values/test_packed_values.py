@@ -10,9 +10,10 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
+from raygrad.autograd.functions.context_state import WANTED
 from raygrad.autograd.functions.function import run_forward
 from raygrad.workers.process.host import WorkerHost
-from raygrad.workers.values.contexts import WANTED, Context
+from raygrad.workers.values.contexts import Context
 from raygrad.workers.values.packed_values import POISON, coming, unpack_all
 
 
