@@ -44,15 +44,10 @@ TENSOR: Final = ClassInterface(
         Attribute("_base", "Of a view, whose memory it is: workers report which argument an output is a view of."),
         Attribute("_recipe", "How a view was made: a session refuses or follows aliases among arguments."),
         Attribute("_views", "What shares its memory: a session looks whether an argument has aliases."),
-        Attribute(
-            "_made_by", "What made a view whose history stays: a session notes it on its outputs.", settable=True
-        ),
         Attribute("_counter", "The version counter: an output in a session shares its argument's.", settable=True),
-        Attribute("_inference", "Whether it was made in inference mode: then a session does not save it."),
         Attribute("_shares_memory", "Whether others may write its array: then a session sends it again."),
         Attribute("_snapshot", "What a session was sent of it, kept here so that it dies with it.", settable=True),
         Attribute("_frozen", "Whether writing to it is refused: workers freeze arrays of devices.", settable=True),
-        Attribute("_accumulator", "Where its gradient is added: workers tell that of a lent leaf so."),
         Attribute("_hooks", "Its gradient hooks: a compiled step is guarded by them."),
         Attribute("_after_accumulation", "Its hooks after accumulation: a compiled step is guarded by them."),
         Attribute("_version", "PyTorch's name of the version: interop reads it of torch's tensors."),
@@ -66,9 +61,8 @@ NODE: Final = ClassInterface(
         Attribute("_metas", "Shapes and dtypes of outputs: sessions say by them what a vjp gets.", settable=True),
         Attribute("_sequence", "The creation number: sessions number their nodes among the others.", settable=True),
         Attribute("_needed", "Which gradients a pass needs: sessions record these only."),
-        Attribute("_notes", "The notes of `metadata`: workers pack them with a context.", settable=True),
-        Attribute("_pre_hooks", "Hooks before it runs: workers run and pack those of a context.", settable=True),
-        Attribute("_post_hooks", "Hooks after it ran: workers run and pack those of a context.", settable=True),
+        Attribute("_pre_hooks", "Hooks that run before it: workers run those of a context."),
+        Attribute("_post_hooks", "Hooks that run after it: workers run those of a context."),
         Attribute("_title", "Its name also where users set `name`: messages of sessions show it."),
     ),
 )
@@ -90,14 +84,6 @@ FUNCTION_NODE: Final = ClassInterface(
         Attribute("_inputs", "Shapes and dtypes of arguments: sessions say by them what a vjp returns.", settable=True),
         Attribute("_input_places", "Devices of arguments: gradients are on these, too.", settable=True),
         Attribute("_barren", "Outputs without derivative: workers find them, sessions skip them.", settable=True),
-        Attribute("_saved", "What was saved, in slots: workers watch whether backward reads it.", settable=True),
-        Attribute("_kept", "What was saved as it was given."),
-        Attribute("_references", "Which attributes are inputs or outputs.", settable=True),
-        Attribute("_attributes", "What the user set on ctx."),
-        Attribute("_materialize_non_diff_grads", "Whether undefined gradients become zeros.", settable=True),
-        Attribute("_given", "Arguments that backward meets as they are.", settable=True),
-        Attribute("_lent", "Leaves that backward meets as they are.", settable=True),
-        Attribute("_suffix", "What follows the Function's name in its own.", settable=True),
         Attribute("_of_part", "It is not run where no gradient arrives: workers do as the engine.", settable=True),
         Attribute("_output_tangents", "Tangents of outputs: the node of a session gives them to what it unpacks."),
         Attribute("_output", "Makes a saved output a tensor: the node of a session derives from this class."),
@@ -108,10 +94,7 @@ FUNCTION_NODE: Final = ClassInterface(
 
 FUNCTION: Final = ClassInterface(
     "functions.function.Function",
-    (
-        Attribute("_plan", "How it is called: sessions notice by it that a class was changed."),
-        Attribute("_backward_cls", "Makes its nodes."),
-    ),
+    (Attribute("_plan", "How it is called: sessions notice by it that a class was changed."),),
 )
 
 INTERFACE: Final = (TENSOR, NODE, OP_NODE, FUNCTION_NODE, FUNCTION)

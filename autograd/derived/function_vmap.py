@@ -19,7 +19,7 @@ from ..core.pytree import LEAF, Structure, broadcast, flatten, unflatten
 from ..core.recorder import Pending
 from ..dispatch.device_dispatch import places_of, zeros_on
 from ..forward_mode.function_jvp import propagate
-from ..functions.context import FunctionNode
+from ..functions.context import FunctionNode, name_as_generated
 from ..functions.function_class_api import Members
 from ..functions.function_outputs import wrap_outputs
 from ..nodes.node import NO_EDGE, next_sequence
@@ -90,7 +90,7 @@ def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool) -> 
         node._input_places = places_of(tensors)
         node._sequence = next_sequence()
         if state.transforms.count("vmap") < len(state.transforms):
-            node._suffix = "GeneratedBackward"
+            name_as_generated(node)
     setup = cls._plan.setup
     assert setup is not None
     before = state.grad

@@ -420,6 +420,11 @@ HOLDING = frozenset({"_kept", "_slots"})
 """Among them, where what was saved is held."""
 
 
+def name_as_generated(node: FunctionNode) -> None:
+    """Name a node as PyTorch does inside of a transform (FT-08)."""
+    node._suffix = "GeneratedBackward"
+
+
 def refer(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     """Note which attributes of ctx are an input or an output: they stand for these wherever backward runs."""
     references: dict[str, tuple[str, int]] = {}

@@ -44,7 +44,7 @@ from ..vmap.user_backward import densified
 from ..vmap.user_backward import run_backward as run_backward
 from .bind_arguments import bind
 from .context import FunctionNode as FunctionNode
-from .context import refer
+from .context import name_as_generated, refer
 from .function_class_api import Members
 from .function_outputs import check_returned, check_unmarked, wrap_outputs
 from .function_traits import Plan, may_mark, unwritten, unwritten_forward, unwritten_setup
@@ -306,7 +306,7 @@ def _forward(
         node._inputs = metas
         node._sequence = next_sequence()
         if here.transforms and here.transforms.count("vmap") < len(here.transforms):
-            node._suffix = "GeneratedBackward"  # as PyTorch names it there (FT-08)
+            name_as_generated(node)
     since, before = CLOCK[0], here.grad
     here.grad = False
     try:

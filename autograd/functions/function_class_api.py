@@ -15,6 +15,9 @@ from raygrad.errors import AutogradError
 if TYPE_CHECKING:
     from .context import FunctionNode
 
+MADE_BY_METACLASS = frozenset({"_backward_cls", "_plan"})
+"""Members of a Function that its metaclass makes, and that are no part of its definition."""
+
 LEGACY = (
     "Legacy autograd function with non-static forward method is deprecated. Write forward and backward as static "
     "methods of {name}, and call {name}.apply(...)"

@@ -152,8 +152,7 @@ def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, sev
     """Return an argument that forward returned as it is: an alias, whose base it is (OU-09)."""
     alias = source.alias(apart=True)
     if state.here.grad or not source._requires_grad:  # unrecorded, what requires grad is detached, and no view
-        alias._base = source if source._base is None else source._base
-        alias._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
+        note_view(alias, source, several)
         remember_output(alias, source)
         watch(alias.counter(), alias)
     else:
@@ -161,6 +160,12 @@ def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, sev
     if flows:
         _place(alias, node, number)
     return alias
+
+
+def note_view(tensor: Tensor, source: Tensor, several: bool) -> None:
+    """Note that a Function, of one or `several` outputs, made `tensor` as a view of `source` (OU-09, OU-11, OU-15)."""
+    tensor._base = source if source._base is None else source._base
+    tensor._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
 
 
 def _in_memory_of(given: Args, output: Tensor, args: Args) -> Tensor:
@@ -200,8 +205,7 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
         remember_output(twin, output)
     base = output._base
     if base is not None:
-        twin._base = base
-        twin._made_by = (SEVERAL if several else FUNCTION) if state.here.grad else NO_GRAD
+        note_view(twin, base, several)
         if state.here.grad:
             watch(twin.counter(), twin)
     if flows:

@@ -72,6 +72,13 @@ class LeafElsewhere(AccumulateGrad):
         return ()
 
 
+def lend_gradient(leaf: Tensor, lent: bool) -> None:
+    """Say whether the `.grad` of a leaf of the client's is here, and goes home from here."""
+    accumulator = None if leaf._accumulator is None else leaf._accumulator()
+    if isinstance(accumulator, LeafElsewhere):
+        accumulator.lent = lent
+
+
 class LeftBehind(Node):
     """Stands for the history of a captured tensor, which is at the client."""
 

@@ -116,7 +116,7 @@ def slots(body: list[ast.stmt]) -> Iterator[str]:
         if isinstance(node, ast.Assign) and any(
             isinstance(one, ast.Name) and one.id == "__slots__" for one in node.targets
         ):
-            yield from (one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant))
+            yield from (str(one.value) for one in ast.walk(node.value) if isinstance(one, ast.Constant))
 
 
 def defined(tree: ast.Module) -> Names:

@@ -19,20 +19,18 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 
 from raygrad.autograd.function import FunctionMeta
+from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 from raygrad.autograd.nodes.captured_leaves import kind_of
 from raygrad.autograd.tensor.tensor import Tensor
 
 MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__"})
 """Members of a class that Python makes, and that are no part of its definition."""
 
-MADE_BY_RAYGRAD: Final = frozenset({"_backward_cls", "_plan"})
-"""Members of a Function that its metaclass makes."""
-
 BY_VALUE: Final = frozenset({type(None), bool, int, str, bytes})
 """Types whose values are compared by equality."""
 
 _MADE_LATER: Final = MADE_BY_PYTHON | {"__warningregistry__", "__annotate_cache__", "__annotations_cache__"}
-_MADE_LATER_IN_FUNCTIONS: Final = _MADE_LATER | MADE_BY_RAYGRAD
+_MADE_LATER_IN_FUNCTIONS: Final = _MADE_LATER | MADE_BY_METACLASS
 
 Part: TypeAlias = tuple[str, Any, Any, Any]
 """One reference that an object holds: (role, name, holder, value). The holder is the cell, dict or object it is in."""

@@ -29,13 +29,13 @@ import numpy as np
 from raygrad.autograd.core.array_layout import dense
 from raygrad.autograd.devices.serving import device_of, is_elsewhere
 from raygrad.autograd.functions.function import FunctionMeta
+from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 from raygrad.autograd.nodes.captured_leaves import PLAIN, arrived, kind_of
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
 from .culprit import path_to_unpicklable
 from .fingerprint import CAPTURED_KINDS
-from .guard import MADE_BY_RAYGRAD
 from .importable import import_name, imports_alike
 from .visitor import function_parts
 
@@ -138,7 +138,7 @@ class _Pickler(cloudpickle.Pickler):
         maker, args, state, _, _, setter = cast("tuple[Any, ...]", reduced)
         state[0].pop("__slotnames__", None)  # noted by Python when an instance is first pickled
         if isinstance(cls, FunctionMeta):
-            for made_by_the_metaclass in MADE_BY_RAYGRAD:
+            for made_by_the_metaclass in MADE_BY_METACLASS:
                 state[0].pop(made_by_the_metaclass, None)
         args = (*args[:-2], None, None)  # cloudpickle's own name for the class is random: not even equal when made anew
         return _make_class, (self.class_reference(cls), maker, args), (setter, state), None, None, _fill_class

@@ -13,9 +13,10 @@ from types import FunctionType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any, ClassVar, Final, cast
 
 from raygrad.autograd.function import FunctionMeta
+from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
 
 from .bytecode import all_names, names_in
-from .guard import ABSENT, MADE_BY_PYTHON, MADE_BY_RAYGRAD, Part
+from .guard import ABSENT, MADE_BY_PYTHON, Part
 from .importable import imports_alike, is_well_known
 
 PLAIN: Final = frozenset((int, float, bool, str, bytes, complex, type(None)))
@@ -27,7 +28,7 @@ TRANSPARENT: Final = frozenset({"function", "method", "accessor", "base"})
 DEPTH: Final = 8
 """The depth of searches whose misses only make a message worse."""
 
-_MADE_IN_FUNCTIONS: Final = MADE_BY_PYTHON | MADE_BY_RAYGRAD
+_MADE_IN_FUNCTIONS: Final = MADE_BY_PYTHON | MADE_BY_METACLASS
 
 
 class Visitor:

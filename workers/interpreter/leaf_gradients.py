@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from raygrad.autograd.devices.serving import guard, is_elsewhere
-from raygrad.autograd.nodes.captured_leaves import LEAF, PLAIN, REMEDY, LeafElsewhere
+from raygrad.autograd.nodes.captured_leaves import LEAF, PLAIN, REMEDY, lend_gradient
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionCall, FunctionVjp, HookCall
@@ -86,9 +86,7 @@ class Leaves:
                     read[number] = tensor
                 elif where == ARGUMENT:
                     arguments[number] = tensor
-            accumulator = None if tensor._accumulator is None else tensor._accumulator()
-            if isinstance(accumulator, LeafElsewhere):
-                accumulator.lent = self._fate != REFUSED
+            lend_gradient(tensor, self._fate != REFUSED)
             value = None if source == UNDEFINED else slots[source]
             if value is None:
                 tensor._grad = None

@@ -15,6 +15,7 @@ from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
 from raygrad.autograd.dispatch.autocast import moment
 from raygrad.autograd.dispatch.device_dispatch import check_kinds
+from raygrad.autograd.functions.context import name_as_generated
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.nodes.anomaly import remember as remember_origin
 from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
@@ -322,7 +323,7 @@ class _Applying:
         for i in application.saved:
             pending, arg = inputs[i], args[i]
             assert pending is not None
-            if arg._inference is not None and known.saved_inputs is not None:
+            if known.saved_inputs is not None and arg.is_inference():
                 raise refuse_saving()
             saved_inputs[i] = pending
             pending.record.claimed(pending.index)
@@ -369,7 +370,7 @@ class _Applying:
         if here.anomaly is not None:
             remember_origin(node)
         if here.transforms:
-            node._suffix = "GeneratedBackward"
+            name_as_generated(node)
         return node
 
     def _members(self, application: Application, values: list[Any]) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.functions.function_outputs import warn_of_captured
+from raygrad.autograd.functions.function_outputs import note_view, warn_of_captured
 from raygrad.autograd.mutation.inplace import changed_by_function
 from raygrad.autograd.nodes.inheriting_views import inherit
 from raygrad.autograd.storage.view_geometry import Place
-from raygrad.autograd.storage.views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
+from raygrad.autograd.storage.views import remember_alias, remember_output, remember_view_of
 from raygrad.autograd.tensor.inference import marked
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.signatures import CAPTURED, DIRTY, SAME
@@ -94,7 +94,7 @@ def wrap_outputs(
             alias = args[position].alias()
             alias._data = inputs[position]
             if state.grad or not args[position]._requires_grad:
-                _is_view(alias, args[position], several)
+                note_view(alias, args[position], several)
             remember_output(alias, args[position])
             results.append(_placed(alias, node if flows else None, number))
         else:
@@ -106,7 +106,7 @@ def wrap_outputs(
                 if source is not None:
                     made._counter = source.counter()
                     remember_view_of(made, source, Place(*place[0]) if place and place[0] else None)
-                _is_view(made, made if source is None else source, several)
+                note_view(made, made if source is None else source, several)
             results.append(_placed(made, node if flows else None, number))
             if kind and not flows and made._base is not None:
                 inherit(made)
@@ -120,12 +120,6 @@ def wrap_outputs(
                 counter = results[number].counter()
                 node._versions.append((number, True, counter, counter[0]))
     return tuple(results) if known.as_tuple else results[0]
-
-
-def _is_view(tensor: Tensor, source: Tensor, several: bool) -> None:
-    """Note that a Function made `tensor` as a view of `source` (OU-09, OU-11, OU-15)."""
-    tensor._base = source if source._base is None else source._base
-    tensor._made_by = (SEVERAL if several else FUNCTION) if state.grad else NO_GRAD
 
 
 def _changed(

@@ -18,12 +18,13 @@ from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.forward_mode.tangents import through
 from raygrad.autograd.functions.context import OWN
+from raygrad.autograd.functions.context_state import noted_reference, saved_slots, user_attributes
 from raygrad.autograd.functions.function import Function, FunctionNode
 from raygrad.autograd.nodes.accumulator import AccumulateGrad, is_inner, stale_value
 from raygrad.autograd.nodes.anomaly import PARENT, STACK
 from raygrad.autograd.nodes.device_nodes import check_place
 from raygrad.autograd.nodes.node import FREED, NO_EDGE, Edge
-from raygrad.autograd.saved.saved_slots import OUTPUT, PACKED, TAKEN, Refused
+from raygrad.autograd.saved.saved_slots import OUTPUT, PACKED, TAKEN
 from raygrad.autograd.storage.version_counter import Noted, exchanged, stale_message, was_changed
 from raygrad.autograd.tensor.tangent_levels import Tangents
 from raygrad.autograd.tensor.tensor import Tensor
@@ -116,11 +117,12 @@ class RecordedFunction(FunctionNode):
             return self._assigned[name]
         live = self._live_context()
         if live is not None:
-            place = (live._references or {}).get(name)
+            place = noted_reference(live, name)
             if place is not None:
                 return self._saved_at(*place)
-            if name in live._attributes():
-                return live.__dict__[name]
+            attributes = user_attributes(live)
+            if name in attributes:
+                return attributes[name]
         raise AttributeError(f"'{self._title()}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -144,9 +146,8 @@ class RecordedFunction(FunctionNode):
                 return self.saved_tensors
         live = self._live_context()
         assert live is not None
-        if type(live._saved) is Refused:
-            raise AutogradError(live._saved.message)
-        if self._function._plan.read_once and live._saved:
+        slots = saved_slots(live)
+        if self._function._plan.read_once and slots:
             self.__dict__["_taken"] = True
         return tuple(
             [
@@ -157,7 +158,7 @@ class RecordedFunction(FunctionNode):
                 else self._saved_at(slot.kind, slot.position)
                 if slot.position >= 0
                 else Tensor.made(slot.value._data)
-                for slot in live._saved or ()
+                for slot in slots
             ]
         )
 

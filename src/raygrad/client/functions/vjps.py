@@ -358,9 +358,7 @@ def _recorded(
 
 def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | None]) -> list[Data | None]:
     """Record the backward of a Function that was applied outside the session: its context goes along as a value."""
-    if node._saved is None:
-        raise AutogradError(FREED)
-    node.saved_tensors  # noqa: B018 - raises when something saved was changed in place
+    node.saved_tensors  # noqa: B018 - raises when it was freed, or something saved was changed in place
     shipped = recorder.code(node._function)
     slots = node.unpacked_slots()
     context = Constant(Context(_without_graph(node, slots)), CONTEXT)
@@ -424,7 +422,5 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
 def _without_graph(node: Any, slots: Any) -> FunctionNode:
     """Return a copy of an eager context that saved `slots` and holds no tensors of the client's graph: workers get data
     only."""
-    plain: Any = node.freed()
-    plain._saved = slots
-    packed = Context(plain).packed()
+    packed = Context(node.freed(slots)).packed()
     return Context(packed=packed).live(node._function)
