@@ -8,8 +8,7 @@ that other rooms need not know them. How a state travels is the workers' affair;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from raygrad.errors import AutogradError
 
@@ -35,8 +34,7 @@ UNWANTED: Final = (None, 0)
 """The edges of a context whose graph is elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextState:
+class ContextState(NamedTuple):
     """A context taken apart.
 
     Attributes:
@@ -77,7 +75,7 @@ def state_of(node: FunctionNode) -> ContextState:
         refused=saved.message if type(saved) is Refused else "" if node.readable else FREED,
         pre_hooks=node._pre_hooks,
         post_hooks=node._post_hooks,
-        attributes={name: value for name, value in node._attributes().items() if name not in references},
+        attributes={name: one for name, one in vars(node).items() if name not in OWN and name not in references},
         notes=node._notes or None,
         references=dict(references),
         needs_input_grad=node.needs_input_grad,
@@ -163,7 +161,9 @@ def held_values(node: FunctionNode) -> list[Any]:
             elif slot.kind is PACKED and not slot.checked:
                 found.append(slot.value[1].content[1])
     references = node._references or ()
-    found += [value for name, value in node.__dict__.items() if name not in OWN and name not in references]
+    for name, value in node.__dict__.items():
+        if name not in OWN and name not in references:
+            found.append(value)
     return found
 
 

@@ -90,7 +90,8 @@ class Context:
             if self._packed is not None:
                 _find_parts(self._packed, found)
             return found
-        _find_parts(held_values(live), found)
+        for value in held_values(live):
+            _find_parts(value, found)
         return found
 
     def hides(self, device: str = "") -> bool:
