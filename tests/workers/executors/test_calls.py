@@ -36,7 +36,9 @@ def test_a_call_names_its_program_its_attempt_and_what_is_to_be_let_go(graphs: A
     g = graphs()
     g.keep(g.mul(0, 0))
     plan = planned(g.graph(), -1)
-    plan = plan._replace(plan=replace(plan.plan, headroom=(("cpu", (70,)),), limits=(("cpu", (90,)), ("cuda:0", (-1,)))))
+    plan = plan._replace(
+        plan=replace(plan.plan, headroom=(("cpu", (70,)),), limits=(("cpu", (90,)), ("cuda:0", (-1,))))
+    )
     array = np.ones(4)
     made = work(plan, 0, SuppliedExternal(array))
     run, segment, attempt, program, values, unpin, beside, limits = made.call
