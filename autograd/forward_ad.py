@@ -13,13 +13,13 @@ from raygrad.errors import AutogradError
 
 from . import ops
 from .core.modes import state
-from .tensor.tangent_levels import Level, only, set_levels
+from .tensor.tangent_levels import TangentLevel, active_levels, set_levels
 from .tensor.tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
 
-class _DualLevel(Level):
+class _DualLevel(TangentLevel):
     """The level that `dual_level` opens."""
 
 
@@ -30,7 +30,7 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
-def _current() -> Level | None:
+def _current() -> TangentLevel | None:
     for level in state.forward:
         if isinstance(level, _DualLevel):
             return level
@@ -105,7 +105,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     return dual(current, tensor, tangent)
 
 
-def dual(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
+def dual(level: TangentLevel, tensor: Tensor, tangent: Tensor) -> Tensor:
     """Return a view of a tensor that carries a tangent at a level.
 
     Raises:
@@ -121,7 +121,7 @@ def dual(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
         raise AutogradError(
             "Setting a forward grad that itself has a forward gradient at the same level is not supported."
         )
-    with only(state.forward[: state.forward.index(level)]):
+    with active_levels(state.forward[: state.forward.index(level)]):
         made = ops.view(tensor, tensor.shape)
     level.carry(made, tangent)
     return made
@@ -151,13 +151,13 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     return UnpackedDualTensor(tensor, None) if current is None else unpacked(current, tensor)
 
 
-def unpacked(level: Level, tensor: Tensor) -> UnpackedDualTensor:
+def unpacked(level: TangentLevel, tensor: Tensor) -> UnpackedDualTensor:
     """Return the primal and the tangent of a tensor at a level; what it carries of levels outside stays on both."""
-    with only(state.forward[: state.forward.index(level)]):
+    with active_levels(state.forward[: state.forward.index(level)]):
         return UnpackedDualTensor(ops.view(tensor, tensor.shape), level.of(tensor))
 
 
-def _checked(level: Any) -> Level | None:
+def _checked(level: Any) -> TangentLevel | None:
     if level is not None and level != 0:
         raise AutogradError(f"level {level} is not open: expected 0, the only level that dual_level() opens")
     return _current()

@@ -14,7 +14,7 @@ from raygrad.errors import AutogradError
 from . import ops
 from .core.modes import enable_grad
 from .engine.engine import grad
-from .tensor.tangent_levels import hand_on
+from .tensor.tangent_levels import share_tangents
 from .tensor.tensor import Tensor
 from .transforms.common import Aliases
 from .transforms.jacobian import along_basis, jacfwd, one_by_one
@@ -77,7 +77,7 @@ class _Run:
         aliases = Aliases()
         self._create_graph = create_graph
         self._strict = strict
-        self.inputs = tuple([aliases.of(t if create_graph else hand_on(t, t.detach())) for t in given])
+        self.inputs = tuple([aliases.of(t if create_graph else share_tangents(t, t.detach())) for t in given])
         with enable_grad():
             result = func(*self.inputs)
         aliases.close()
@@ -115,7 +115,7 @@ class _Run:
 
     def finished(self, tensors: Sequence[Tensor], many: bool) -> Any:
         """Return results as the caller gave the inputs: with a graph if that was asked for."""
-        kept = [t if self._create_graph else hand_on(t, t.detach()) for t in tensors]
+        kept = [t if self._create_graph else share_tangents(t, t.detach()) for t in tensors]
         return tuple(kept) if many else kept[0]
 
     def result(self) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..devices.serving import to_host
-from ..dispatch.device_dispatch import sent
+from ..dispatch.device_dispatch import move_recorded
 from ..engine.engine import grad
 from ..tensor.tensor import Tensor
 
@@ -92,7 +92,7 @@ class Outputs:
 
 def beside(values: Array, tensor: Tensor) -> Tensor:
     """Return an array as a tensor where another is."""
-    return Tensor.made(sent(values, tensor.device))
+    return Tensor.made(move_recorded(values, tensor.device))
 
 
 # ---- differences of values -------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def beside(values: Array, tensor: Tensor) -> Tensor:
 def standing_at(tensor: Tensor, values: Array) -> Generator[None]:
     """Give a tensor other values for a while, for whoever holds it: also for functions that hold it by closure."""
     data, snapshot = tensor._data, tensor._snapshot
-    tensor._data, tensor._snapshot = sent(values, tensor.device), None
+    tensor._data, tensor._snapshot = move_recorded(values, tensor.device), None
     try:
         yield
     finally:

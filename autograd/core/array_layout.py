@@ -18,7 +18,7 @@ def is_array(value: object) -> TypeGuard[Array]:
     return isinstance(value, np.ndarray)
 
 
-def is_plain(array: Array) -> bool:
+def is_dense_or_expanded(array: Array) -> bool:
     """Tell whether `array` is dense in some axis order, or a zero-stride expansion of such an array."""
     flags = array.flags
     if flags.c_contiguous or flags.f_contiguous:
@@ -31,9 +31,9 @@ def is_plain(array: Array) -> bool:
     return True
 
 
-def dense(array: Array) -> Array:
+def as_dense(array: Array) -> Array:
     """Return `array`, or a copy that is dense in its own axis order (expanded axes stay expanded)."""
-    if is_plain(array):
+    if is_dense_or_expanded(array):
         return array
     expanded = tuple(0 if s == 0 and n > 1 else slice(None) for s, n in zip(array.strides, array.shape, strict=True))
     if 0 not in expanded:
@@ -42,7 +42,7 @@ def dense(array: Array) -> Array:
     return np.broadcast_to(inner.copy(order="K"), array.shape)
 
 
-def strided_over(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+def strided_view(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """Return a view with other strides (in bytes) from the first element of `array` on, read-only if it shows an
     element twice. NumPy's own function for it gives a view that does not tell whose memory it is of.
 

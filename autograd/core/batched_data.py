@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
 
-class Level:
+class VmapLevel:
     """One vmap.
 
     Attributes:
@@ -51,7 +51,7 @@ class Batched:
 
     __slots__ = ("__weakref__", "dim", "level", "value")
 
-    def __init__(self, value: Tensor, dim: int, level: Level) -> None:
+    def __init__(self, value: Tensor, dim: int, level: VmapLevel) -> None:
         self.value = value
         self.dim = dim
         self.level = level
@@ -82,7 +82,7 @@ class Batched:
 
 
 @contextmanager
-def opened(level: Level) -> Generator[Level]:
+def open_vmap_level(level: VmapLevel) -> Generator[VmapLevel]:
     """Open a level, the innermost now, while inside; the same one may be opened again later."""
     here = state.here
     outside, depth = here.batches, level.depth
@@ -100,7 +100,7 @@ def opened(level: Level) -> Generator[Level]:
 
 
 @contextmanager
-def beneath(level: Level) -> Generator[None]:
+def outside_vmap_level(level: VmapLevel) -> Generator[None]:
     """Do what is inside as if `level`, and what is open inside it, were not: for rules over the whole batch."""
     here = state.here
     before = here.batches
@@ -113,7 +113,7 @@ def beneath(level: Level) -> Generator[None]:
         here.changed()
 
 
-def living(tensor: Tensor) -> Tensor:
+def without_closed_levels(tensor: Tensor) -> Tensor:
     """Return a tensor as it is, or, if its level is closed, the tensor of all examples that it held (FT-10)."""
     data = tensor._data
     while type(data) is Batched and not data.level.entered:
@@ -122,9 +122,9 @@ def living(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def innermost(tensors: Iterable[Any]) -> Level | None:
+def innermost_vmap_level(tensors: Iterable[Any]) -> VmapLevel | None:
     """Return the innermost level at which any of them is batched; others than tensors may be among them."""
-    found: Level | None = None
+    found: VmapLevel | None = None
     for tensor in tensors:
         data = getattr(tensor, "_data", None)
         if type(data) is Batched and data.level.entered and (found is None or data.level.depth > found.depth):
@@ -132,7 +132,7 @@ def innermost(tensors: Iterable[Any]) -> Level | None:
     return found
 
 
-def split(tensor: Any, level: Level) -> tuple[Any, int | None]:
+def unwrap_batched(tensor: Any, level: VmapLevel) -> tuple[Any, int | None]:
     """Return the tensor of all examples and their dimension; what is not batched at `level` as it is, and None."""
     data = getattr(tensor, "_data", None)
     if type(data) is Batched and data.level is level:
@@ -140,14 +140,14 @@ def split(tensor: Any, level: Level) -> tuple[Any, int | None]:
     return tensor, None
 
 
-def bottom(data: Any) -> Any:
+def innermost_data(data: Any) -> Any:
     """Return the array or pending value beneath all levels."""
     while type(data) is Batched:
         data = data.value._data
     return data
 
 
-def refused(how: str) -> NoSingleValue:
+def single_value_error(how: str) -> NoSingleValue:
     """Return the error for a number or an array that is asked of a batched tensor (VM-17).
 
     Args:
@@ -169,7 +169,7 @@ def refused(how: str) -> NoSingleValue:
     )
 
 
-def batched(value: Tensor, dim: int | None, level: Level) -> Tensor:
+def batched(value: Tensor, dim: int | None, level: VmapLevel) -> Tensor:
     """Return the tensor that stands for one example of `value`, which holds them along `dim`; None: it is the same for
     every example, and returned as it is."""
     if dim is None:

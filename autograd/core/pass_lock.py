@@ -21,8 +21,8 @@ _running: dict[int, Collection[Node]] = {}
 """The nodes of each freeing pass that is under way, by the identity of what they are kept in."""
 
 
-def begin(nodes: Collection[Node]) -> None:
-    """Wait until no other pass is about to free what these nodes hold; then count as under way until `end`."""
+def acquire_nodes(nodes: Collection[Node]) -> None:
+    """Wait until no other pass is about to free what these nodes hold; then count as under way until `release_nodes`."""
     with _condition:
         while _running and any(_meet(nodes, others) for others in _running.values()):
             _waiting.append(1)
@@ -33,7 +33,7 @@ def begin(nodes: Collection[Node]) -> None:
         _running[id(nodes)] = nodes
 
 
-def end(nodes: Collection[Node]) -> None:
+def release_nodes(nodes: Collection[Node]) -> None:
     """Note that the pass over these nodes is over."""
     with _condition:
         del _running[id(nodes)]

@@ -90,13 +90,13 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     return kind(*items) if _is_named(kind) else kind(items)
 
 
-def mapped(fn: Callable[[Any], Any], tree: Any) -> Any:
+def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
     """Return nested containers of the same structure, with `fn` of each leaf."""
     leaves, structure = flatten(tree)
     return unflatten(structure, [fn(leaf) for leaf in leaves])
 
 
-def broadcast(prefix: Any, structure: Structure) -> list[Any] | None:
+def broadcast_prefix(prefix: Any, structure: Structure) -> list[Any] | None:
     """Return a leaf of `prefix` for each leaf of `structure`, one standing for all that is below its place.
 
     None if the two do not fit: containers of different types, lengths or keys in one place.
@@ -113,7 +113,7 @@ def broadcast(prefix: Any, structure: Structure) -> list[Any] | None:
         items = [prefix[key] for key in structure.keys]
     out: list[Any] = []
     for item, child in zip(items, structure.children, strict=True):
-        below = broadcast(item, child)
+        below = broadcast_prefix(item, child)
         if below is None:
             return None
         out.extend(below)

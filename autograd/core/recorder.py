@@ -27,14 +27,14 @@ Data = Any
 """What a tensor wraps: an array, or a `Pending`."""
 
 
-class Fixed:
+class FixedOutput:
     """Marks an output of forward that is no tensor and is equal for equal specs of the arguments: a session learns it
     from the first run, and does not fetch it again (H3). It has to pickle to equal bytes."""
 
     __slots__ = ()
 
 
-class Resident:
+class ResidentMemory:
     """Marks an attribute of a context that holds memory of its own, other than arrays and tensors.
 
     Attributes: nbytes: how much.
@@ -44,7 +44,7 @@ class Resident:
     nbytes: int
 
 
-class Record:
+class AbstractNodeRecord:
     """What a recorder knows of the node that makes some pending values; subclassed by the client."""
 
     __slots__ = ("recorder",)
@@ -58,7 +58,7 @@ class Record:
         """Told that a backward node keeps output `index` as a residual."""
 
 
-class Repeatable:
+class RecordTemplate:
     """What a recorder keeps of an op over certain specs, so that recording it again costs a lookup; its records have it
     as `template`."""
 
@@ -79,7 +79,7 @@ class Pending:
 
     def __init__(
         self,
-        record: Record,
+        record: AbstractNodeRecord,
         index: int,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
@@ -131,7 +131,7 @@ class Recorder(ABC):
     def again(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> Pending | None:
         """Record a built-in op of one output that was recorded before over equal specs, and return its output: what
         `op` does, in a fraction of the time. `operands` are `Pending` and Python numbers, and the record of what is
-        returned has a `Repeatable`. None, and nothing was recorded, if this is no such case."""
+        returned has a `RecordTemplate`. None, and nothing was recorded, if this is no such case."""
         return None
 
     def vjp_again(
@@ -255,7 +255,7 @@ class Recorder(ABC):
         """A submission point: send off what is recorded and needed. Does not block."""
 
 
-def settled(value: Data) -> Data:
+def resolve_gradient(value: Data) -> Data:
     """Return a gradient, None if it proves undefined; waits where only running tells (H5)."""
     if type(value) is Pending and value.defined is None and not value.record.recorder.is_defined(value):
         return None

@@ -16,13 +16,13 @@ import numpy as np
 from raygrad.errors import AutogradError, MissingDerivative
 
 from ..core.modes import enable_grad, state
-from ..devices.serving import settled
+from ..devices.serving import as_kernel_result
 from ..dispatch.dispatch import call
 from ..forward_mode.tangents import transposed
 from ..functions.context import FunctionNode
 from ..functions.double_backward import leaf_of
 from ..functions.function import Function
-from ..registry.registry import Derivative, GivenKernel, Kernel, Op, adopt, declare, get_op
+from ..registry.registry import Derivative, Kernel, Op, UserKernel, adopt, declare, get_op
 from ..registry.vjp_rules import Meta, by_operand
 from ..tensor.tensor import Tensor
 
@@ -197,7 +197,7 @@ def _output(value: Any, operands: Sequence[Any], copies: bool) -> Tensor:
     for operand in operands:  # a kernel that worked in place returns its operand
         if isinstance(operand, Tensor) and operand._data is value:
             return operand
-    array = settled(value)
+    array = as_kernel_result(value)
     return Tensor.made(array.copy() if copies else array)
 
 
@@ -238,7 +238,7 @@ def function_of(
     op: Op, kernel: Kernel, derivative: Derivative | None, has_params: bool, dtype: Any, device: str = "cpu"
 ) -> type[OpFunction]:
     """Return a Function class, named after the op, that runs these entries."""
-    given = kernel if isinstance(kernel, GivenKernel) else None
+    given = kernel if isinstance(kernel, UserKernel) else None
     rule = derivative if derivative is not None and op.is_given(derivative) else None
     members: dict[str, Any] = {
         "__module__": getattr(given.run if given else rule and rule.backward, "__module__", None) or __name__,
@@ -326,7 +326,7 @@ def _adopted(origin: tuple[str, int], declaration: Any, kernels: Any, derivative
     if _adopted_from.get(name) != origin:
         op = Op(name, operands, outputs=outputs, infer=infer, promotes=promotes, params=params)
         for (device, dtype), (run, returns_meta) in kernels:
-            op.give_kernel(device, dtype, GivenKernel(run, returns_meta), False)
+            op.give_kernel(device, dtype, UserKernel(run, returns_meta), False)
         for config in derivatives:
             op.give_derivative(config, False)
         adopt(op)

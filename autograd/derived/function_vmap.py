@@ -13,19 +13,19 @@ from weakref import WeakSet
 from raygrad.errors import AutogradError, NoSingleValue
 
 from .. import ops
-from ..core.batched_data import Level, beneath, bottom, refused, split
+from ..core.batched_data import VmapLevel, innermost_data, outside_vmap_level, single_value_error, unwrap_batched
 from ..core.modes import state
-from ..core.pytree import LEAF, Structure, broadcast, flatten, unflatten
+from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
 from ..core.recorder import Pending
-from ..dispatch.device_dispatch import places_of, zeros_on
+from ..dispatch.device_dispatch import tensor_devices, zeros_on
 from ..forward_mode.function_jvp import propagate
 from ..functions.context import FunctionNode, name_as_generated
 from ..functions.function_class_api import Members
 from ..functions.function_outputs import wrap_outputs
 from ..nodes.node import NO_EDGE, next_sequence
 from ..registry.define_op import axis_of
-from ..saved.saved_slots import keep
-from ..tensor.tangent_levels import carried
+from ..saved.saved_slots import sort_into_slots
+from ..tensor.tangent_levels import carries_tangent
 from ..tensor.tensor import Tensor
 from ..vmap import along, batched
 from .fused_jvp import Jointly
@@ -42,7 +42,7 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], level: Level) -> Any:
+def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], level: VmapLevel) -> Any:
     """Apply a Function of whose arguments at least one is batched at `level`, and none at a level further in.
 
     Raises:
@@ -50,7 +50,7 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
             fit.
     """
     if issubclass(cls, Jointly):  # how a session applies a Function in forward mode
-        raise refused(f"forward mode through {cls.__name__} in a session")
+        raise single_value_error(f"forward mode through {cls.__name__} in a session")
     if cls._plan.setup is None:
         raise AutogradError(
             f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
@@ -58,7 +58,7 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
             "ctx, and what it saves in setup_context(ctx, inputs, output)"
         )
     flows = state.grad and any(isinstance(arg, Tensor) and arg._requires_grad for arg in args)
-    tangents = bool(state.forward) and any(isinstance(arg, Tensor) and carried(arg) for arg in args)
+    tangents = bool(state.forward) and any(isinstance(arg, Tensor) and carries_tangent(arg) for arg in args)
     raw = _by_rule(cls, args, named, level)
     if not flows and not tangents:
         return raw
@@ -72,9 +72,13 @@ def apply_batched(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
     return result
 
 
-def _for_node(output: Any, args: tuple[Any, ...], level: Level) -> Any:
+def _for_node(output: Any, args: tuple[Any, ...], level: VmapLevel) -> Any:
     """Return an output that can get a node here: what is the same for all examples may have one further out."""
-    if not isinstance(output, Tensor) or split(output, level)[1] is not None or any(arg is output for arg in args):
+    if (
+        not isinstance(output, Tensor)
+        or unwrap_batched(output, level)[1] is not None
+        or any(arg is output for arg in args)
+    ):
         return output
     return batched(along(output, None, 0, level.size), 0, level)
 
@@ -87,7 +91,7 @@ def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool) -> 
     if flows:
         node._edges = [None if t is None else t.edge() if t._requires_grad else NO_EDGE for t in tensors]
         node._inputs = [None if t is None else (t.shape, t.dtype) for t in tensors]
-        node._input_places = places_of(tensors)
+        node._input_places = tensor_devices(tensors)
         node._sequence = next_sequence()
         if state.transforms.count("vmap") < len(state.transforms):
             name_as_generated(node)
@@ -100,14 +104,14 @@ def _node(cls: type[Function], args: tuple[Any, ...], raw: Any, flows: bool) -> 
     finally:
         state.grad = before
     if flows:
-        keep(node, args, cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,))
+        sort_into_slots(node, args, cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,))
     return node
 
 
 # ---- the rule --------------------------------------------------------------------------------------------------------
 
 
-def _by_rule(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], level: Level) -> Any:
+def _by_rule(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], level: VmapLevel) -> Any:
     """Return the outputs, batched at `level` where they differ between examples."""
     written = cls.vmap is not Members.vmap
     if written and cls.generate_vmap_rule:
@@ -120,9 +124,9 @@ def _by_rule(cls: type[Function], args: tuple[Any, ...], named: dict[str, Any], 
             f"{cls.__name__} does not have vmap support: override its vmap staticmethod, or set generate_vmap_rule=True"
         )
     leaves, structure = flatten(args)
-    parts = [split(leaf, level) for leaf in leaves]
+    parts = [unwrap_batched(leaf, level) for leaf in leaves]
     values, dims = [value for value, _ in parts], [dim for _, dim in parts]
-    with beneath(level):
+    with outside_vmap_level(level):
         if written:
             output, out_dims = _of_user(cls, values, dims, structure, named, level)
         else:
@@ -158,7 +162,7 @@ def _of_user(
     dims: Sequence[int | None],
     structure: Structure,
     named: dict[str, Any],
-    level: Level,
+    level: VmapLevel,
 ) -> tuple[Any, list[int | None]]:
     """Return what the `vmap` staticmethod returned, with a checked out_dim per leaf (VM-02 to VM-06)."""
     info = VmapInfo(level.size, level.randomness)
@@ -169,7 +173,7 @@ def _of_user(
         raise AutogradError(f"Expected {name} to have two returns, output and out_dims, but got {got}")
     output, out_dims = cast("tuple[Any, Any]", result)
     outs, kind = flatten(output)
-    given = None if kind == LEAF and isinstance(out_dims, tuple) else broadcast(out_dims, kind)
+    given = None if kind == LEAF and isinstance(out_dims, tuple) else broadcast_prefix(out_dims, kind)
     if given is None:
         raise AutogradError(
             f"{name} returned an incompatible (output, out_dims): out_dims has structure {flatten(out_dims)[1]}, "
@@ -204,13 +208,15 @@ def _generated(
     dims: Sequence[int | None],
     structure: Structure,
     named: dict[str, Any],
-    level: Level,
+    level: VmapLevel,
 ) -> tuple[Any, list[int | None]]:
     """Return the outputs for all examples: of forward run once, on batched tensors, or once for each example.
 
     In a session each example is an application of its own, so that they are spread over the workers.
     """
-    recorded = state.recorder is not None or any(type(bottom(getattr(v, "_data", None))) is Pending for v in values)
+    recorded = state.recorder is not None or any(
+        type(innermost_data(getattr(v, "_data", None))) is Pending for v in values
+    )
     if not recorded and cls not in _ONE_BY_ONE and cls._plan.setup is not None:
         batch = Batch(level, tuple(dims), structure, named)
         try:

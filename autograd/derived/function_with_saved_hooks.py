@@ -15,7 +15,7 @@ from raygrad.errors import AutogradError
 
 from ..core.modes import state
 from ..functions.function import Function
-from ..saved.saved_tensor_hooks import Hooks, in_force
+from ..saved.saved_tensor_hooks import PackHooks, current_hooks
 
 _derived: WeakValueDictionary[tuple[int, int, int], type[Function]] = WeakValueDictionary()
 """By the identities of a Function and of its two hooks, which the derived class keeps alive."""
@@ -27,7 +27,7 @@ def with_hooks(cls: type[Function]) -> type[Function]:
     Raises:
         RuntimeError: these hooks are bound to the memory of this process.
     """
-    hooks = in_force()
+    hooks = current_hooks()
     if hooks.about_to_change is not None:
         raise AutogradError(
             f"{cls.__name__}.apply: allow_mutation_on_saved_tensors does not reach the worker that runs a Function of "
@@ -73,7 +73,7 @@ _NOTHING = nullcontext()
 @contextmanager
 def _packing(hooks: tuple[Any, Any]) -> Generator[None]:
     before = state.saving
-    state.saving = (Hooks(*hooks),)
+    state.saving = (PackHooks(*hooks),)
     state.changed()
     try:
         yield

@@ -18,7 +18,7 @@ from ..forward_ad import dual
 from ..functions.function import Function, apply_with_tangents
 from ..functions.function_class_api import unwritten_jvp
 from ..nodes.node import Node
-from ..tensor.tangent_levels import Level, only, opened
+from ..tensor.tangent_levels import TangentLevel, active_levels, open_tangent_level
 from ..tensor.tensor import Tensor
 from ..transforms.common import Aliases
 from ..transforms.reverse import gradients
@@ -90,7 +90,7 @@ class Jointly(Function):
         """Run it again with tangents of a level of their own: forward mode over forward mode."""
         _refuse_overwritten(cls, ctx)
         items = _items(ctx)
-        with opened() as level:
+        with open_tangent_level() as level:
             local = [_carrying(level, item, tangent) for item, tangent in zip(items, tangents[1:], strict=True)]
             outputs = _outputs(cls._of, ctx.request, local)
             return tuple([level.of(o) if isinstance(o, Tensor) else None for o in outputs])
@@ -107,7 +107,7 @@ def _run(
 ) -> tuple[Any, Any, tuple[Any, ...], list[Tensor | None]]:
     """Apply the Function to arguments that carry the tangents; return its context, what forward returned, the outputs
     and their tangents."""
-    with opened() as level:
+    with open_tangent_level() as level:
         for arg, tangent in zip(args, tangents, strict=True):
             if tangent is not None:
                 level.carry(arg, tangent)
@@ -136,7 +136,7 @@ def _items(ctx: Any) -> list[Any]:
     return [c if t is None else t for t, c in zip(ctx.saved_tensors, ctx.constants, strict=True)]
 
 
-def _carrying(level: Level, item: Any, tangent: Tensor | None) -> Any:
+def _carrying(level: TangentLevel, item: Any, tangent: Tensor | None) -> Any:
     if tangent is None or not isinstance(item, Tensor):
         return item
     return dual(level, item, tangent)
@@ -173,7 +173,7 @@ def apply_jointly(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
     """
     if cls.jvp is Function.jvp:
         unwritten_jvp(None)
-    levels: tuple[Level, ...] = state.forward
+    levels: tuple[TangentLevel, ...] = state.forward
     tangents: list[Tensor | None] = []
     depth = len(levels)
     while not any(t is not None for t in tangents):  # the innermost level of which there is a tangent
@@ -181,7 +181,7 @@ def apply_jointly(cls: type[Function], args: tuple[Any, ...], named: dict[str, A
         tangents = [levels[depth].of(arg) if isinstance(arg, Tensor) else None for arg in args]
     level = levels[depth]
     request = (len(args), tuple([t is not None for t in tangents]), state.grad, named)
-    with only(levels[:depth]):
+    with active_levels(levels[:depth]):
         found: Any = joint_of(cls).apply(request, *args, *[t for t in tangents if t is not None])
     as_tuple = len(found) > 2 or not found
     if len(found) % 2:

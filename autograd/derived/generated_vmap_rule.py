@@ -15,13 +15,13 @@ from weakref import WeakKeyDictionary
 from raygrad.errors import AutogradError
 
 from .. import ops
-from ..core.batched_data import Level, opened, split
+from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched
 from ..core.modes import state
 from ..core.pytree import Structure, unflatten
-from ..dispatch.device_dispatch import places_of
+from ..dispatch.device_dispatch import tensor_devices
 from ..functions.context import FunctionNode
 from ..functions.function import Function
-from ..saved.saved_slots import UNSHARED, VALUE, Saved
+from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
 from ..tensor.tensor import Tensor
 from ..vmap import along, batched
 from ..vmap.backward import backward_batched
@@ -42,7 +42,7 @@ class Batch:
         out_dims: where they lie in each output; known once forward has run.
     """
 
-    level: Level
+    level: VmapLevel
     dims: tuple[int | None, ...]
     structure: Structure
     named: dict[str, Any]
@@ -110,14 +110,14 @@ class Vmapped(Function):
     @classmethod
     def forward(cls, batch: Batch, *values: Any) -> Any:
         """Run the other's forward once, on batched tensors."""
-        with opened(batch.level):
+        with open_vmap_level(batch.level):
             raw = cls._of._plan.forward(*batch.arguments(values), **batch.named)
             if isinstance(raw, list):
                 raise AutogradError(
                     f"{cls._of.__name__}.forward returned a list; under vmap with generate_vmap_rule=True it returns a "
                     "tensor or a tuple of outputs"
                 )
-            parts = [split(out, batch.level) for out in _several(raw)]
+            parts = [unwrap_batched(out, batch.level) for out in _several(raw)]
         batch.out_dims = [dim for _, dim in parts]
         outputs = tuple([value for value, _ in parts])
         return outputs if isinstance(raw, tuple) else outputs[0]
@@ -129,7 +129,7 @@ class Vmapped(Function):
         level, setup = batch.level, cls._of._plan.setup
         example = cls._of._backward_cls()
         outputs = _several(output)
-        with opened(level):
+        with open_vmap_level(level):
             args = batch.arguments(inputs[1:])
             given = batch.wrapped(outputs, batch.out_dims)
             _describe(example, ctx, batch, args, given)
@@ -140,9 +140,9 @@ class Vmapped(Function):
                     f"{cls._of.__name__}: mark_dirty is not supported with generate_vmap_rule=True, under which inputs "
                     "stand for one example of many: write a vmap staticmethod, or return a new tensor"
                 )
-            saved = [split(tensor, level) for tensor in example.to_save or ()]
-            forward = [split(tensor, level) for tensor in example.saved_for_forward or ()]
-            marked = [split(tensor, level)[0] for tensor in example.non_differentiable or ()]
+            saved = [unwrap_batched(tensor, level) for tensor in example.to_save or ()]
+            forward = [unwrap_batched(tensor, level) for tensor in example.saved_for_forward or ()]
+            marked = [unwrap_batched(tensor, level)[0] for tensor in example.non_differentiable or ()]
         ctx.save_for_backward(*[value for value, _ in saved])
         if example.saved_for_forward is not None:
             ctx.save_for_forward(*[value for value, _ in forward])
@@ -159,10 +159,10 @@ class Vmapped(Function):
         """Run the other's backward once, and sum or expand what it returns to the inputs of all examples."""
         kept: Kept = ctx._vmapped_kept
         batch, level = kept.batch, kept.batch.level
-        with opened(level):
+        with open_vmap_level(level):
             example = _restored(ctx, kept, kept.saved)
             found = backward_batched(example, batch.wrapped(grads, batch.out_dims), state.grad)
-            parts = [split(grad, level) for grad in found]
+            parts = [unwrap_batched(grad, level) for grad in found]
         _mirror(example, ctx, level)
         out: list[Any] = [None] * (1 + len(batch.dims))
         for (grad, lies), place in zip(parts, batch.places(), strict=True):
@@ -176,11 +176,11 @@ class Vmapped(Function):
         kept: Kept = ctx._vmapped_kept
         batch, level = kept.batch, kept.batch.level
         given = batch.wrapped(tangents[1:], batch.dims)
-        with opened(level):
+        with open_vmap_level(level):
             example = _restored(ctx, kept, kept.forward)
             of_args = [None if place is None else given[place] for place in batch.places()]
             raw = cls._of.jvp(example, *of_args)
-            parts = [split(tangent, level) for tangent in _several(raw)]
+            parts = [unwrap_batched(tangent, level) for tangent in _several(raw)]
         out: list[Any] = []
         for number, (tangent, lies) in enumerate(parts):
             dim = batch.out_dims[number] if number < len(batch.out_dims) else None
@@ -196,7 +196,7 @@ def _describe(example: FunctionNode, ctx: Any, batch: Batch, args: tuple[Any, ..
     """Tell the context of one example about its arguments and outputs."""
     example.needs_input_grad = _needs(ctx, batch)
     example._inputs = [(arg.shape, arg.dtype) if isinstance(arg, Tensor) else None for arg in args]
-    example._input_places = places_of(args)
+    example._input_places = tensor_devices(args)
     example._metas = [(out.shape, out.dtype) if isinstance(out, Tensor) else None for out in outputs]
     if ctx._edges:
         example._edges = [None if place is None else ctx._edges[1 + place] for place in batch.places()]
@@ -207,7 +207,7 @@ def _needs(ctx: Any, batch: Batch) -> tuple[bool, ...]:
     return tuple([place is not None and flags[1 + place] for place in batch.places()])
 
 
-def _mirror(example: FunctionNode, ctx: Any, level: Level) -> dict[str, int | None]:
+def _mirror(example: FunctionNode, ctx: Any, level: VmapLevel) -> dict[str, int | None]:
     """Set on the context of all examples what the user set on that of one, so that it is seen there (CX-02); return
     where the examples lie in each attribute.
 
@@ -223,7 +223,7 @@ def _mirror(example: FunctionNode, ctx: Any, level: Level) -> dict[str, int | No
                 f"names of attributes of ctx that begin with '{RESERVED}' are reserved for generated vmap rules: "
                 f"rename ctx.{name} to avoid a name collision"
             )
-        whole, dims[name] = split(value, level)
+        whole, dims[name] = unwrap_batched(value, level)
         setattr(ctx, name, whole)
     return dims
 
@@ -235,7 +235,7 @@ def _restored(ctx: Any, kept: Kept, dims: Sequence[int | None]) -> FunctionNode:
     example.__dict__.update(before.__dict__)
     example.needs_input_grad = _needs(ctx, batch)
     saved = batch.wrapped(ctx.saved_tensors, dims) if dims else ()
-    example._saved = [None if tensor is None else Saved(VALUE, -1, tensor, UNSHARED, 0) for tensor in saved]
+    example._saved = [None if tensor is None else SavedSlot(VALUE, -1, tensor, UNSHARED, 0) for tensor in saved]
     attributes = ctx._attributes()
     for name, dim in kept.attributes.items():
         value = attributes.get(name)

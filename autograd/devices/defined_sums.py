@@ -11,42 +11,42 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from .backends.device_memory import shapes_of, with_room
-from .serving import device_of, guard, send, serving_array, writable
+from .backends.device_memory import describe_shapes, with_memory_retry
+from .serving import device_guard, device_of, known_backend_of, move_array, writable
 
 # NumPy's functions ask the arrays who is to add them; what they compute on the host they may warn of
 _QUIET: Any = np.errstate
 
 
-def plus(left: Any, right: Any) -> Any:
+def add_gradients(left: Any, right: Any) -> Any:
     """Return the sum of two gradients.
 
     Raises:
         RuntimeError: they are of two devices.
     """
-    check_together(left, right)
-    backend = serving_array(left)
-    with guard(left), _QUIET(all="ignore"):
-        return with_room(
+    check_same_device(left, right)
+    backend = known_backend_of(left)
+    with device_guard(left), _QUIET(all="ignore"):
+        return with_memory_retry(
             backend,
             backend.index_of(left),
-            lambda: f"in a sum of gradients of {shapes_of([left])}",
+            lambda: f"in a sum of gradients of {describe_shapes([left])}",
             lambda: np.add(left, right),
         )
 
 
-def plus_in_place(data: Any, grad: Any) -> Any:
+def add_gradient_in_place(data: Any, grad: Any) -> Any:
     """Return `data` with a gradient added: in place, or anew where it is not to be written to.
 
     Raises:
         RuntimeError: they are of two devices.
     """
-    check_together(data, grad)
-    with guard(data), _QUIET(all="ignore"):
+    check_same_device(data, grad)
+    with device_guard(data), _QUIET(all="ignore"):
         return np.add(data, grad, out=data) if writable(data) else np.add(data, grad)
 
 
-def check_together(left: Any, right: Any) -> None:
+def check_same_device(left: Any, right: Any) -> None:
     """Check that two gradients are of one device.
 
     Raises:
@@ -66,6 +66,6 @@ def write_into(memory: Any, value: Any) -> None:
         np.copyto(memory, value, casting="unsafe")
         return
     place = device_of(memory)
-    value = send(value, place)
-    with guard(memory):
+    value = move_array(value, place)
+    with device_guard(memory):
         np.copyto(memory, value, casting="unsafe")

@@ -14,7 +14,7 @@ from .backends.backend import Backend, Memory
 from .backends.device import Device
 
 
-class Numbered(Backend):
+class RenumberedBackend(Backend):
     """The devices of a backend, each under a number of its own.
 
     Args:

@@ -21,8 +21,8 @@ from ..core.recorder import Pending
 from .backends.backend import Backend
 from .backends.cpu import CPU as CPU
 from .backends.device import Device
-from .backends.device_memory import shapes_of, with_room
-from .backends.serving_backends import ABSENT, HOST, Served
+from .backends.device_memory import describe_shapes, with_memory_retry
+from .backends.serving_backends import ABSENT, HOST, ServingBackends
 from .backends.serving_backends import serve as serve
 from .simulated.simulated_device import StandIn
 
@@ -34,26 +34,26 @@ _type: Any = type
 """Which the type checker does not see through: data may be anything."""
 
 
-def refuse(reason: str) -> None:
+def disable_cuda(reason: str) -> None:
     """Let nothing serve "cuda" from now on, whatever this process could see of GPUs: a worker that has none is not to
     use those of others. "" lets it be looked for again."""
     serve(None)
-    Served.refusal = reason
+    ServingBackends.refusal = reason
 
 
 def is_simulated() -> bool:
     """Tell whether the stand-in is to serve "cuda" here; looks for no GPU."""
-    if Served.cuda is None:
+    if ServingBackends.cuda is None:
         return bool(os.environ.get(STAND_IN))
-    return isinstance(Served.cuda, StandIn)
+    return isinstance(ServingBackends.cuda, StandIn)
 
 
 def simulated_memory() -> int | None:
     """Return how many bytes the arrays of each simulated device may hold here, None for no limit."""
-    return Served.cuda.limit_of(0) if isinstance(Served.cuda, StandIn) else None
+    return ServingBackends.cuda.limit_of(0) if isinstance(ServingBackends.cuda, StandIn) else None
 
 
-def serving(kind: str, asked: Device | None = None) -> Backend:
+def backend_for_kind(kind: str, asked: Device | None = None) -> Backend:
     """Return the backend of a kind of device; `asked` is the device that an error names.
 
     Raises:
@@ -61,31 +61,33 @@ def serving(kind: str, asked: Device | None = None) -> Backend:
     """
     if kind == "cpu":
         return HOST
-    if Served.cuda is None:
-        if Served.refusal:
-            raise DeviceError(f"device '{asked or Device(kind)}' is not available: {Served.refusal}")
+    if ServingBackends.cuda is None:
+        if ServingBackends.refusal:
+            raise DeviceError(f"device '{asked or Device(kind)}' is not available: {ServingBackends.refusal}")
         serve(_found(asked or Device(kind)))
-    assert Served.cuda is not None
-    return Served.cuda
+    assert ServingBackends.cuda is not None
+    return ServingBackends.cuda
 
 
-def at_hand() -> Backend | None:
-    """Return the backend of "cuda", None if there is none. Unlike `available`, it looks for no GPU where CuPy is not
+def backend_if_installed() -> Backend | None:
+    """Return the backend of "cuda", None if there is none. Unlike `available_backend`, it looks for no GPU where CuPy is not
     installed."""
-    if Served.cuda is None and (Served.refusal or (not os.environ.get(STAND_IN) and find_spec("cupy") is None)):
+    if ServingBackends.cuda is None and (
+        ServingBackends.refusal or (not os.environ.get(STAND_IN) and find_spec("cupy") is None)
+    ):
         return None
-    return available()
+    return available_backend()
 
 
-def current_of(kind: str) -> Device | None:
+def current_device_of_kind(kind: str) -> Device | None:
     """Return the current device of a kind that is served here already, None if it is not."""
-    return None if Served.cuda is None else Device(kind, Served.cuda.current())
+    return None if ServingBackends.cuda is None else Device(kind, ServingBackends.cuda.current())
 
 
-def available() -> Backend | None:
+def available_backend() -> Backend | None:
     """Return the backend of "cuda", None if there is none."""
     try:
-        return serving("cuda")
+        return backend_for_kind("cuda")
     except DeviceError:
         return None
 
@@ -120,12 +122,12 @@ def _found(device: Device) -> Backend:
 
 def backend_of(array: Any) -> Backend | None:
     """Return the backend that an array is of; None for what is no array."""
-    return Served.by_array.get(_type(array))
+    return ServingBackends.by_array.get(_type(array))
 
 
 def device_of(array: Any) -> Device:
     """Return the device that holds an array, or will hold a pending value; all else lives on the host."""
-    backend = Served.by_array.get(_type(array))
+    backend = ServingBackends.by_array.get(_type(array))
     if backend is None:
         return array.device if _type(array) is Pending else CPU
     return backend.device_of(array)
@@ -139,22 +141,22 @@ def space_of(operand: Any) -> Any:
     kind = _type(operand)
     if kind is _ARRAY:
         return np
-    backend = Served.by_array.get(kind)
+    backend = ServingBackends.by_array.get(kind)
     if backend is None:
-        backend = Served.by_array.get(_type(getattr(operand, "_data", None)), HOST)
+        backend = ServingBackends.by_array.get(_type(getattr(operand, "_data", None)), HOST)
     return backend.xp
 
 
-def is_elsewhere(data: Any) -> bool:
+def is_device_array(data: Any) -> bool:
     """Tell whether data is an array of another library than NumPy."""
     kind = _type(data)
-    return kind is not _ARRAY and kind in Served.by_array
+    return kind is not _ARRAY and kind in ServingBackends.by_array
 
 
-def is_placed(data: Any) -> bool:
+def is_on_device(data: Any) -> bool:
     """Tell whether data is, or will be, on another device than the host: an array of it, or a pending value."""
     kind = _type(data)
-    return data.device is not CPU if kind is Pending else kind is not _ARRAY and kind in Served.by_array
+    return data.device is not CPU if kind is Pending else kind is not _ARRAY and kind in ServingBackends.by_array
 
 
 def writable(array: Any) -> bool:
@@ -169,7 +171,7 @@ def start_of(array: Any) -> int:
     """Return the address of an array's first element, in the memory of its device."""
     if _type(array) is _ARRAY:
         return array.__array_interface__["data"][0]
-    return serving_array(array).start_of(array)
+    return known_backend_of(array).start_of(array)
 
 
 def same_memory(array: Any, other: Any) -> bool:
@@ -194,7 +196,7 @@ def as_device(device: Any) -> Device:
     recorder = state.here.recorder
     if recorder is not None:
         return recorder.place(wanted)
-    backend = serving(wanted.type, wanted)
+    backend = backend_for_kind(wanted.type, wanted)
     if wanted.index is None:
         return Device(wanted.type, backend.current())
     if wanted.index not in backend.numbers():
@@ -207,17 +209,17 @@ def as_device(device: Any) -> Device:
 
 def ordinal_of(device: Device) -> int:
     """Return the number that other libraries in this process have for a device; of one that is not here, its own."""
-    backend, index = at_hand(), device.index or 0
+    backend, index = backend_if_installed(), device.index or 0
     return index if backend is None or index not in backend.numbers() else backend.ordinal(index)
 
 
 @lru_cache(maxsize=256)
-def named(name: str) -> Device:
+def device_named(name: str) -> Device:
     """Return the device of a name, as params of ops have it; nobody asks whether it is there."""
     return CPU if name == "cpu" else Device(name)
 
 
-def target(device: Any) -> Device | None:
+def factory_device(device: Any) -> Device | None:
     """Return where a factory that was given `device` makes its tensor: None is the host.
 
     Raises:
@@ -235,13 +237,13 @@ def make(place: Device | None, maker: Callable[[Any], Any]) -> Any:
     """Return what `maker` makes with the namespace of a device."""
     if place is None:
         return maker(np)
-    backend = serving(place.type)
+    backend = backend_for_kind(place.type)
     index = place.index or 0
     with backend.on(index):
-        return with_room(backend, index, lambda: "when a tensor was made", lambda: maker(backend.xp))
+        return with_memory_retry(backend, index, lambda: "when a tensor was made", lambda: maker(backend.xp))
 
 
-def send(array: Any, place: Device | None) -> Any:
+def move_array(array: Any, place: Device | None) -> Any:
     """Return an array on a device: itself if it is there, else a copy. The one way by which data moves."""
     if place is None and _type(array) is _ARRAY:
         return array
@@ -249,24 +251,24 @@ def send(array: Any, place: Device | None) -> Any:
     if here == there:
         return array
     if there.type == "cpu":
-        return serving_array(array).to_host(array)
-    backend, index = serving(there.type), there.index or 0
-    source = serving_array(array)
+        return known_backend_of(array).to_host(array)
+    backend, index = backend_for_kind(there.type), there.index or 0
+    source = known_backend_of(array)
     if source is ABSENT:
         array, source = array.host, HOST
     if source is not HOST and source is not backend:
         raise AutogradError(f"a tensor on {here} is of a library that serves {there.type} no more; make it anew")
     copied = backend.from_host if source is HOST else backend.copy_to
-    what = lambda: f"when {shapes_of([array])} came from {here}"  # noqa: E731
-    return with_room(backend, index, what, lambda: copied(array, index))
+    what = lambda: f"when {describe_shapes([array])} came from {here}"  # noqa: E731
+    return with_memory_retry(backend, index, what, lambda: copied(array, index))
 
 
 def to_host(array: Any) -> Any:
     """Return an array on the host: itself if it is there, else a copy."""
-    return array if _type(array) is _ARRAY else send(array, None)
+    return array if _type(array) is _ARRAY else move_array(array, None)
 
 
-def serving_array(array: Any) -> Backend:
+def known_backend_of(array: Any) -> Backend:
     """Return the backend of an array."""
     backend = backend_of(array)
     if backend is None:
@@ -274,21 +276,21 @@ def serving_array(array: Any) -> Backend:
     return backend
 
 
-def guard(array: Any) -> Any:
+def device_guard(array: Any) -> Any:
     """Return a block in which the device of an array is the current one."""
-    backend = serving_array(array)
+    backend = known_backend_of(array)
     return backend.on(backend.index_of(array))
 
 
-def is_away(data: Any) -> bool:
-    """Tell whether data is an array of a device that is not the current one: work on it needs a `guard`."""
+def needs_device_guard(data: Any) -> bool:
+    """Tell whether data is an array of a device that is not the current one: work on it needs a `device_guard`."""
     kind = _type(data)
     if kind is _ARRAY:
         return False
-    backend = Served.by_array.get(kind)
+    backend = ServingBackends.by_array.get(kind)
     return backend is not None and backend.index_of(data) != backend.current()
 
 
-def settled(value: Any) -> Any:
+def as_kernel_result(value: Any) -> Any:
     """Return what a kernel or a rule made as an array: NumPy's scalars as arrays of the host, arrays as they are."""
-    return value if _type(value) in Served.by_array else np.asarray(value)
+    return value if _type(value) in ServingBackends.by_array else np.asarray(value)

@@ -17,7 +17,7 @@ import numpy as np
 from raygrad.errors import DtypeError, MissingKernel
 
 from ..core.recorder import Pending
-from ..registry.codegen import made_around
+from ..registry.codegen import compile_wrapper
 from ..tensor.tensor import Tensor
 from .dispatch import wrong_argument
 
@@ -55,7 +55,7 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 _made: dict[Function, Function] = {}
 
 
-def door(function: Function, module: str, name: str) -> Function:
+def with_argument_errors(function: Function, module: str, name: str) -> Function:
     """Return what is offered in the place of a function: the same with errors that name what does not fit; itself, if
     it hands its arguments straight to one op, which says that itself (`dispatch.explained`).
 
@@ -75,12 +75,12 @@ def door(function: Function, module: str, name: str) -> Function:
             "    except Exception as error:\n"
             "        raise _said(_function, ({args}), {{{kwargs}}}, error)\n"
         )
-        made = _made[function] = made_around(function, body, {"_said": said}, __name__)
+        made = _made[function] = compile_wrapper(function, body, {"_said": explain_error}, __name__)
         made.__module__, made.__qualname__ = module, name
     return made
 
 
-def said(function: Function, args: Sequence[Any], named: Mapping[str, Any], error: Exception) -> Exception:
+def explain_error(function: Function, args: Sequence[Any], named: Mapping[str, Any], error: Exception) -> Exception:
     """Return what to raise for an error of a function: that an argument is of the wrong type, if one is; else the
     error itself."""
     if isinstance(error, MissingKernel):  # it names the dtype, which is what does not fit

@@ -22,7 +22,7 @@ from ..core import dtypes
 from ..core.batched_data import Batched
 from ..core.catalogue import ops
 from ..core.modes import Modes, state
-from ..devices.serving import as_device, named
+from ..devices.serving import as_device, device_named
 from ..tensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,7 +37,7 @@ REGIONS: list[None] = []
 """One for each region that is open on any thread: what runs outside of all asks for this alone."""
 
 
-class _Kept(NamedTuple):
+class _CachedCast(NamedTuple):
     """A cast that a region goes on using."""
 
     tensor: Tensor
@@ -60,7 +60,7 @@ class Casting:
 
     __slots__ = ("cache", "dtype", "enabled", "kept")
 
-    def __init__(self, enabled: bool, dtype: np.dtype[Any], cache: bool, kept: dict[Any, _Kept]) -> None:
+    def __init__(self, enabled: bool, dtype: np.dtype[Any], cache: bool, kept: dict[Any, _CachedCast]) -> None:
         self.enabled = enabled
         self.dtype = dtype
         self.cache = cache
@@ -221,13 +221,13 @@ def known_dtype(dtype: Any, asker: str) -> np.dtype[Any]:
 
 # ---- the state travels -----------------------------------------------------------------------------------------------
 
-Moment = tuple[Any, ...]
+RecordedModes = tuple[Any, ...]
 """The state of a thread as plain data: () outside of all regions, else (enabled, name of the dtype, cache); inside of a
 block of a device (enabled, name of the dtype or nothing, cache, name of the device)."""
 
 
-def moment() -> Moment:
-    """Return this thread's state, for user code that runs elsewhere or later: see `as_at`."""
+def capture_modes() -> RecordedModes:
+    """Return this thread's state, for user code that runs elsewhere or later: see `restored_modes`."""
     casting, device = state.here.casting, state.here.device
     regions = () if casting is None else (int(casting.enabled), casting.dtype.name, int(casting.cache))
     if device is None or device.type == "cpu":
@@ -236,12 +236,12 @@ def moment() -> Moment:
 
 
 @contextmanager
-def as_at(recorded: Moment) -> Generator[None]:
+def restored_modes(recorded: RecordedModes) -> Generator[None]:
     """Let code in a block see the state of the moment at which it was recorded."""
     before, device = state.here.casting, state.here.device
     casts = recorded and recorded[1]
     state.here.casting = Casting(bool(recorded[0]), np.dtype(recorded[1]), bool(recorded[2]), {}) if casts else None
-    state.here.device = named(recorded[3]) if len(recorded) > 3 else None
+    state.here.device = device_named(recorded[3]) if len(recorded) > 3 else None
     REGIONS.append(None)
     try:
         yield
@@ -258,23 +258,23 @@ def _is_cast(operand: Any) -> bool:
     return isinstance(operand, Tensor) and (dtype := operand.dtype).kind == "f" and dtype.itemsize < 8
 
 
-def lowered(casting: Casting, operand: Any) -> Any:
+def cast_to_lower(casting: Casting, operand: Any) -> Any:
     """Return an operand in the region's dtype; what is not cast as it is."""
     return _converted(casting, operand, casting.dtype) if _is_cast(operand) else operand
 
 
-def raised(casting: Casting, operand: Any) -> Any:
+def cast_to_single(casting: Casting, operand: Any) -> Any:
     """Return an operand in single precision; what is not cast as it is."""
     return _converted(casting, operand, dtypes.float32) if _is_cast(operand) else operand
 
 
-def widest(casting: Casting, operands: Iterable[Any]) -> Any:
+def widest_dtype(casting: Casting, operands: Iterable[Any]) -> Any:
     """Return the dtype in which operands meet that are to be joined: the widest that regions cast."""
     wide = any(_is_cast(operand) and operand.dtype == dtypes.float32 for operand in operands)
     return dtypes.float32 if wide else casting.dtype
 
 
-def converted(casting: Casting, operand: Any, dtype: np.dtype[Any]) -> Any:
+def cast_to(casting: Casting, operand: Any, dtype: np.dtype[Any]) -> Any:
     """Return an operand in `dtype`; what is not cast as it is."""
     return _converted(casting, operand, dtype) if _is_cast(operand) else operand
 
@@ -289,7 +289,7 @@ def _converted(casting: Casting, tensor: Tensor, dtype: np.dtype[Any]) -> Tensor
     version = tensor.counter()[0]
     kept = casting.kept.get(key)
     if kept is None or kept.data is not tensor._data or kept.version != version:  # new, or changed in place since
-        kept = casting.kept[key] = _Kept(tensor, tensor._data, version, ops.to_dtype(tensor, dtype))
+        kept = casting.kept[key] = _CachedCast(tensor, tensor._data, version, ops.to_dtype(tensor, dtype))
     return kept.made
 
 

@@ -1,6 +1,6 @@
 """Which functions of the catalogue cast their operands in a region of `autocast`, and how (LG-14).
 
-Rules of this file: the lists are those of PyTorch's CPU. What the catalogue offers is `governed`: a function of a list
+Rules of this file: the lists are those of PyTorch's CPU. What the catalogue offers is `with_autocast`: a function of a list
 is offered as one of the same signature that first asks whether any region is open. The functions themselves, which
 derivatives, other functions and workers call, cast nothing; one that is made of others and is on no list calls the
 governed ones where PyTorch's does.
@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.modes import state
-from ..registry.codegen import made_around
-from .autocast import REGIONS, Casting, converted, lowered, raised, widest
+from ..registry.codegen import compile_wrapper
+from .autocast import REGIONS, Casting, cast_to, cast_to_lower, cast_to_single, widest_dtype
 
 Function = Callable[..., Any]
 Policy = Callable[[Casting, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
@@ -32,18 +32,18 @@ def _over(
 
 
 def _lower(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    return _over(functools.partial(lowered, casting), args, named)
+    return _over(functools.partial(cast_to_lower, casting), args, named)
 
 
 def _single(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    return _over(functools.partial(raised, casting), args, named)
+    return _over(functools.partial(cast_to_single, casting), args, named)
 
 
 def _widest(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     operands: list[Any] = []
     _over(operands.append, args, named)
-    dtype = widest(casting, operands)
-    return _over(lambda operand: converted(casting, operand, dtype), args, named)
+    dtype = widest_dtype(casting, operands)
+    return _over(lambda operand: cast_to(casting, operand, dtype), args, named)
 
 
 def _as_given(casting: Casting, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -85,7 +85,7 @@ POLICIES: Mapping[str, Policy] = {
 _governed: dict[str, Function] = {}
 
 
-def governed(function: Function) -> Function:
+def with_autocast(function: Function) -> Function:
     """Return what is offered in the place of a function: one that casts its operands, if it is on a list.
 
     Raises:
@@ -111,7 +111,7 @@ def __getattr__(name: str) -> Any:
 
 def _asking(function: Function, policy: Policy) -> Function:
     """Return a function with the signature of another that calls it, with operands cast if a region is open."""
-    return made_around(
+    return compile_wrapper(
         function,
         "    if _regions:\n"
         "        return _cast_and_call(_function, _policy, ({args}), {{{kwargs}}})\n"

@@ -21,11 +21,11 @@ from ..core import dtypes
 from ..core.batched_data import batched
 from ..core.modes import state
 from ..core.recorder import Pending
-from ..devices.serving import CPU, is_elsewhere, send, serving, target, to_host
+from ..devices.serving import CPU, backend_for_kind, factory_device, is_device_array, move_array, to_host
 from ..registry.define_op import sizes_of
-from ..tensor.inference import marked
+from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
-from .device_dispatch import copied, made_on, sent
+from .device_dispatch import copied, made_on, move_recorded
 
 # ---- from data -------------------------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def _leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
-    made = marked(Tensor.made(array))
+    made = mark_inference(Tensor.made(array))
     if requires_grad:
         made.requires_grad = True
     return made
@@ -43,12 +43,12 @@ def _leaf(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
 
 def _made(device: Any, maker: Callable[[Any], Any], requires_grad: bool) -> Tensor:
     """Return a leaf of what `maker` makes with the namespace of a device; None is where factories make tensors."""
-    return _leaf(made_on(target(device), maker), requires_grad)
+    return _leaf(made_on(factory_device(device), maker), requires_grad)
 
 
 def _placed(copy: Any, device: Any) -> Any:
     """Return a copy of an array of a device where `device=` asks for it; where the array is, if it does not."""
-    return copy if device is None and state.here.device is None else sent(copy, target(device) or CPU)
+    return copy if device is None and state.here.device is None else move_recorded(copy, factory_device(device) or CPU)
 
 
 def _checked_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -65,12 +65,12 @@ def _array_of(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     array: np.ndarray[Any, Any]
     if isinstance(data, Tensor):
         array = data.read()
-    elif type(data) is _ARRAY or is_elsewhere(data):
+    elif type(data) is _ARRAY or is_device_array(data):
         array = data
     elif _on_a_device(data):
-        array = serving("cuda").xp.from_dlpack(data)
+        array = backend_for_kind("cuda").xp.from_dlpack(data)
     elif hasattr(data, "__cuda_array_interface__"):
-        array = serving("cuda").xp.asarray(data)
+        array = backend_for_kind("cuda").xp.asarray(data)
     elif hasattr(data, "__array__"):
         array = np.asarray(data)
     elif hasattr(data, "__dlpack__"):
@@ -132,11 +132,11 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ValueError: rows of unequal length.
     """
     given = _array_of(data, dtype)
-    if is_elsewhere(given):
+    if is_device_array(given):
         return _leaf(_placed(copied(given), device), requires_grad)
     array = np.array(given, copy=True, order="K", subok=False)
-    place = target(device)
-    return _leaf(array if place is None else sent(array, place), requires_grad)
+    place = factory_device(device)
+    return _leaf(array if place is None else move_recorded(array, place), requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -146,14 +146,14 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
             data = data.to(device)
         return data if dtype is None or data.dtype == dtypes.as_dtype(dtype) else data.to(dtype)
     array = _array_of(data, dtype)
-    place = target(device)
-    if is_elsewhere(array):
-        array = array if device is None else sent(array, place or CPU)
+    place = factory_device(device)
+    if is_device_array(array):
+        array = array if device is None else move_recorded(array, place or CPU)
     else:
-        array = sent(np.asarray(array), place)
-    made = marked(Tensor.made(array))
+        array = move_recorded(np.asarray(array), place)
+    made = mark_inference(Tensor.made(array))
     if type(array) is not Pending:
-        made._shares_memory = isinstance(data, np.ndarray) or hasattr(data, "__dlpack__") or is_elsewhere(data)
+        made._shares_memory = isinstance(data, np.ndarray) or hasattr(data, "__dlpack__") or is_device_array(data)
     return made
 
 
@@ -190,7 +190,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
         _checked_dtype(ndarray)
     made = Tensor.made(ndarray if type(ndarray) is _ARRAY else np.asarray(ndarray))
     made._shares_memory = True
-    return marked(made) if state.here.inference else made
+    return mark_inference(made) if state.here.inference else made
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -339,7 +339,7 @@ def _doing(what: Callable[[], None]) -> None:
         state.recorder.drawn(None, what)
 
 
-class RandomPlace:
+class GeneratorState:
     """Where the random numbers of the process stand at this moment, to come back to."""
 
     def __init__(self) -> None:
@@ -361,14 +361,14 @@ class RandomPlace:
 @contextmanager
 def drawn_alike(alike: bool) -> Generator[Callable[[], None]]:
     """Yield what makes the generator of the process start again from where it was, if it is to."""
-    place = RandomPlace()
+    place = GeneratorState()
     yield place.back if alike else lambda: None
 
 
 def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, device: Any = None) -> Tensor:
     """Return a leaf of what `draw` gives for some leading dimensions: none, or inside vmap those of the examples that
     are to differ (VM-12). Numbers are drawn on the host, so that they are the same on every device, and moved."""
-    place = target(device)
+    place = factory_device(device)
     if not state.batches:
         return _leaf(_placed_draw(partial(draw, ()), place), requires_grad)
     open_levels = state.batches
@@ -392,10 +392,10 @@ def _placed_draw(draw: Callable[[], Any], place: Any) -> Any:
     """Return what was drawn, on a device. A session is told of the draw, and moves what it gives."""
     drawn = np.asarray(draw())
     if state.recorder is None:
-        return send(drawn, place)
+        return move_array(drawn, place)
     made = Tensor.made(drawn)
     state.recorder.drawn(made, draw)
-    return made._data if place is None else sent(made._data, place)
+    return made._data if place is None else move_recorded(made._data, place)
 
 
 def _drawn(distribution: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool) -> Tensor:

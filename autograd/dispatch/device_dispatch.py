@@ -20,8 +20,18 @@ from ..core.modes import state
 from ..core.recorder import Recorder
 from ..devices import Backend, Device
 from ..devices.backends.device import KINDS
-from ..devices.backends.device_memory import shapes_of, with_room
-from ..devices.serving import CPU, backend_of, guard, is_away, is_elsewhere, make, send, serving_array, target
+from ..devices.backends.device_memory import describe_shapes, with_memory_retry
+from ..devices.serving import (
+    CPU,
+    backend_of,
+    device_guard,
+    factory_device,
+    is_device_array,
+    known_backend_of,
+    make,
+    move_array,
+    needs_device_guard,
+)
 from ..registry.registry import Op
 from ..registry.vjp_rules import quiet
 from ..tensor.tensor import Tensor
@@ -29,7 +39,7 @@ from ..tensor.tensor import Tensor
 _ARRAY: Any = np.ndarray
 
 
-def meeting(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+def on_one_device(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     """Return the operands of an op on one device.
 
     Raises:
@@ -68,14 +78,14 @@ def run(op: Op, datas: Sequence[Any], params: tuple[Any, ...], dtype: Any) -> An
         MissingKernel: there is none for this device.
         OutOfDeviceMemory: the device has no memory left, also after what was kept there is given back.
     """
-    held = next(data for data in datas if is_elsewhere(data))
-    backend = serving_array(held)
+    held = next(data for data in datas if is_device_array(data))
+    backend = known_backend_of(held)
     kernel = kernel_for(op, backend, dtype)
-    with guard(held) if is_away(held) else nullcontext():
-        out = with_room(
+    with device_guard(held) if needs_device_guard(held) else nullcontext():
+        out = with_memory_retry(
             backend,
             backend.index_of(held),
-            lambda: f"in {op.name} of {shapes_of(datas)}",
+            lambda: f"in {op.name} of {describe_shapes(datas)}",
             lambda: _quietly(kernel, *datas, *params),
         )
     for one in (out,) if op.outputs == 1 else out:
@@ -109,7 +119,7 @@ def missing(op: Op, device: str) -> MissingKernel:
     )
 
 
-def places_of(args: Sequence[Any]) -> list[Device | None] | None:
+def tensor_devices(args: Sequence[Any]) -> list[Device | None] | None:
     """Return, per argument, the device of a tensor; None if all are on the host."""
     for arg in args:
         if isinstance(arg, Tensor) and type(arg._data) is not _ARRAY:
@@ -122,7 +132,7 @@ def places_of(args: Sequence[Any]) -> list[Device | None] | None:
 
 def guard_of(args: Sequence[Any]) -> Any:
     """Return a block in which the device of the first tensor that is not on the host is the current one."""
-    return guard(next(arg._data for arg in args if isinstance(arg, Tensor) and is_elsewhere(arg._data)))
+    return device_guard(next(arg._data for arg in args if isinstance(arg, Tensor) and is_device_array(arg._data)))
 
 
 def kinds_of(function: Any) -> tuple[str, ...]:
@@ -168,14 +178,14 @@ def zeros_on(device: Device, shape: tuple[int, ...], dtype: Any) -> Tensor:
 def filled_on(device: Device, shape: tuple[int, ...], value: Any, dtype: Any, recorder: Recorder | None) -> Tensor:
     """Return a tensor of one number on a device, of no graph: made there, recorded if there is a recorder."""
     if recorder is None:
-        return Tensor.made(make(target(device), lambda xp: xp.full(shape, value, dtype)))
+        return Tensor.made(make(factory_device(device), lambda xp: xp.full(shape, value, dtype)))
     return Tensor.made(ops.full_on(recorder, shape, value, dtype, device))
 
 
-def sent(array: Any, place: Device | None) -> Any:
+def move_recorded(array: Any, place: Device | None) -> Any:
     """Return a new tensor's data: an array on a device, or in a session what a transfer that is recorded will give."""
     if place is None or state.here.recorder is None:
-        return send(array, place)
+        return move_array(array, place)
     return ops.to_device(Tensor.made(array), place)._data
 
 
@@ -184,12 +194,12 @@ def made_on(place: Device | None, maker: Callable[[Any], Any]) -> Any:
     host, and moved."""
     if place is None or state.here.recorder is None:
         return make(place, maker)
-    return sent(maker(np), place)
+    return move_recorded(maker(np), place)
 
 
 def copied(array: Any) -> Any:
     """Return a copy of an array on its device, in its own axis order."""
-    if is_away(array):
-        with guard(array):
+    if needs_device_guard(array):
+        with device_guard(array):
             return array.copy(order="K")
     return array.copy(order="K")

@@ -15,7 +15,7 @@ OfOne = Callable[[Any], Any]
 OfTwo = Callable[[Any, Any], Any]
 
 
-def of_one(op: Op, module: str, doc: str) -> OfOne:
+def unary_function(op: Op, module: str, doc: str) -> OfOne:
     """Return the function of `module` that applies an op to one operand, named like the op."""
 
     def function(input: Any) -> Any:
@@ -24,7 +24,7 @@ def of_one(op: Op, module: str, doc: str) -> OfOne:
     return _named(function, op.name, module, doc)
 
 
-def of_two(op: Op, module: str, doc: str) -> OfTwo:
+def binary_function(op: Op, module: str, doc: str) -> OfTwo:
     """Return the function of `module` that applies an op to two operands, named like the op."""
 
     def function(input: Any, other: Any) -> Any:

@@ -14,28 +14,28 @@ import numpy as np
 from raygrad.errors import DtypeError, MissingKernel
 
 from ..core import dtypes
-from ..core.batched_data import Batched, innermost, living
+from ..core.batched_data import Batched, innermost_vmap_level, without_closed_levels
 from ..core.dispatch_table import table
 from ..core.modes import Modes, state
 from ..core.recorder import Pending
-from ..devices.serving import CPU, device_of, is_elsewhere, is_placed, settled
-from ..nodes.anomaly import remember as remember_origin
-from ..nodes.closed_session import brought_home
+from ..devices.serving import CPU, as_kernel_result, device_of, is_device_array, is_on_device
+from ..nodes.anomaly import note_origin as remember_origin
+from ..nodes.closed_session import fetch_from_closed_session
 from ..nodes.device_nodes import DeviceOpNode
-from ..nodes.inheriting_views import inherit
+from ..nodes.inheriting_views import inherit_requires_grad
 from ..nodes.node import NO_EDGE, next_sequence
 from ..nodes.op_node import OpNode
 from ..registry.registry import Op, get_op
-from ..saved.saved_tensor_hooks import in_force
+from ..saved.saved_tensor_hooks import current_hooks
 from ..saved.saved_tensors import pack_op
 from ..storage.strides import reshapes_to_view
-from ..storage.views import NO_GRAD, Stale, memory, remember
-from ..tensor.inference import marked
+from ..storage.views import NO_GRAD, StaleData, current_data, record_view
+from ..tensor.inference import mark_inference
 from ..tensor.tensor import Tensor
-from .device_dispatch import meeting, missing, run
-from .promotion import note_conversion, promoted
-from .record_fast_path import repeated
-from .save_residuals import keep
+from .device_dispatch import missing, on_one_device, run
+from .promotion import note_conversion, promote_operands
+from .record_fast_path import repeat_recorded_op
+from .save_residuals import keep_residuals
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
@@ -59,7 +59,7 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
     """
     here = state.here
     if here.special:
-        if here.only_recorder is not None and (again := repeated(here, op, operands, params)) is not None:
+        if here.only_recorder is not None and (again := repeat_recorded_op(here, op, operands, params)) is not None:
             return again
         return _general(op, operands, params)
     # The common case, in one pass over the operands: arrays at hand that need not be converted to meet.
@@ -90,7 +90,11 @@ def call(op: Op, operands: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
         return _general(op, operands, params)
     kernel = op.sole
     if kernel is None or op.outputs != 1:
-        if op.custom and innermost(operands) is None and (results := _as_function(op, operands, params)) is not None:
+        if (
+            op.custom
+            and innermost_vmap_level(operands) is None
+            and (results := _as_function(op, operands, params)) is not None
+        ):
             return results
         outs = _on_arrays(op, datas, params)
         return _several(op, operands, params, datas, (outs,) if op.outputs == 1 else outs, needed)
@@ -110,7 +114,7 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
     data = operand._data
     if here.special or type(data) is not _ARRAY:
         if here.only_recorder is not None:
-            again = repeated(here, op, (operand,) if other is _ABSENT else (operand, other), ())
+            again = repeat_recorded_op(here, op, (operand,) if other is _ABSENT else (operand, other), ())
             if again is not None:
                 return again
         return _any(op, operand, other)
@@ -190,27 +194,27 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
             tensors = True
             if operand._requires_grad:
                 needed = True
-            if type(operand._data) is Stale:
+            if type(operand._data) is StaleData:
                 operand._data.for_use(state.here.grad and op.differentiable, operand)
             if type(operand._data) is Pending:
                 owner = operand._data.record.recorder
                 if owner.closed:
-                    brought_home(operand)
+                    fetch_from_closed_session(operand)
                 elif recorder is None:
                     recorder = owner
-            if is_placed(memory(operand._data)):
+            if is_on_device(current_data(operand._data)):
                 elsewhere = True
             elif type(operand._data) is Batched:
                 batched = True
                 if not operand._data.level.entered:
-                    alive = [living(o) if isinstance(o, Tensor) else o for o in operands]
+                    alive = [without_closed_levels(o) if isinstance(o, Tensor) else o for o in operands]
                     return _general(op, alive, params)
     if not tensors:
         return _on_arrays(op, operands, params)
     if elsewhere and not batched:
-        operands, met = meeting(op, operands), None
+        operands, met = on_one_device(op, operands), None
     if met is None:
-        met = operands if op.promotes is None else promoted(op, operands)
+        met = operands if op.promotes is None else promote_operands(op, operands)
     if batched:
         made = table.batched_op(op, met, params, needed)
         if state.here.forward:
@@ -240,7 +244,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
     if state.here.inference:
         for made in (result,) if op.outputs == 1 else result:
             if made._base is None:
-                marked(made)
+                mark_inference(made)
     return result
 
 
@@ -262,14 +266,14 @@ def _as_function(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> An
     if not any(isinstance(operand, Tensor) for operand in operands):
         return None
     if op.promotes is not None:
-        operands = promoted(op, operands)
+        operands = promote_operands(op, operands)
     return table.registered_op(
         op, operands, params, _compute_dtype(operands), kind_of([_held(operand) for operand in operands])
     )
 
 
 def _held(operand: Any) -> Any:
-    return memory(operand._data) if isinstance(operand, Tensor) else operand
+    return current_data(operand._data) if isinstance(operand, Tensor) else operand
 
 
 def apply_op(name: str, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
@@ -291,8 +295,8 @@ def _on_arrays(op: Op, datas: Sequence[Any], params: tuple[Any, ...]) -> Any:
     if type(out) is _ARRAY:
         return out
     if op.outputs == 1:
-        return settled(out)
-    return tuple([o if type(o) is _ARRAY else settled(o) for o in out])
+        return as_kernel_result(out)
+    return tuple([o if type(o) is _ARRAY else as_kernel_result(o) for o in out])
 
 
 def _kernel_for_arrays(op: Op, datas: Sequence[Any]) -> Any:
@@ -360,7 +364,7 @@ def check_operand(name: str, value: Any, argument: str = "input", position: int 
 def kind_of(datas: Sequence[Any]) -> str:
     """Return the kind of device of operands: the host's, if none is elsewhere."""
     for data in datas:
-        if is_placed(data):
+        if is_on_device(data):
             return device_of(data).type
     return "cpu"
 
@@ -377,9 +381,9 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     base, out = operands[0], result._data
     data = base._data
     sure = True
-    if type(out) is _ARRAY or is_elsewhere(out):
+    if type(out) is _ARRAY or is_device_array(out):
         if out is not data and out.base is not data:
-            if type(data) is Stale:
+            if type(data) is StaleData:
                 data = data.array
             if out is not data and out.base is not data and (out.base is None or out.base is not data.base):
                 return
@@ -393,9 +397,9 @@ def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, .
     result._shares_memory = base._shares_memory
     if not state.here.grad:
         result._made_by = NO_GRAD
-    remember(result, op, operands, params, sure)
+    record_view(result, op, operands, params, sure)
     if result.grad_fn is None:
-        inherit(result)
+        inherit_requires_grad(result)
 
 
 def _attach(
@@ -423,7 +427,7 @@ def _attach(
         if here.anomaly is not None:
             remember_origin(node)
         if here.saving:
-            pack_op(node, in_force())
+            pack_op(node, current_hooks())
 
 
 _WANTED = (True,)
@@ -497,5 +501,5 @@ def _node(
     if rule is None:
         node.saved_tensors = node.versions = ()
     else:
-        keep(node, rule.saves, rule.gates, operands, datas, results)
+        keep_residuals(node, rule.saves, rule.gates, operands, datas, results)
     return node

@@ -18,13 +18,13 @@ from raygrad.errors import DtypeError
 from ..core import dtypes
 from ..core.batched_data import Batched
 from ..core.catalogue import ops
-from ..devices.serving import is_elsewhere
+from ..devices.serving import is_device_array
 from ..nodes.op_node import OpNode
 from ..registry.registry import Op
 from ..tensor.tensor import Tensor
 
 
-def promoted(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+def promote_operands(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     """Return the operands in the dtype in which they meet (PyTorch's promotion); numbers stay numbers."""
     first = None
     same = True
@@ -49,7 +49,7 @@ def _meet(op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     for operand in operands:
         if isinstance(operand, Tensor):
             (dims if operand._data.ndim else zeros).append(operand.dtype)
-        elif isinstance(operand, np.ndarray) or is_elsewhere(operand):
+        elif isinstance(operand, np.ndarray) or is_device_array(operand):
             raise DtypeError(f"{op.name}: expected tensors or numbers, got an array; wrap it with raygrad.as_tensor")
         elif operand is not None:
             if not isinstance(operand, bool | int | float | complex | np.generic):

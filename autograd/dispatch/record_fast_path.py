@@ -18,14 +18,14 @@ from ..nodes.op_node import OpNode
 from ..registry.registry import Derivative, Op
 from ..registry.vjp_rules import Meta
 from ..tensor.tensor import Tensor
-from .save_residuals import keep
+from .save_residuals import keep_residuals
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _new: Any = object.__new__
 _WANTED = (True,)
 
 
-class Shared:
+class SharedNodeFields:
     """What the backward nodes of an op over certain specs share."""
 
     __slots__ = ("carries", "gates", "inputs", "metas", "rule", "saves")
@@ -43,7 +43,7 @@ class Shared:
         self.carries = value.dtype.kind in "fc"
 
 
-def repeated(here: Modes, op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Tensor | None:
+def repeat_recorded_op(here: Modes, op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> Tensor | None:
     """Apply an op of one output while `here` records and does nothing else that is special; None if that cannot be done
     by what is known."""
     recorder: Any = here.only_recorder
@@ -83,9 +83,9 @@ def repeated(here: Modes, op: Op, operands: Sequence[Any], params: tuple[Any, ..
     if not needed or not here.grad:
         return result
     record: Any = value.record
-    shared: Shared | None = record.template.node
+    shared: SharedNodeFields | None = record.template.node
     if shared is None:
-        shared = record.template.node = Shared(op, datas, value)
+        shared = record.template.node = SharedNodeFields(op, datas, value)
     if not shared.carries:
         return result
     # an __init__ of so many arguments would take as long as all of this; see `dispatch._node`, too
@@ -119,5 +119,5 @@ def repeated(here: Modes, op: Op, operands: Sequence[Any], params: tuple[Any, ..
     result._requires_grad = True
     result.output_nr = 0
     result.grad_fn = node
-    keep(node, shared.saves, shared.gates, operands, datas, (result,))
+    keep_residuals(node, shared.saves, shared.gates, operands, datas, (result,))
     return result

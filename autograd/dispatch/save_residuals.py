@@ -14,7 +14,7 @@ from ..tensor.inference import refuse_saving
 from ..tensor.tensor import Tensor
 
 
-def keep(
+def keep_residuals(
     node: OpNode,
     saves: Sequence[int],
     gates: Sequence[int | None],

@@ -10,8 +10,8 @@ from typing import Any
 
 from raygrad.errors import AutogradError
 
-from ..core.batched_data import Level, opened, split
-from ..core.pytree import mapped
+from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched
+from ..core.pytree import tree_map
 from ..tensor.tensor import Tensor
 from ..vmap import along, batched
 
@@ -45,7 +45,9 @@ def grads_of_batch(roots: Sequence[Any], grads: Sequence[Any], run: Callable[[li
         raise AutogradError("is_grads_batched=True needs grad_outputs, whose first dimension is the batch")
     if any(size != sizes[0] for size in sizes):
         raise ValueError(f"grad_outputs have batches of different size: {sizes}")
-    level = Level(sizes[0])
-    with opened(level):
+    level = VmapLevel(sizes[0])
+    with open_vmap_level(level):
         found = run([batched(grad, 0, level) if isinstance(grad, Tensor) else grad for grad in grads])
-        return mapped(lambda grad: None if grad is None else along(*split(grad, level), 0, level.size), found)
+        return tree_map(
+            lambda grad: None if grad is None else along(*unwrap_batched(grad, level), 0, level.size), found
+        )

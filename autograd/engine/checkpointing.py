@@ -16,9 +16,9 @@ from raygrad.errors import AutogradError, CheckpointError
 from ..core.modes import enable_grad, state
 from ..core.pytree import flatten, unflatten
 from ..core.recorder import Data
-from ..dispatch.autocast import as_at, moment
-from ..dispatch.creation import RandomPlace
-from ..saved.saved_tensor_hooks import Hooks, Packed, hooked, in_force
+from ..dispatch.autocast import capture_modes, restored_modes
+from ..dispatch.creation import GeneratorState
+from ..saved.saved_tensor_hooks import PackedSavedTensor, PackHooks, current_hooks, with_pack_hooks
 from ..storage.version_counter import stale_message, was_changed
 from ..tensor.tensor import Tensor
 
@@ -41,11 +41,11 @@ class _Argument:
 
     def __init__(self, tensor: Tensor) -> None:
         self._requires_grad = tensor._requires_grad
-        self._packed: Packed | None = None
+        self._packed: PackedSavedTensor | None = None
         self._tensor: Tensor | None = None
         self._version = tensor.counter()[0]
         if state.saving:
-            self._packed = Packed(in_force(), tensor._data, None, tensor.counter())
+            self._packed = PackedSavedTensor(current_hooks(), tensor._data, None, tensor.counter())
         else:
             self._tensor = tensor
 
@@ -75,9 +75,9 @@ class _Second:
         self._region = region
         self.saved: dict[int, Any] = {}
 
-    def hooks(self) -> Hooks:
+    def hooks(self) -> PackHooks:
         """Return the hooks that keep what is saved."""
-        return Hooks(self._tensor, _refuse, region=self)
+        return PackHooks(self._tensor, _refuse, region=self)
 
     def _tensor(self, tensor: Tensor) -> None:
         self._keep((tensor.shape, tensor.dtype), Tensor.made(tensor._data))
@@ -107,7 +107,7 @@ class Region:
         self._function = function
         leaves, self._tree = flatten((tuple(args), dict(named)))
         self._leaves = [_Argument(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        self._random, self._casting = RandomPlace(), moment()
+        self._random, self._casting = GeneratorState(), capture_modes()
         self.saved: list[What] = []
         """What was saved, in order."""
         self._second = _Second()
@@ -116,9 +116,9 @@ class Region:
 
     # ---- the first run --------------------------------------------------------------------------------------------
 
-    def hooks(self) -> Hooks:
+    def hooks(self) -> PackHooks:
         """Return the hooks that keep places instead of tensors."""
-        return Hooks(self._tensor, self._value, region=self)
+        return PackHooks(self._tensor, self._value, region=self)
 
     def _tensor(self, tensor: Tensor) -> int:
         return self._note((tensor.shape, tensor.dtype))
@@ -150,11 +150,11 @@ class Region:
     def _run(self, grads: Sequence[Any]) -> None:
         second = _Second(self)
         args, named = unflatten(self._tree, [x.again(grads) if isinstance(x, _Argument) else x for x in self._leaves])
-        here, now = state.here, RandomPlace()
+        here, now = state.here, GeneratorState()
         outer, here.again = here.again, True
         self._random.back()
         try:
-            with enable_grad(), as_at(self._casting), hooked(second.hooks()):
+            with enable_grad(), restored_modes(self._casting), with_pack_hooks(second.hooks()):
                 self._function(*args, **named)
         except _Enough:
             pass
@@ -208,5 +208,5 @@ def checkpoint(function: Callable[..., R], *args: Any, **named: Any) -> R:
     if not state.here.grad or state.here.inference:
         return function(*args, **named)
     region = Region(function, args, named)
-    with hooked(region.hooks()):
+    with with_pack_hooks(region.hooks()):
         return function(*args, **named)

@@ -18,16 +18,16 @@ from .. import ops
 from ..core.array_layout import is_array
 from ..core.batched_data import Batched
 from ..core.modes import state
-from ..core.recorder import Pending, Recorder, settled
+from ..core.recorder import Pending, Recorder, resolve_gradient
 from ..devices import Device
 from ..dispatch.device_dispatch import zeros_on
 from ..graph import GradientEdge
-from ..nodes.captured_leaves import LeftBehind
+from ..nodes.captured_leaves import DetachedHistory
 from ..nodes.inheriting_views import owns_grad
 from ..nodes.node import Edge, Node
 from ..registry.vjp_rules import Meta
-from ..storage.views import check_fresh, memory
-from ..tensor.tangent_levels import hand_on
+from ..storage.views import check_not_stale, current_data
+from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
 from .batched_grads import grads_of_batch
 from .batched_pass import OnTensors
@@ -231,7 +231,7 @@ def _known(captured: Any) -> Tensor | None:
     if captured is None:
         return None
     result: Tensor = captured if isinstance(captured, Tensor) else Tensor.made(captured)
-    return None if settled(result._data) is None else result
+    return None if resolve_gradient(result._data) is None else result
 
 
 def _of_its_own(gradient: Tensor) -> Tensor:
@@ -241,7 +241,7 @@ def _of_its_own(gradient: Tensor) -> Tensor:
         return gradient
     own = Tensor.made(data.copy(order="K") if is_array(data) else data, gradient.grad_fn, gradient.output_nr)
     own._requires_grad = owns_grad(gradient)
-    return hand_on(gradient, own)
+    return share_tangents(gradient, own)
 
 
 def _recorder_of(roots: Sequence[Place]) -> Recorder | None:
@@ -297,7 +297,7 @@ def _wanted(inputs: Any, caller: str) -> tuple[Place, ...]:
         if isinstance(place, Tensor) and not place._requires_grad:
             raise AutogradError(f"One of the differentiated Tensors does not require grad (input {index})")
         if isinstance(place, Tensor):
-            check_fresh(place)
+            check_not_stale(place)
     return wanted
 
 
@@ -316,10 +316,10 @@ def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tup
     seeds: list[tuple[Edge, Any]] = []
     for index, (root, grad) in enumerate(zip(roots, grads, strict=True)):
         if isinstance(root, Tensor):
-            check_fresh(root)
+            check_not_stale(root)
             if not owns_grad(root):
                 raise AutogradError(f"element {index} of tensors does not require grad and does not have a grad_fn")
-            if type(root.grad_fn) is LeftBehind:
+            if type(root.grad_fn) is DetachedHistory:
                 raise root.grad_fn.refusal()
         shape, dtype = _meta_of(root)
         if grad is None:
@@ -348,5 +348,5 @@ def _seeds(roots: Sequence[Place], grads: Sequence[Any], task: Pass) -> list[tup
                 )
             if grad.dtype != dtype:
                 grad = ops.to_dtype(grad, dtype)
-        seeds.append((_edge_of(root), grad if task.on_tensors else memory(grad._data)))
+        seeds.append((_edge_of(root), grad if task.on_tensors else current_data(grad._data)))
     return seeds

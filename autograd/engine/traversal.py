@@ -22,13 +22,13 @@ from raygrad.errors import AutogradError
 from ..core import pass_lock
 from ..core.hooks import ClientHook
 from ..core.modes import state
-from ..core.recorder import Data, Recorder, settled
-from ..devices.defined_sums import plus
-from ..devices.serving import guard, is_away, is_elsewhere
+from ..core.recorder import Data, Recorder, resolve_gradient
+from ..devices.defined_sums import add_gradients
+from ..devices.serving import device_guard, is_device_array, needs_device_guard
 from ..nodes.accumulator import AccumulateGrad, accumulate
-from ..nodes.anomaly import Watcher
-from ..nodes.multi_hooks import Watch
-from ..nodes.node import Edge, Node, in_slots, over_tensors
+from ..nodes.anomaly import AnomalyWatcher
+from ..nodes.multi_hooks import MultiGradHookEntry
+from ..nodes.node import Edge, Node, for_all_inputs, for_tensor_inputs
 from ..registry.vjp_rules import Meta, balanced_sum, quiet
 from ..tensor.tensor import Tensor
 
@@ -119,7 +119,7 @@ class Pass:
         before, outer = here.grad, here.task
         turn = outer is None and not self.retain
         if turn:
-            pass_lock.begin(waiting)
+            pass_lock.acquire_nodes(waiting)
         here.passes += 1
         here.task = self
         try:
@@ -138,7 +138,7 @@ class Pass:
             here.task = outer
             here.grad = before
             if turn:
-                pass_lock.end(waiting)
+                pass_lock.release_nodes(waiting)
 
     def will_reach(self, node: Node) -> bool:
         """Tell whether gradients arrive at a node in this pass: it runs, or what arrives is captured."""
@@ -150,7 +150,7 @@ class Pass:
         """Run the nodes, the most recently created of those that are ready first."""
         buffers, execute, recorder = self._buffers, self._execute, self.recorder
         create_graph, on_tensors, retain = self.create_graph, self.on_tensors, self.retain
-        step = self._step if state.anomaly is None else self._watched(Watcher(state.anomaly))
+        step = self._step if state.anomaly is None else self._watched(AnomalyWatcher(state.anomaly))
         plain = (
             execute is None and not self._wanted and state.anomaly is None
         )  # every node runs, and nothing is captured
@@ -230,7 +230,7 @@ class Pass:
                             following = None
                 position += 1
 
-    def _watched(self, watcher: Watcher) -> Callable[[Node, list[Any] | None, bool], Sequence[Any] | None]:
+    def _watched(self, watcher: AnomalyWatcher) -> Callable[[Node, list[Any] | None, bool], Sequence[Any] | None]:
         """Return `_step` as it runs while anomaly detection is on."""
 
         def step(node: Node, grads: list[Any] | None, execute: bool) -> Sequence[Any] | None:
@@ -270,7 +270,7 @@ class Pass:
         if node._tensor_hooks is not None:
             for number, hooks in list(node._tensor_hooks.items()):
                 for hook in list(hooks.values()):
-                    if type(hook) is Watch:
+                    if type(hook) is MultiGradHookEntry:
                         hook.hook.saw(self, hook.position, node, grads[number])
                     else:
                         (grads[number],) = self._hook("tensor", hook, node, [grads[number]], (node._metas[number],))
@@ -281,7 +281,7 @@ class Pass:
                     value = grads[number]
                     if self.on_tensors and not self.create_graph:  # `.grad` carries no tangents
                         value = value._data
-                    with guard(value) if is_away(value) else _UNRECORDED:
+                    with device_guard(value) if needs_device_guard(value) else _UNRECORDED:
                         accumulate(tensor, value, self.create_graph, self.recorder, anew=True)
         if self._wanted:
             for number, value in enumerate(grads):
@@ -307,10 +307,10 @@ class Pass:
         """Run the hooks that a node has behind it, over the gradients of its tensor inputs (ND-09)."""
         assert node._post_hooks is not None
         state.grad = self.create_graph
-        shown, metas = over_tensors(node, results), over_tensors(node, node._input_metas())
+        shown, metas = for_tensor_inputs(node, results), for_tensor_inputs(node, node._input_metas())
         for hook in list(node._post_hooks.values()):
             shown = self._hook("post", hook, node, shown, metas, beside)
-        return in_slots(node, shown)
+        return for_all_inputs(node, shown)
 
     def _run_in_part(self, node: Node, grads: list[Any], execute: set[Node | None]) -> Sequence[Any]:
         """Run a node for the inputs whose gradient this pass needs; the others' is None (CX-18)."""
@@ -332,8 +332,8 @@ class Pass:
             return self.recorder.add(left, right)
         if self.on_tensors:
             return left + right
-        if is_elsewhere(left) or is_elsewhere(right):
-            return plus(left, right)
+        if is_device_array(left) or is_device_array(right):
+            return add_gradients(left, right)
         return np.asarray(_plus(left, right))
 
     def show(self, kind: str, hook: Any, node: Node, grads: Sequence[Any]) -> None:
@@ -354,7 +354,10 @@ class Pass:
             if type(hook) is not ClientHook:
                 return recorder.hook(kind, hook, node, values, metas, beside)
             recorder.called_here(hook.__name__)
-            values, beside = [settled(value) for value in values], [settled(value) for value in beside]
+            values, beside = (
+                [resolve_gradient(value) for value in values],
+                [resolve_gradient(value) for value in beside],
+            )
         shown = [_sealed(value) for value in values]
         results = call_hook(kind, hook, shown, [_sealed(value) for value in beside])
         after = [

@@ -17,8 +17,8 @@ from .. import ops
 from ..core.modes import state
 from ..forward_ad import check_size
 from ..mutation.inplace_tangents import begin
-from ..saved.saved_slots import UNSHARED, VALUE, Saved
-from ..tensor.tangent_levels import Level, carried, only
+from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
+from ..tensor.tangent_levels import TangentLevel, active_levels, carries_tangent
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
         RuntimeError: jvp returned tangents of the wrong number, type or shape, a view that is none of the given
             tangent, or another tangent than the one it had to change in place.
     """
-    if not any(isinstance(arg, Tensor) and carried(arg) for arg in args):
+    if not any(isinstance(arg, Tensor) and carries_tangent(arg) for arg in args):
         return
-    levels: tuple[Level, ...] = state.forward
+    levels: tuple[TangentLevel, ...] = state.forward
     outputs = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
     results = cast("tuple[Any, ...]", result) if isinstance(raw, tuple) else (result,)
     held = [level.of(arg) is not None for level in levels for arg in args if isinstance(arg, Tensor)]
@@ -50,7 +50,7 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
         for depth, level in enumerate(levels):
             if not any(held[depth * per : (depth + 1) * per]):
                 continue
-            with only(levels[:depth]):
+            with active_levels(levels[:depth]):
                 given = [_given(node, arg, level) for arg in args]
                 found = _returned(node, _jvp(node, args, outputs, results, given), len(outputs))
                 for number, tangent in enumerate(found):
@@ -62,7 +62,7 @@ def propagate(node: FunctionNode, args: tuple[Any, ...], raw: Any, result: Any) 
         node._output_tangents = tangents
 
 
-def _given(node: FunctionNode, arg: Any, level: Level) -> Tensor | None:
+def _given(node: FunctionNode, arg: Any, level: TangentLevel) -> Tensor | None:
     """Return what jvp is given for an argument: its tangent, zeros or None (FW-06)."""
     if not isinstance(arg, Tensor) or arg.dtype.kind not in "fc":
         return None
@@ -94,7 +94,8 @@ def _jvp(
 
     kept, before = node._saved, state.grad
     node._saved = [
-        None if saved is None else Saved(VALUE, -1, shown(saved), UNSHARED, 0) for saved in node.saved_for_forward or ()
+        None if saved is None else SavedSlot(VALUE, -1, shown(saved), UNSHARED, 0)
+        for saved in node.saved_for_forward or ()
     ]
     try:
         return node._function.jvp(node, *given)
@@ -126,7 +127,7 @@ def _returned(node: FunctionNode, result: Any, expected: int) -> Sequence[Tensor
 
 def _carry(
     node: FunctionNode,
-    level: Level,
+    level: TangentLevel,
     number: int,
     tangent: Tensor | None,
     args: tuple[Any, ...],

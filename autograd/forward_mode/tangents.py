@@ -21,12 +21,12 @@ from ..nodes.node import NO_EDGE, Edge, Node, next_sequence
 from ..nodes.op_node import OpNode
 from ..registry.define_op import conj
 from ..registry.vjp_rules import OpContext, by_operand, vjp_tensors
-from ..tensor.tangent_levels import Level, hand_on, only
+from ..tensor.tangent_levels import TangentLevel, active_levels, share_tangents
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..registry.registry import Derivative, Op
-    from ..registry.vjp_rules import Named
+    from ..registry.vjp_rules import NamedOp
 
 _LINEAR: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(
@@ -68,7 +68,7 @@ def propagate(op: Op, operands: Sequence[Any], params: tuple[Any, ...], outcome:
     Raises:
         NotImplementedError: an operand carries a tangent, and the op has no derivative.
     """
-    levels: tuple[Level, ...] = state.forward
+    levels: tuple[TangentLevel, ...] = state.forward
     held = [o._tangents if isinstance(o, Tensor) else None for o in operands]
     if not any(held):
         return
@@ -78,7 +78,7 @@ def propagate(op: Op, operands: Sequence[Any], params: tuple[Any, ...], outcome:
     for depth, level in enumerate(levels):
         tangents = [None if h is None else h.get(level) for h in held]
         if any(t is not None for t in tangents):
-            with only(levels[:depth]):
+            with active_levels(levels[:depth]):
                 found = _along(op, operands, params, results, tangents)
             for result, tangent in zip(results, found, strict=True):
                 if tangent is not None and result._data.dtype.kind in "fc":
@@ -217,7 +217,7 @@ def entered(tensor: Tensor) -> tuple[Tensor, Entry]:
     node = Entry(tensor)
     alias = Tensor.made(tensor._data, node)
     alias.share_counter(tensor)
-    return hand_on(tensor, alias), node
+    return share_tangents(tensor, alias), node
 
 
 def through(
@@ -225,7 +225,7 @@ def through(
 ) -> list[Tensor | None]:
     """Return `run(items)` with tangents, for anything that records how its results depend on its items: what that
     records is differentiated twice, as a vjp is in `_by_transposition`."""
-    levels: tuple[Level, ...] = state.forward
+    levels: tuple[TangentLevel, ...] = state.forward
     recording = state.grad
     entries: list[tuple[Entry, Edge]] = []
     local: list[Tensor | None] = []
@@ -238,28 +238,28 @@ def through(
         local.append(alias)
     state.grad = True
     try:
-        with only(()):
+        with active_levels(()):
             results = run(local)
         for depth, level in enumerate(levels):
             given = [None if item is None else level.of(item) for item in items]
             if any(tangent is not None for tangent in given):
-                with only(levels[:depth]):
+                with active_levels(levels[:depth]):
                     _push(level, results, local, given, recording)
     finally:
         state.grad = recording
     for entry, edge in entries:
         entry.lead_to(edge)
-    return [r if r is None or recording or not r._requires_grad else hand_on(r, r.detach()) for r in results]
+    return [r if r is None or recording or not r._requires_grad else share_tangents(r, r.detach()) for r in results]
 
 
 def _probe(result: Tensor) -> Tensor:
     """Return a gradient of ones that requires grad itself, and leads nowhere."""
-    with only(()):
+    with active_levels(()):
         return entered(ops.ones_as(result))[0]
 
 
 def _push(
-    level: Level,
+    level: TangentLevel,
     results: Sequence[Tensor | None],
     local: Sequence[Tensor | None],
     given: Sequence[Tensor | None],
@@ -319,7 +319,7 @@ def _by_transposition(
 
 
 def transposed(
-    op: Named,
+    op: NamedOp,
     turned: Sequence[Tensor | None],
     tangents: Sequence[Tensor | None],
     probes: Sequence[Tensor | None],
@@ -343,7 +343,7 @@ def transposed(
     return _transposed([(g, t) for g, t in pairs if g._requires_grad], probes, recording)
 
 
-def _check_differentiable(op: Named, grad: Tensor) -> None:
+def _check_differentiable(op: NamedOp, grad: Tensor) -> None:
     """Raise if a rule's result does not hang on the gradient it was given, and is not zero either."""
     if not grad._requires_grad and grad.read().any():
         raise MissingDerivative(

@@ -17,13 +17,24 @@ from ..core.modes import state
 from ..core.recorder import Data, Recorder
 from ..devices import Device
 from ..devices.serving import CPU
-from ..nodes.accumulator import is_inner, stale_value
+from ..nodes.accumulator import describe_saved_value, leads_to_producer
 from ..nodes.node import FREED, NO_EDGE, Edge, Node
 from ..registry.vjp_rules import Meta
-from ..saved.saved_slots import INPUT, OUTPUT, PACKED, TAKEN, VALUE, GivenAway, Refused, Saved, place_of, replayed
+from ..saved.saved_slots import (
+    INPUT,
+    OUTPUT,
+    PACKED,
+    TAKEN,
+    VALUE,
+    ReadOnceSlots,
+    SavedSlot,
+    UnreadableSlots,
+    origin_of,
+    replayed_slot,
+)
 from ..saved.saved_tensors import raw_saved_tensors
 from ..storage.version_counter import exchanged, stale_message, was_changed
-from ..tensor.tangent_levels import carried
+from ..tensor.tangent_levels import carries_tangent
 from ..tensor.tensor import Tensor
 from ..vmap.backward import backward_batched
 from ..vmap.user_backward import arrays_through, densified, run_backward, shown
@@ -60,7 +71,7 @@ class FunctionNode(MembersOfFunction, Node):
     """These outputs, as apply returned them: who saved one sees it when it is made to require grad."""
     _kept: tuple[Tensor, ...] | None = None
     """What was saved, as long as it stands for itself: the first arguments as they were given, never changed."""
-    _slots: Sequence[Saved | None] | None = ()
+    _slots: Sequence[SavedSlot | None] | None = ()
     """Otherwise what was saved: () while forward runs and where nothing is recorded, None once it was freed."""
     _output_tangents: Sequence[Any] | None = None
     """Per output, the tangents that apply returned it with."""
@@ -210,23 +221,25 @@ class FunctionNode(MembersOfFunction, Node):
     # ---- the node -------------------------------------------------------------------------------------------------
 
     @property
-    def _saved(self) -> Sequence[Saved | None] | None:
+    def _saved(self) -> Sequence[SavedSlot | None] | None:
         """What was saved, in slots."""
         kept = self._kept
         if kept is not None:
-            slots: list[Saved | None] = [Saved(INPUT, i, held, held.counter(), 0) for i, held in enumerate(kept)]
+            slots: list[SavedSlot | None] = [
+                SavedSlot(INPUT, i, held, held.counter(), 0) for i, held in enumerate(kept)
+            ]
             self._kept, self._slots = None, slots
         return self._slots
 
     @_saved.setter
-    def _saved(self, slots: Sequence[Saved | None] | None) -> None:
+    def _saved(self, slots: Sequence[SavedSlot | None] | None) -> None:
         self._kept, self._slots = None, slots
 
-    def _was_detached(self, slot: Saved) -> bool:
+    def _was_detached(self, slot: SavedSlot) -> bool:
         """Tell whether a saved input lost its history by an in-place detach (CX-32)."""
         if slot.value.grad_fn is not None or slot.value._requires_grad:
             return False
-        return is_inner(self._edges[slot.position] if slot.position < len(self._edges) else None)
+        return leads_to_producer(self._edges[slot.position] if slot.position < len(self._edges) else None)
 
     def _detached_message(self, position: int) -> str:
         return (
@@ -234,7 +247,7 @@ class FunctionNode(MembersOfFunction, Node):
             "lost silently. Use the out-of-place detach() instead"
         )
 
-    def _unpack(self, slot: Saved) -> Tensor:
+    def _unpack(self, slot: SavedSlot) -> Tensor:
         kind, position, tensor, counter, version = slot
         if kind is PACKED:
             unpacked: Tensor = tensor[1].tensor(self._edge_of(tensor[0], position))
@@ -243,7 +256,7 @@ class FunctionNode(MembersOfFunction, Node):
             return unpacked
         if was_changed(counter, version):
             made_by: Edge = (self, position) if kind is OUTPUT else (tensor.grad_fn, tensor.output_nr)
-            what = stale_value(tensor, made_by, self)
+            what = describe_saved_value(tensor, made_by, self)
             raise AutogradError(stale_message(what, counter[0], version))
         if kind is INPUT and self._was_detached(slot):
             raise AutogradError(self._detached_message(position))
@@ -258,16 +271,18 @@ class FunctionNode(MembersOfFunction, Node):
         """Return where the gradient of a saved value goes."""
         return self._edges[position] if kind is INPUT else (self, position) if kind is OUTPUT else None
 
-    def unpacked_slots(self) -> Sequence[Saved | None] | None:
+    def unpacked_slots(self) -> Sequence[SavedSlot | None] | None:
         """Return what was saved, with tensors made of what saved-tensor hooks have packed; itself if nothing is."""
         slots = self._saved
         if not slots or not self.readable or not any(slot is not None and slot[0] is PACKED for slot in slots):
             return slots
-        plain: list[Saved | None] = []
+        plain: list[SavedSlot | None] = []
         for slot in slots:
             if slot is not None and slot.kind is PACKED:
                 kind, made = slot.value[0], self._unpack(slot)
-                slot = Saved(kind, slot.position, made._data if kind is OUTPUT else made, made.counter(), made._version)
+                slot = SavedSlot(
+                    kind, slot.position, made._data if kind is OUTPUT else made, made.counter(), made._version
+                )
             plain.append(slot)
         return plain
 
@@ -342,7 +357,7 @@ class FunctionNode(MembersOfFunction, Node):
         if not state.here.forward:
             return False
         saved = [self._unpack(slot) for slot in self._saved or () if slot is not None]
-        return any(carried(tensor) for tensor in (*grads, *saved) if tensor is not None)
+        return any(carries_tangent(tensor) for tensor in (*grads, *saved) if tensor is not None)
 
     def _release(self) -> None:
         self._kept = self._slots = None
@@ -356,9 +371,9 @@ class FunctionNode(MembersOfFunction, Node):
     @property
     def readable(self) -> bool:
         """Whether what was saved may still be read."""
-        return self._kept is not None or (self._slots is not None and type(self._slots) is not Refused)
+        return self._kept is not None or (self._slots is not None and type(self._slots) is not UnreadableSlots)
 
-    def freed(self, instead: Sequence[Saved | None] | None = None) -> FunctionNode:
+    def freed(self, instead: Sequence[SavedSlot | None] | None = None) -> FunctionNode:
         """Return a copy whose saved tensors are gone, as after a backward that did not retain them, or others."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
@@ -383,9 +398,9 @@ class FunctionNode(MembersOfFunction, Node):
             self._references = references
         return self._references
 
-    def keep_slots(self, slots: list[Saved | None]) -> None:
+    def keep_slots(self, slots: list[SavedSlot | None]) -> None:
         """Keep what was saved, for as many reads as the Function allows."""
-        self._saved = GivenAway(slots) if slots and self._function._plan.read_once else slots
+        self._saved = ReadOnceSlots(slots) if slots and self._function._plan.read_once else slots
 
     def replay(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None]) -> FunctionNode:
         """Return a copy of this context in which saved inputs and outputs, also those kept as plain attributes, are
@@ -394,7 +409,7 @@ class FunctionNode(MembersOfFunction, Node):
         copy.__dict__.update(self.__dict__)
         given = {INPUT: inputs, OUTPUT: outputs}
         if self.readable:
-            copy.keep_slots([slot if slot is None else replayed(slot, given) for slot in self._saved or ()])
+            copy.keep_slots([slot if slot is None else replayed_slot(slot, given) for slot in self._saved or ()])
         for name, (kind, position) in self.references().items():
             if given[kind][position] is not None:
                 setattr(copy, name, given[kind][position])
@@ -433,7 +448,7 @@ def refer(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -
         if name in OWN:
             continue
         if isinstance(value, Tensor):
-            kind, position = place_of(value, args, outputs, node.dirty_tensors)
+            kind, position = origin_of(value, args, outputs, node.dirty_tensors)
             if kind is not VALUE:
                 references[name] = (kind, position)
         elif isinstance(value, list | tuple | dict | set):

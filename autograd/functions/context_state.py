@@ -16,7 +16,7 @@ from ..core.hooks import HookDict
 from ..devices import Device
 from ..nodes.node import FREED
 from ..registry.vjp_rules import Meta
-from ..saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
+from ..saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, SavedSlot, UnreadableSlots
 from ..tensor.tensor import Tensor
 from .context import OWN, FunctionNode
 from .function import Function
@@ -49,7 +49,7 @@ class ContextState(NamedTuple):
         input_places, places: their devices; None if all are on the host.
     """
 
-    saved: Sequence[Saved | None]
+    saved: Sequence[SavedSlot | None]
     refused: str
     pre_hooks: HookDict | None
     post_hooks: HookDict | None
@@ -72,7 +72,7 @@ def state_of(node: FunctionNode) -> ContextState:
     saved: Any = node._saved
     return ContextState(
         saved=saved if node.readable else (),
-        refused=saved.message if type(saved) is Refused else "" if node.readable else FREED,
+        refused=saved.message if type(saved) is UnreadableSlots else "" if node.readable else FREED,
         pre_hooks=node._pre_hooks,
         post_hooks=node._post_hooks,
         attributes={name: one for name, one in vars(node).items() if name not in OWN and name not in references},
@@ -94,7 +94,7 @@ def of_state(cls: type[Function], state: ContextState) -> FunctionNode:
     node = cls._backward_cls()
     node.keep_slots(list(state.saved))
     if state.refused:
-        node._saved = Refused(state.refused)
+        node._saved = UnreadableSlots(state.refused)
     if state.notes is not None:
         node._notes = state.notes
     for name, value in state.attributes.items():
@@ -240,7 +240,7 @@ def release_large(node: FunctionNode, limit: int) -> bool:
         [
             slot
             if slot is None or (slot.kind is not INPUT and slot.kind is not OUTPUT)
-            else Saved(slot.kind, slot.position, None, UNSHARED, 0)
+            else SavedSlot(slot.kind, slot.position, None, UNSHARED, 0)
             for slot in node._saved or ()
         ]
     )
@@ -252,14 +252,14 @@ def release_large(node: FunctionNode, limit: int) -> bool:
 # ---- what the client shows of a context that came home ---------------------------------------------------------------
 
 
-def saved_slots(node: FunctionNode) -> Sequence[Saved | None]:
+def saved_slots(node: FunctionNode) -> Sequence[SavedSlot | None]:
     """Return what was saved; nothing where it was freed.
 
     Raises:
         AutogradError: it must not be read.
     """
     saved = node._saved
-    if type(saved) is Refused:
+    if type(saved) is UnreadableSlots:
         raise AutogradError(saved.message)
     return saved or ()
 

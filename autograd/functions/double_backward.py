@@ -19,10 +19,10 @@ from ..engine.engine import gradients
 from ..graph import GradientEdge
 from ..nodes.accumulator import AccumulateGrad
 from ..nodes.node import FREED, NO_EDGE, Edge, Node, next_sequence
-from ..nodes.once_differentiable import check_differentiable, refused
+from ..nodes.once_differentiable import check_differentiable, delayed_error_outputs
 from ..registry.vjp_rules import Meta
 from ..saved.saved_slots import UNSHARED, VALUE
-from ..tensor.tangent_levels import only
+from ..tensor.tangent_levels import active_levels
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -181,7 +181,9 @@ class PackedBackward(Node):
         """Return the results as tensors whose producer this node is; those that need no derivative without one, and
         those that must not be differentiated with the node that says so."""
         out: list[Tensor | None] = []
-        errors = refused(self._results, frozenset([node for node, _ in self._outside if node is not None]))
+        errors = delayed_error_outputs(
+            self._results, frozenset([node for node, _ in self._outside if node is not None])
+        )
         for number, result in enumerate(self._results):
             if result is None:
                 out.append(None)
@@ -200,7 +202,7 @@ class PackedBackward(Node):
     def _with_tangents(self, grads: list[Data | None], recorder: Recorder | None) -> Sequence[Data | None]:
         """Return the gradients with their tangents: what is kept here carries none, and the rest is linear."""
         levels = state.here.forward
-        with only(()):
+        with active_levels(()):
             if state.here.grad:
                 found = self._run(list(grads), True, recorder)
             else:
@@ -209,7 +211,7 @@ class PackedBackward(Node):
         for depth, level in enumerate(levels):
             tangents = [None if g is None else level.of(g) for g in grads]
             if any(tangent is not None for tangent in tangents):
-                with only(levels[:depth]):
+                with active_levels(levels[:depth]):
                     if levels[:depth] or state.here.grad:
                         moved = self._run(tangents, True, recorder)
                     else:

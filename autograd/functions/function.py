@@ -17,28 +17,28 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..core.array_layout import is_plain
-from ..core.batched_data import innermost, living
+from ..core.array_layout import is_dense_or_expanded
+from ..core.batched_data import innermost_vmap_level, without_closed_levels
 from ..core.dispatch_table import table
 from ..core.modes import Modes, state
 from ..core.pytree import flatten
 from ..core.recorder import Pending
-from ..devices.serving import guard, is_away, is_elsewhere
-from ..dispatch.device_dispatch import check_kinds, places_of
+from ..devices.serving import device_guard, is_device_array, needs_device_guard
+from ..dispatch.device_dispatch import check_kinds, tensor_devices
 from ..forward_mode.function_jvp import propagate
 from ..mutation.overlap import may_share
-from ..nodes.anomaly import remember as remember_origin
-from ..nodes.closed_session import brought_home
+from ..nodes.anomaly import note_origin as remember_origin
+from ..nodes.closed_session import fetch_from_closed_session
 from ..nodes.node import NO_EDGE, Edge, next_sequence
 from ..nodes.once_differentiable import once_differentiable as once_differentiable
 from ..registry.vjp_rules import Meta
-from ..saved.saved_slots import keep
-from ..saved.saved_tensor_hooks import in_force
+from ..saved.saved_slots import sort_into_slots
+from ..saved.saved_tensor_hooks import current_hooks
 from ..saved.saved_tensors import pack_function
 from ..storage.version_counter import CLOCK
-from ..storage.views import Stale
-from ..tensor.inference import marked
-from ..tensor.tangent_levels import carried, only
+from ..storage.views import StaleData
+from ..tensor.inference import mark_inference
+from ..tensor.tangent_levels import active_levels, carries_tangent
 from ..tensor.tensor import Tensor
 from ..vmap.user_backward import densified
 from ..vmap.user_backward import run_backward as run_backward
@@ -164,19 +164,19 @@ class Function(Members, metaclass=FunctionMeta):
 
 def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Apply a Function while a rare mode is on, or to values that are not at hand."""
-    args = tuple([living(arg) if isinstance(arg, Tensor) else arg for arg in args])
-    if here.batches and (level := innermost(flatten(args)[0])) is not None:
+    args = tuple([without_closed_levels(arg) if isinstance(arg, Tensor) else arg for arg in args])
+    if here.batches and (level := innermost_vmap_level(flatten(args)[0])) is not None:
         return table.batched_function(cls, args, named, level)
     recorder = here.recorder
     for arg in args:
         if not isinstance(arg, Tensor):
             continue
-        if type(arg._data) is Stale:
+        if type(arg._data) is StaleData:
             return _apply_to_stale(cls, here, args, named)
         if type(arg._data) is Pending:
             owner = arg._data.record.recorder
             if owner.closed:
-                brought_home(arg)
+                fetch_from_closed_session(arg)
             elif recorder is None:
                 recorder = owner
     if recorder is None:
@@ -184,9 +184,9 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
         if here.inference:
             for output in _outputs(result):
                 if isinstance(output, Tensor) and output._base is None:
-                    marked(output)
+                    mark_inference(output)
         return result
-    if here.forward and any(isinstance(arg, Tensor) and carried(arg) for arg in args):
+    if here.forward and any(isinstance(arg, Tensor) and carries_tangent(arg) for arg in args):
         if here.saving:
             raise AutogradError(
                 f"{cls.__name__}.apply: in a session saved-tensor hooks do not pack what a Function saves while its "
@@ -198,7 +198,7 @@ def _apply_specially(cls: type[Function], here: Modes, args: tuple[Any, ...], na
 
 def _apply_to_stale(cls: type[Function], here: Modes, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Apply a Function, unrecorded, to what must not be differentiated any more; it stays so."""
-    held = {arg: arg._data for arg in args if isinstance(arg, Tensor) and type(arg._data) is Stale}
+    held = {arg: arg._data for arg in args if isinstance(arg, Tensor) and type(arg._data) is StaleData}
     for arg, data in held.items():
         arg._data = data.for_use(here.grad, arg)
     try:
@@ -218,11 +218,11 @@ def apply_with_tangents(
     held = _held_elsewhere(args)
     if held is not None:
         check_kinds(cls, [arg.device for arg in args if isinstance(arg, Tensor)])
-    with only(()), guard(held) if is_away(held) else _HERE:
+    with active_levels(()), device_guard(held) if needs_device_guard(held) else _HERE:
         node, raw, given = _forward(cls, here, args, here.grad, None, named, True)
         assert node is not None
         if held is not None:
-            node._input_places = places_of(args)
+            node._input_places = tensor_devices(args)
         result = wrap_outputs(node, raw, given, args, cls._plan.setup is not None)
     if here.forward:
         propagate(node, given, raw, result)
@@ -323,13 +323,13 @@ def _forward(
     if CLOCK[0] != since:
         check_unmarked(node, args, since)
     if recorded:
-        keep(node, args, raw)
+        sort_into_slots(node, args, raw)
         if plan.read_once:
             node.keep_slots(list(node._saved or ()))
         if here.anomaly is not None:
             remember_origin(node)
         if here.saving:
-            pack_function(node, in_force())
+            pack_function(node, current_hooks())
     return node, raw, args
 
 
@@ -352,7 +352,7 @@ def _described(
             data = arg._data
             if type(data) is not _ARRAY and not elsewhere:
                 return None
-            if not (data.flags.c_contiguous or is_plain(data) or laid) and not (
+            if not (data.flags.c_contiguous or is_dense_or_expanded(data) or laid) and not (
                 len(given) > 1 and _stays(cls, arg, given)
             ):
                 first = next((args[i] for i in range(position) if given[i] is arg), None)
@@ -388,7 +388,7 @@ def _stays(cls: type[Function], arg: Tensor, given: tuple[Any, ...]) -> bool:
 def _held_elsewhere(args: tuple[Any, ...]) -> Any:
     """Return the first array of another device than the host among the arguments, None if there is none."""
     for arg in args:
-        if isinstance(arg, Tensor) and is_elsewhere(arg._data):
+        if isinstance(arg, Tensor) and is_device_array(arg._data):
             return arg._data
     return None
 

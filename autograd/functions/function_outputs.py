@@ -15,12 +15,12 @@ from raygrad.errors import AutogradError
 from ..core.modes import state
 from ..devices.defined_sums import write_into
 from ..devices.serving import CPU
-from ..mutation.inplace import changed_by_function
-from ..nodes.inheriting_views import inherit, owns_grad
+from ..mutation.inplace import rebase_on_function
+from ..nodes.inheriting_views import inherit_requires_grad, owns_grad
 from ..saved.saved_slots import OUTPUT
 from ..storage.version_counter import watch
-from ..storage.view_geometry import Placed, place_of
-from ..storage.views import FUNCTION, NO_GRAD, SEVERAL, remember_alias, remember_output, remember_view_of
+from ..storage.view_geometry import GeometricView, geometry_of
+from ..storage.views import FUNCTION, NO_GRAD, SEVERAL, record_alias, record_function_view, record_output_view
 from ..tensor.tensor import Tensor
 from .context import refer
 
@@ -153,10 +153,10 @@ def _unchanged(node: FunctionNode, source: Tensor, number: int, flows: bool, sev
     alias = source.alias(apart=True)
     if state.here.grad or not source._requires_grad:  # unrecorded, what requires grad is detached, and no view
         note_view(alias, source, several)
-        remember_output(alias, source)
+        record_output_view(alias, source)
         watch(alias.counter(), alias)
     else:
-        remember_alias(alias, source)
+        record_alias(alias, source)
     if flows:
         _place(alias, node, number)
     return alias
@@ -173,13 +173,13 @@ def _in_memory_of(given: Args, output: Tensor, args: Args) -> Tensor:
     PyTorch, which copies nothing, has a view there."""
     for source, copy in zip(given, args, strict=True):
         if copy is output._base and copy is not source:
-            place = place_of(output._data, copy._data)
-            data = None if place is None else Placed(place, output.shape).over(source._data)
+            place = geometry_of(output._data, copy._data)
+            data = None if place is None else GeometricView(place, output.shape).over(source._data)
             if data is not None:
                 output = output.alias()
                 output._data = data
                 output._base = source if source._base is None else source._base
-                remember_view_of(output, source, place, sure=True)
+                record_function_view(output, source, place, sure=True)
             break
     return output
 
@@ -188,10 +188,10 @@ def _changed(node: FunctionNode, source: Tensor, output: Tensor, number: int, fl
     """Return an argument that forward changed in place: itself, in its new place in the graph (OU-16)."""
     if output is not source:  # forward got a dense copy, whose changes counted for both
         write_into(source._data, output._data)
-    changed_by_function(source, node if flows else None, number, outputs)
+    rebase_on_function(source, node if flows else None, number, outputs)
     if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
         alias = source.alias(apart=True)
-        remember_alias(alias, source)
+        record_alias(alias, source)
         return alias
     return source
 
@@ -202,7 +202,7 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
         warn_of_captured(node._function)
     twin = output.alias()
     if output._recipe is not None:
-        remember_output(twin, output)
+        record_output_view(twin, output)
     base = output._base
     if base is not None:
         note_view(twin, base, several)
@@ -212,7 +212,7 @@ def _fresh(node: FunctionNode, output: Tensor, number: int, flows: bool, several
         _place(twin, node, number)
         return twin
     if base is not None:
-        inherit(twin)
+        inherit_requires_grad(twin)
     if number in node._barren:
         node.note_end(number, twin)
     return twin

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from raygrad.errors import AutogradError
 
-from ..core.pytree import Structure, broadcast, flatten, unflatten
-from ..core.recorder import Fixed
+from ..core.pytree import Structure, broadcast_prefix, flatten, unflatten
+from ..core.recorder import FixedOutput
 from ..nodes.node import FREED
-from ..saved.saved_slots import Saved
+from ..saved.saved_slots import SavedSlot
 from ..tensor.tensor import Tensor
 from .context import FunctionNode
 from .function import Function
@@ -25,7 +25,7 @@ from .function_class_api import OfContext
 
 
 @dataclass(frozen=True, slots=True)
-class Nesting(Fixed):
+class Nesting(FixedOutput):
     """How tensors nest: the structure, and which of its leaves are tensors; the others are None."""
 
     structure: Structure
@@ -48,7 +48,7 @@ class Nesting(Fixed):
         What is nested otherwise is returned flat, Nones included.
         """
         given, _ = flatten(value)
-        found = broadcast(value if isinstance(value, tuple) else (value,), self.structure)
+        found = broadcast_prefix(value if isinstance(value, tuple) else (value,), self.structure)
         if found is None or _defined(found) != _defined(given):
             return given
         kept = [leaf for leaf, there in zip(found, self.present, strict=True) if there]
@@ -130,7 +130,7 @@ class NestedNode(FunctionNode):
         super()._release()
         _forget(self)
 
-    def freed(self, instead: Sequence[Saved | None] | None = None) -> FunctionNode:
+    def freed(self, instead: Sequence[SavedSlot | None] | None = None) -> FunctionNode:
         """Return a copy whose saved tensors and nestings are gone."""
         copy = super().freed(instead)
         _forget(copy)

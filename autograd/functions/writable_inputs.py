@@ -14,7 +14,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..core.modes import state
-from ..devices.serving import is_elsewhere
+from ..devices.serving import is_device_array
 from ..tensor.tensor import Tensor
 
 
@@ -23,7 +23,7 @@ def copied(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
     data: Any = value._data
-    if type(data) is not np.ndarray and not is_elsewhere(data):
+    if type(data) is not np.ndarray and not is_device_array(data):
         return value  # a vmap's: not an array that code of other languages could take
     copy = Tensor.made(data.copy(order="C"))
     copy._requires_grad = value._requires_grad

@@ -15,12 +15,12 @@ from raygrad.errors import AutogradError
 
 from .. import ops
 from ..core import dtypes
-from ..core.batched_data import Batched, bottom, living, refused
+from ..core.batched_data import Batched, innermost_data, single_value_error, without_closed_levels
 from ..core.modes import state
 from ..core.recorder import Pending
-from ..devices.serving import CPU, device_of, guard, is_placed, ordinal_of, to_host, writable
+from ..devices.serving import CPU, device_guard, device_of, is_on_device, ordinal_of, to_host, writable
 from ..dispatch.device_dispatch import copied
-from ..storage.views import Stale
+from ..storage.views import StaleData
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Exports:
             if array is None:
                 raise AutogradError("this gradient is undefined: no gradient arrived")
             return array
-        if type(data) is Stale:
+        if type(data) is StaleData:
             return _made(data.for_use(False)).read()
         return self._beneath("read()").read() if type(data) is Batched else data
 
@@ -65,9 +65,9 @@ class Exports:
         Raises:
             NoSingleValue: it is open.
         """
-        tensor = living(cast("Tensor", self))
+        tensor = without_closed_levels(cast("Tensor", self))
         if type(tensor._data) is Batched:
-            raise refused(how)
+            raise single_value_error(how)
         return tensor
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -83,7 +83,7 @@ class Exports:
         if type(array) is not np.ndarray:
             if type(array) is Batched:
                 return self._beneath("numpy()").numpy(force=force)
-            if is_placed(array) and not force:
+            if is_on_device(array) and not force:
                 raise TypeError(
                     f"can't convert {device_of(array)} device type tensor to numpy. Use Tensor.cpu() to copy the "
                     "tensor to host memory first."
@@ -97,7 +97,7 @@ class Exports:
     def _on_host(self) -> Tensor:
         """Return a tensor to be read on the host: itself, or, of a pending value on a device, a recorded transfer."""
         data = self._data
-        if type(data) is Pending and is_placed(data) and not data.record.recorder.closed:
+        if type(data) is Pending and is_on_device(data) and not data.record.recorder.closed:
             return ops.to_device(_made(data), CPU)
         return cast("Tensor", self)
 
@@ -108,11 +108,11 @@ class Exports:
         if self._requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         array = self.read()
-        with guard(array):  # who takes it waits for the stream that is current there
+        with device_guard(array):  # who takes it waits for the stream that is current there
             return (array if writable(array) else array.copy()).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
-        device = device_of(bottom(self._data))
+        device = device_of(innermost_data(self._data))
         return (1, 0) if device.type == "cpu" else (2, ordinal_of(device))
 
     @property
@@ -123,8 +123,8 @@ class Exports:
             AttributeError: the tensor is on the host, as `hasattr` asks.
             RuntimeError: it requires grad.
         """
-        array = bottom(self._data)
-        if not is_placed(array):
+        array = innermost_data(self._data)
+        if not is_on_device(array):
             raise AttributeError("a tensor on the host has no __cuda_array_interface__")
         if self._requires_grad:
             raise AutogradError(
@@ -132,7 +132,7 @@ class Exports:
                 "var.detach() to get Variable that doesn't require grad."
             )
         array = self.read() if type(array) is Pending else array
-        with guard(array):
+        with device_guard(array):
             return cast("Any", array).__cuda_array_interface__
 
     def item(self) -> Any:
@@ -207,8 +207,8 @@ class Exports:
         return body
 
     def _text(self, body: str) -> str:
-        if is_placed(bottom(self._data)):
-            body += f", device='{device_of(bottom(self._data))}'"
+        if is_on_device(innermost_data(self._data)):
+            body += f", device='{device_of(innermost_data(self._data))}'"
         body += self._history()
         if state.here.forward:
             for level in state.here.forward:
@@ -255,8 +255,8 @@ class Exports:
             raise AutogradError(
                 "a tensor with history cannot be pickled: its graph would be lost silently; pickle tensor.detach()"
             )
-        held = bottom(self._data)
-        if is_placed(held):
+        held = innermost_data(self._data)
+        if is_on_device(held):
             raise AutogradError(
                 f"a tensor on {device_of(held)} cannot be pickled: that would copy it to the host unseen; "
                 "pickle tensor.cpu(), and move it back where it is loaded"

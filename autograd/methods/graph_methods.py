@@ -16,21 +16,21 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..core import dtypes
-from ..core.batched_data import Batched, bottom
+from ..core.batched_data import Batched, innermost_data
 from ..core.hooks import RemovableHandle
 from ..core.modes import state
 from ..core.recorder import Data, Recorder
-from ..devices.serving import is_placed
+from ..devices.serving import is_on_device
 from ..engine import engine
-from ..mutation.inplace import next_value_of_all
-from ..mutation.orphaned_views import orphan_views
-from ..mutation.renewed_views import pass_on
+from ..mutation.inplace import set_next_value
+from ..mutation.orphaned_views import detach_views_of_base
+from ..mutation.renewed_views import propagate_requires_grad
 from ..mutation.set_data import exchange_data
 from ..nodes.accumulator import AccumulateGrad
 from ..nodes.device_nodes import DeviceAccumulateGrad
-from ..nodes.node import Edge, hook_for
-from ..storage.version_counter import note_detached, note_wanted
-from ..storage.views import check_fresh, has_views, memory, node_of, remember_alias
+from ..nodes.node import Edge, prepare_hook
+from ..storage.version_counter import note_detached, note_requires_grad
+from ..storage.views import check_not_stale, current_data, has_views, node_of, record_alias
 from ..tensor.inference import REMEDY
 from ..tensor.tensor import Tensor
 
@@ -62,12 +62,12 @@ class GraphMethods:
                 "you can only change requires_grad flags of leaf variables; y = x.detach() is a value without history"
             )
         if self._requires_grad and not value and has_views(self):
-            orphan_views(self)
+            detach_views_of_base(self)
         if value and not self._requires_grad and self._counter is not None:
-            note_wanted(self._counter, self)
+            note_requires_grad(self._counter, self)
         self._requires_grad = bool(value)
         if value and has_views(self):
-            pass_on(self)
+            propagate_requires_grad(self)
 
     def requires_grad_(self: Any, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` and return the tensor.
@@ -104,8 +104,8 @@ class GraphMethods:
         """
         if not self._requires_grad:
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
-        check_fresh(self)
-        return RemovableHandle(self.hooks_of_gradient(), hook_for(hook, "tensor", client))
+        check_not_stale(self)
+        return RemovableHandle(self.hooks_of_gradient(), prepare_hook(hook, "tensor", client))
 
     def backward(
         self: Any,
@@ -128,7 +128,7 @@ class GraphMethods:
         if self.grad_fn is not None and self._counter is not None:
             note_detached(self._counter, self.grad_fn, self.output_nr)
         if has_views(self):
-            orphan_views(self)
+            detach_views_of_base(self)
         self.grad_fn = None
         self.output_nr = 0
         self._requires_grad = False
@@ -138,9 +138,9 @@ class GraphMethods:
     @property
     def data(self: Any) -> Tensor:
         """A tensor of the same memory, with a version counter of its own."""
-        other = Tensor.made(memory(self._data))
+        other = Tensor.made(current_data(self._data))
         if type(self._data) is not Batched:
-            remember_alias(other, self)
+            record_alias(other, self)
         return other
 
     @data.setter
@@ -156,11 +156,11 @@ class GraphMethods:
         if self._recipe is None and self._views is None:
             recorder.write(self, "_data", data)
         else:
-            next_value_of_all(self, data, recorder)
+            set_next_value(self, data, recorder)
 
 
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:
     """Return a new accumulator for a leaf that is not on the host, or not at hand."""
-    if is_placed(memory(bottom(tensor._data))):
+    if is_on_device(current_data(innermost_data(tensor._data))):
         return DeviceAccumulateGrad(tensor)
     return AccumulateGrad(tensor)

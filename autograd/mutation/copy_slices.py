@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ops
-from ..core.recorder import Data, Recorder, settled
+from ..core.recorder import Data, Recorder, resolve_gradient
 from ..nodes.op_node import OpNode
 
 
@@ -22,7 +22,7 @@ class CopySlices(OpNode):
 
     def _ready(self, grads: Sequence[Data | None]) -> bool:
         if self.saved_tensors is None:  # that matters where there is a gradient to pass only
-            grads = [settled(grad) for grad in grads]
+            grads = [resolve_gradient(grad) for grad in grads]
         return any(grad is not None for grad in grads) and super()._ready(grads)
 
     def _release(self) -> None:
@@ -32,7 +32,7 @@ class CopySlices(OpNode):
         return self.saved_tensors is not None
 
 
-class ChangeOfView(OpNode):
+class ViewChange(OpNode):
     """The node of what a view was changed to in place. What is overwritten has a gradient of zeros: of a view they have
     the history that its base's gradient has elsewhere (EN-08)."""
 

@@ -19,23 +19,23 @@ from ..core.batched_data import Batched
 from ..core.modes import state
 from ..core.recorder import Pending, Recorder
 from ..devices.defined_sums import write_into
-from ..devices.serving import guard, is_away, writable
+from ..devices.serving import device_guard, needs_device_guard, writable
 from ..nodes.device_nodes import DeviceOpNode, OnDevice
 from ..nodes.node import Node
 from ..nodes.op_node import OpNode
 from ..storage.strides import note_strides
 from ..storage.version_counter import bump, note_exchanged
-from ..storage.view_geometry import Placed
+from ..storage.view_geometry import GeometricView
 from ..storage.views import (
     RETURNED,
     UNKNOWN,
     Recipe,
-    Stale,
+    StaleData,
     check_rebase,
+    creation_meta,
+    current_data,
     has_views,
     is_lost,
-    made_by,
-    memory,
     node_of,
     owner_of,
     parent_of,
@@ -44,12 +44,12 @@ from ..storage.views import (
 from ..tensor.inference import check_change
 from ..vmap import change_of_all
 from . import inplace_tangents
-from .copy_slices import ChangeOfView, CopySlices, EmptyView
+from .copy_slices import CopySlices, EmptyView, ViewChange
 from .overlap import check_partial
-from .renewed_views import mark_asked, rebase, renew
+from .renewed_views import mark_read, rebase_history, regenerate_grad_fn
 from .set_data import exchange_converted, held_by
-from .stale_views import stale
-from .view_replay import again, check_sure, is_sure, written_back
+from .stale_views import mark_stale
+from .view_replay import check_sure, is_sure, replay_view, write_through_view
 
 if TYPE_CHECKING:
     from ..functions.context import FunctionNode
@@ -62,7 +62,7 @@ class DeviceCopySlices(OnDevice, CopySlices):
     """The same on a device."""
 
 
-class DeviceChangeOfView(OnDevice, ChangeOfView):
+class DeviceChangeOfView(OnDevice, ViewChange):
     """The same on a device."""
 
 
@@ -107,13 +107,13 @@ def in_place(tensor: Any, compute: Callable[[Any], Any], *operands: Any) -> Any:
         _rebind(recorder, tensor, owner, value._data)
     if flows:
         _rebase_base(values)
-    renew_views(tensor, recorder, flows)
+    regenerate_views(tensor, recorder, flows)
     if recorder is not None:
         bump(tensor.counter())
     if flows:
         _keep_new_value(result, tensor, recorder is None)
         if tensor._base is not None and not isinstance(result.grad_fn, CopySlices):  # a part is a view of its own
-            mark_asked(tensor)
+            mark_read(tensor)
     return tensor
 
 
@@ -131,9 +131,9 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
         _check_leaf(tensor)
         _check_writeable(tensor)
         _announce(tensor)
-        data = memory(tensor._data)
-        if is_away(data):
-            with guard(data):
+        data = current_data(tensor._data)
+        if needs_device_guard(data):
+            with device_guard(data):
                 ops.write_item(data, index, value)
         else:
             ops.write_item(data, index, value)
@@ -162,7 +162,7 @@ def _counts_from_the_end(index: Any) -> bool:
     return False
 
 
-def changed_by_function(
+def rebase_on_function(
     tensor: Any,
     node: FunctionNode | None,
     number: int,
@@ -211,11 +211,11 @@ def changed_by_function(
                 tensor._grad = None
             else:
                 recorder.write(tensor, "_grad", None)
-    renew_views(tensor, recorder, node is not None)
+    regenerate_views(tensor, recorder, node is not None)
     if recorder is not None:
         bump(tensor.counter())
     if node is not None and tensor._base is not None:
-        mark_asked(tensor)
+        mark_read(tensor)
 
 
 def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
@@ -260,7 +260,7 @@ def _write(tensor: Tensor, result: Tensor) -> None:
         value, new = change_of_all(tensor, result)
         in_place(value, lambda old: new)
     elif 0 not in tensor.shape:
-        write_into(memory(tensor._data), memory(result._data))
+        write_into(current_data(tensor._data), current_data(result._data))
     if counter[0] == before:  # what is under a batch counts its own change, with the same counter
         bump(counter)
 
@@ -282,7 +282,7 @@ def _check_writeable(tensor: Tensor) -> None:
             "a gradient that backward or a hook is given must not be changed in place, since others read it too: work "
             "on a copy (grad.clone()), or return a new tensor"
         )
-    data = memory(tensor._data)
+    data = current_data(tensor._data)
     if type(data) is not Batched and not writable(data) and 0 not in tensor.shape:
         raise AutogradError(
             "unsupported operation: this tensor's memory is read-only (an expanded view, whose elements share places, "
@@ -336,7 +336,7 @@ def _back_to_owner(tensor: Tensor, value: Tensor, through_aliases: bool) -> list
     values = [(tensor, value)]
     parent = parent_of(tensor)
     while parent is not None and (through_aliases or tensor._base is not None):
-        value = written_back(tensor, parent, value)
+        value = write_through_view(tensor, parent, value)
         values.append((parent, value))
         tensor, parent = parent, parent_of(parent)
     return values
@@ -350,16 +350,16 @@ def _rebind(recorder: Recorder, changed: Tensor, tensor: Tensor, data: Any) -> N
     recorder.write(tensor, "_data", data)
     if counter is not None and counter is not changed._counter:
         for old in before:
-            note_exchanged(counter, old, tensor.made(memory(data)), written=True)
+            note_exchanged(counter, old, tensor.made(current_data(data)), written=True)
         exchange_converted(tensor, written=True)
 
 
-def next_value_of_all(tensor: Tensor, data: Any, recorder: Recorder) -> None:
+def set_next_value(tensor: Tensor, data: Any, recorder: Recorder) -> None:
     """Give a tensor its next value in a session, and with it the memory that it shows and all that show that; no
     gradient flows."""
     owner, value = _back_to_owner(tensor, tensor.made(data), True)[-1]
     _rebind(recorder, tensor, owner, value._data)
-    renew_views(tensor, recorder, False)
+    regenerate_views(tensor, recorder, False)
 
 
 def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
@@ -368,12 +368,12 @@ def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
     if base is not values[0][0]:
         _through_view(values[0][1])
         of_part(value)
-    rebase(base, value)
+    rebase_history(base, value)
 
 
 def _through_view(result: Tensor) -> None:
     """Note in the graph that a result is what a view was changed to."""
-    _become(result, ChangeOfView, DeviceChangeOfView)
+    _become(result, ViewChange, DeviceChangeOfView)
 
 
 def of_part(result: Tensor) -> Tensor:
@@ -406,7 +406,7 @@ def _warn_of_hooks(view: Tensor) -> None:
 
 def _is_functions(recipe: Recipe) -> bool:
     """Tell whether a Function made a view on a worker, and may have copied: who changes its memory need not care."""
-    return recipe[0] is UNKNOWN or type(recipe[0]) is Placed
+    return recipe[0] is UNKNOWN or type(recipe[0]) is GeometricView
 
 
 def _renew_places(changed: Tensor) -> None:
@@ -414,16 +414,16 @@ def _renew_places(changed: Tensor) -> None:
     they get from now on are not called for what was made of them before (HK-11)."""
     root = changed if changed._base is None else changed._base
     if root._requires_grad and has_views(root):
-        renew_views(changed, None, False)
+        regenerate_views(changed, None, False)
 
 
 def _apart(parent: Tensor) -> Tensor:
     """Return what a view is made again from: its parent, as its own path from the base, on which no other view is."""
     above = parent_of(parent)
-    return parent if above is None or parent._base is None else again(parent, _apart(above))
+    return parent if above is None or parent._base is None else replay_view(parent, _apart(above))
 
 
-def renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
+def regenerate_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
     """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
     root = changed if changed._base is None else changed._base
     before = state.here.grad
@@ -431,26 +431,26 @@ def renew_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None
         recipe, parent = view._recipe, parent_of(view)
         if recipe is None or parent is None:
             continue
-        maker = made_by(view)
+        maker = creation_meta(view)
         ends = maker in RETURNED or (maker is not None and view._requires_grad)
         related = (flows or root._requires_grad) and view._base is root and maker is None
         if recorder is None and not related:
             continue
         if recorder is not None and (is_lost(parent) or (_is_functions(recipe) and not is_sure(view))):
-            _rebind(recorder, changed, view, stale(view, lost=True))
+            _rebind(recorder, changed, view, mark_stale(view, lost=True))
             continue
         if not recipe[5]:
             check_sure(view)
         state.here.grad = related
         try:
-            renewed = again(view, _apart(parent) if related else parent)
+            renewed = replay_view(view, _apart(parent) if related else parent)
         finally:
             state.here.grad = before
         if recorder is not None:
-            ended = type(view._data) is Stale or (ends and view._counter is changed._counter)
-            _rebind(recorder, changed, view, stale(view, renewed._data) if ended else renewed._data)
+            ended = type(view._data) is StaleData or (ends and view._counter is changed._counter)
+            _rebind(recorder, changed, view, mark_stale(view, renewed._data) if ended else renewed._data)
         if related and renewed._requires_grad:
             _warn_of_hooks(view)
             if type(renewed.grad_fn) is OpNode and 0 in renewed.shape:
                 renewed.grad_fn.__class__ = EmptyView
-            renew(view, renewed)
+            regenerate_grad_fn(view, renewed)

@@ -11,9 +11,9 @@ from typing import Any
 from .. import ops
 from ..core.modes import state
 from ..storage.views import UNKNOWN, parent_of, views_of
-from ..tensor.tangent_levels import Level, only
+from ..tensor.tangent_levels import TangentLevel, active_levels
 from ..tensor.tensor import Tensor
-from .view_replay import again
+from .view_replay import replay_view
 
 
 def in_place(tensor: Tensor, compute: Callable[[Any], Any], change: Callable[[Any, Callable[[Any], Any]], Any]) -> Any:
@@ -22,26 +22,26 @@ def in_place(tensor: Tensor, compute: Callable[[Any], Any], change: Callable[[An
 
     A tangent that is there is itself changed in place, so that its own views follow, as those of a value do.
     """
-    levels: tuple[Level, ...] = state.forward
+    levels: tuple[TangentLevel, ...] = state.forward
     held = tensor._tangents
     if held and state.grad:  # nodes keep what they are given: that must not be what is about to be overwritten
         for depth, level in enumerate(levels):
             tangent = level.of(tensor)
             if tangent is not None:
-                with only(levels[:depth]):
+                with active_levels(levels[:depth]):
                     level.carry(tensor, ops.clone(tangent))
     try:
         result = compute(tensor)
     finally:
         tensor._tangents = held
     news = [level.of(result) for level in levels]
-    with only(()):
+    with active_levels(()):
         change(tensor, lambda _: result)
     for depth, level in enumerate(levels):
         new, old = news[depth], level.of(tensor)
         if new is None and old is None:
             continue
-        with only(levels[:depth]):
+        with active_levels(levels[:depth]):
             if new is None:
                 new = ops.zeros_as(tensor)
             elif new.dtype != tensor.dtype:
@@ -54,7 +54,7 @@ def in_place(tensor: Tensor, compute: Callable[[Any], Any], change: Callable[[An
     return tensor
 
 
-def begin(level: Level, changed: Tensor) -> None:
+def begin(level: TangentLevel, changed: Tensor) -> None:
     """Give a tensor without a tangent, and the base and the views that share its memory, tangents of zero."""
     root = changed if changed._base is None else changed._base
     zeros = ops.zeros_as(root)
@@ -65,4 +65,4 @@ def begin(level: Level, changed: Tensor) -> None:
             continue  # an alias without history has no tangent; a dual has its own
         above = level.of(parent)
         if above is not None and view._base is root:
-            level.carry(view, again(view, above))
+            level.carry(view, replay_view(view, above))

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from ..core.recorder import Data, Recorder
 from ..nodes.node import NO_EDGE, Node, next_sequence
 from ..storage.version_counter import watch
-from ..storage.views import RETURNED, made_by, owner_of, views_of
-from .renewed_views import RenewedView, memory_changed, move_retained, take_back
+from ..storage.views import RETURNED, creation_meta, owner_of, views_of
+from .renewed_views import RegeneratedView, drop_unread_grad_fn, move_retained, regenerate_inheriting_views
 from .stale_views import make_stale
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
 
-class CutOff(Node):
+class DetachedViewNode(Node):
     """The node of a view that was cut off: takes its gradient, and passes none on."""
 
     def __init__(self, view: Tensor) -> None:
@@ -36,33 +36,33 @@ class CutOff(Node):
         return (None,)
 
 
-def orphan_views(base: Tensor) -> None:
+def detach_views_of_base(base: Tensor) -> None:
     """Let the next change of its memory cut off the views of a tensor that is about to require no grad any more; those
     that the last change gave a place for which nobody has asked are cut off at once."""
     for view in views_of(owner_of(base)):
         if view._base is base and view._requires_grad:
-            if type(view) is not RenewedView:
+            if type(view) is not RegeneratedView:
                 watch(base.counter(), view)
             elif view.before is not None:
                 _cut(view)
             else:
-                take_back(view)
+                drop_unread_grad_fn(view)
 
 
-def cut_off(orphans: Sequence[Tensor]) -> None:
+def detach_views(orphans: Sequence[Tensor]) -> None:
     """Cut views, and those made of them, off the graph, whose memory was changed: their history would be that of their
     base, which has none."""
     owners = {id(owner): owner for owner in map(owner_of, orphans)}
     for owner in owners.values():
         for view in views_of(owner):
             base = view._base
-            if base is None or base._requires_grad or not view._requires_grad or made_by(view) is not None:
+            if base is None or base._requires_grad or not view._requires_grad or creation_meta(view) is not None:
                 continue
             _cut(view)
 
 
 def _cut(view: Tensor) -> None:
-    node = CutOff(view)
+    node = DetachedViewNode(view)
     if view._retains_grad:
         move_retained(view, view.grad_fn, view.output_nr, node, 0)
     view.grad_fn, view.output_nr = node, 0
@@ -72,5 +72,5 @@ def follow_change(views: Sequence[Tensor]) -> None:
     """End the place in the graph of views whose memory was changed: those that a Function returned get stale, others
     are cut off or follow their base."""
     make_stale([view for view in views if view._made_by in RETURNED])
-    cut_off([view for view in views if view._made_by not in RETURNED])
-    memory_changed(views)
+    detach_views([view for view in views if view._made_by not in RETURNED])
+    regenerate_inheriting_views(views)

@@ -15,9 +15,9 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..devices.serving import is_elsewhere, same_memory
+from ..devices.serving import is_device_array, same_memory
 from ..ops.indexing.indexing import is_whole, take_apart
-from ..storage.memory_layout import expanded, layouts_of, sliced, taken
+from ..storage.memory_layout import expand_layout, layouts_of, select_axes, slice_layout
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -99,10 +99,10 @@ def _check_put(tensor: Tensor, basic: Any, value: Any) -> None:
     places = layouts_of(tensor, value)
     if places is None or not value.ndim:  # a number is filled in
         return
-    region, given = sliced(places[0], (basic,), ()), places[1]
+    region, given = slice_layout(places[0], (basic,), ()), places[1]
     if given.shape != region.shape:
         ones = next((axis for axis, extent in enumerate(given.shape) if extent != 1), len(given.shape))
-        fitted = expanded(taken(given, range(ones, len(given.shape))), region.shape)
+        fitted = expand_layout(select_axes(given, range(ones, len(given.shape))), region.shape)
         if fitted is None:  # it does not fit, which is said elsewhere
             return
         given = fitted
@@ -114,7 +114,7 @@ def _check_scattered(tensor: Tensor, basic: Any, operands: Sequence[Any]) -> Non
     for operand in operands:
         if may_share(tensor, operand):
             places = layouts_of(tensor, operand)
-            if places is not None and sliced(places[0], (basic,), ()).overlaps(places[1]):
+            if places is not None and slice_layout(places[0], (basic,), ()).overlaps(places[1]):
                 raise AutogradError(_MESSAGE)
 
 
@@ -123,6 +123,6 @@ def may_share(tensor: Tensor, operand: Any) -> bool:
     mine, its = tensor._data, getattr(operand, "_data", None)
     if type(mine) is _ARRAY and type(its) is _ARRAY:
         return np.may_share_memory(mine, its)
-    if is_elsewhere(mine) or is_elsewhere(its):
+    if is_device_array(mine) or is_device_array(its):
         return type(mine) is type(its) and same_memory(mine, its)
     return its is not None

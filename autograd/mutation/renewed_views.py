@@ -13,19 +13,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..core.modes import state
-from ..nodes.inheriting_views import InheritingView, become
+from ..nodes.inheriting_views import InheritingView, change_class
 from ..nodes.node import NO_EDGE, Edge
 from ..storage.version_counter import was_changed, watch
-from ..storage.views import UNKNOWN, has_views, made_by, node_of, owner_of, parent_of, views_of
+from ..storage.views import UNKNOWN, creation_meta, has_views, node_of, owner_of, parent_of, views_of
 from ..tensor.tensor import Tensor
 from .stale_views import make_stale
-from .view_replay import again
+from .view_replay import replay_view
 
 if TYPE_CHECKING:
     from ..nodes.node import Node
 
 
-class RenewedView(Tensor):
+class RegeneratedView(Tensor):
     """A view whose node was made again, until that is asked for."""
 
     before: Edge | None
@@ -35,7 +35,7 @@ class RenewedView(Tensor):
     @property
     def grad_fn(self) -> Node | None:
         """The node that made it."""
-        mark_asked(self)
+        mark_read(self)
         return node_of(self)
 
     @grad_fn.setter
@@ -44,33 +44,33 @@ class RenewedView(Tensor):
 
 
 # what users are shown of it
-RenewedView.__module__ = Tensor.__module__
-RenewedView.__name__ = Tensor.__name__
-RenewedView.__qualname__ = Tensor.__qualname__
+RegeneratedView.__module__ = Tensor.__module__
+RegeneratedView.__name__ = Tensor.__name__
+RegeneratedView.__qualname__ = Tensor.__qualname__
 
 
-def renew(view: Tensor, renewed: Tensor) -> None:
+def regenerate_grad_fn(view: Tensor, renewed: Tensor) -> None:
     """Give a view a new place in the graph, for which nobody has asked."""
     before: Edge | None
-    if type(view) is RenewedView:
+    if type(view) is RegeneratedView:
         before = view.before
     elif type(view) is Tensor or type(view) is InheritingView:
         node = node_of(view)
         # whom nothing is retained at need not live on
         before = None if node is None else (node, view.output_nr) if view._retains_grad else NO_EDGE
     else:
-        rebase(view, renewed)
+        rebase_history(view, renewed)
         return
-    become(view, RenewedView)
+    change_class(view, RegeneratedView)
     view._requires_grad = True
     view.grad_fn, view.output_nr = renewed.grad_fn, renewed.output_nr
     view.__dict__["before"] = before
 
 
-def mark_asked(view: Tensor) -> None:
+def mark_read(view: Tensor) -> None:
     """Note that somebody has asked for the place of a view."""
-    if type(view) is RenewedView:
-        become(view, Tensor)
+    if type(view) is RegeneratedView:
+        change_class(view, Tensor)
         before: Edge | None = view.__dict__.pop("before")
         if before is not None and view._retains_grad:
             node = node_of(view)
@@ -78,13 +78,13 @@ def mark_asked(view: Tensor) -> None:
             move_retained(view, *before, node, view.output_nr)
 
 
-def take_back(view: Tensor) -> None:
+def drop_unread_grad_fn(view: Tensor) -> None:
     """Take from a view the place for which nobody has asked: it has none of its own, and requires no grad."""
-    mark_asked(view)
+    mark_read(view)
     view.grad_fn, view.output_nr, view._requires_grad = None, 0, False
 
 
-def rebase(tensor: Tensor, result: Tensor) -> None:
+def rebase_history(tensor: Tensor, result: Tensor) -> None:
     """Put the tensor in the place of the result in the graph."""
     node = result.grad_fn
     assert node is not None
@@ -94,7 +94,7 @@ def rebase(tensor: Tensor, result: Tensor) -> None:
     tensor.grad_fn = node
     tensor.output_nr = result.output_nr
     if tensor._base is None and has_views(tensor):
-        pass_on(tensor)
+        propagate_requires_grad(tensor)
 
 
 def move_retained(tensor: Tensor, before: Node | None, number: int, node: Node, output_nr: int) -> None:
@@ -111,30 +111,30 @@ def move_retained(tensor: Tensor, before: Node | None, number: int, node: Node, 
 # ---- views without a node of their own -------------------------------------------------------------------------------
 
 
-def pass_on(base: Tensor) -> None:
+def propagate_requires_grad(base: Tensor) -> None:
     """Let the views of a tensor that requires grad from now on require it, too."""
     late: list[Tensor] = []
     for view in views_of(owner_of(base)):
         if view._base is base and type(view) is Tensor and node_of(view) is None:
-            become(view, InheritingView)
+            change_class(view, InheritingView)
             counter = view.counter()
             if view._since is not None and was_changed(counter, view._since):
                 late.append(view)
             else:
                 watch(counter, view)
-    memory_changed(late)
+    regenerate_inheriting_views(late)
 
 
-def memory_changed(views: Sequence[Tensor]) -> None:
+def regenerate_inheriting_views(views: Sequence[Tensor]) -> None:
     """Give views whose memory was changed since they were made the place in the graph that their base gives them; those
     whose history must not be rewritten have none any more (OU-15)."""
-    make_stale([view for view in views if _inherits(view) and made_by(view) is not None])
+    make_stale([view for view in views if _inherits(view) and creation_meta(view) is not None])
     for view in views:
         if type(view) is InheritingView and node_of(view) is None:
             if _inherits(view):
                 _track(view)
             else:  # until its base requires grad again
-                become(view, Tensor)
+                change_class(view, Tensor)
 
 
 def _inherits(view: Tensor) -> bool:
@@ -148,9 +148,9 @@ def _track(view: Tensor) -> None:
     here = state.here
     before, here.grad = here.grad, True
     try:
-        renewed = again(view, parent)
+        renewed = replay_view(view, parent)
     finally:
         here.grad = before
-    become(view, Tensor)
+    change_class(view, Tensor)
     if renewed.grad_fn is not None:
-        renew(view, renewed)
+        regenerate_grad_fn(view, renewed)

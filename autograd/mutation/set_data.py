@@ -17,13 +17,13 @@ from ..core.batched_data import Batched
 from ..core.catalogue import ops
 from ..core.modes import state
 from ..core.recorder import Pending
-from ..devices.serving import is_elsewhere
+from ..devices.serving import is_device_array
 from ..dispatch.promotion import remember_converted
 from ..nodes.node import NO_EDGE
 from ..storage.version_counter import note_exchanged, watch
-from ..storage.views import RETURNED, Stale, leave_memory, memory, owner_of, remember_alias, views_of
+from ..storage.views import RETURNED, StaleData, current_data, leave_memory, owner_of, record_alias, views_of
 from ..tensor.tensor import Tensor
-from .stale_views import stale
+from .stale_views import mark_stale
 
 
 def exchange_data(tensor: Tensor, value: Tensor) -> None:
@@ -46,22 +46,22 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
             if view is not tensor and view._counter is tensor._counter is not None and view._made_by in RETURNED:
                 watch(tensor.counter(), view)
         leave_memory(tensor)
-        recorder.write(tensor, "_data", memory(value._data))
-        remember_alias(tensor, value)
-    elif type(tensor._data) is Stale:
-        tensor._data = stale(tensor, memory(value._data))
+        recorder.write(tensor, "_data", current_data(value._data))
+        record_alias(tensor, value)
+    elif type(tensor._data) is StaleData:
+        tensor._data = mark_stale(tensor, current_data(value._data))
     else:
-        data = memory(value._data)
+        data = current_data(value._data)
         leave_memory(tensor)
-        tensor._data = data.view() if type(data) is np.ndarray or is_elsewhere(data) else data
+        tensor._data = data.view() if type(data) is np.ndarray or is_device_array(data) else data
         tensor._snapshot = None
         if type(data) is not Batched:
-            remember_alias(tensor, value)
+            record_alias(tensor, value)
     if tensor._counter is not None:
-        holder = Tensor.made(memory(tensor._data))
+        holder = Tensor.made(current_data(tensor._data))
         if recorder is not None:
             holder._counter = tensor._counter
-            remember_alias(holder, value)
+            record_alias(holder, value)
         for old in before:  # aliases in a session hold one value; eagerly each has an array of its own
             note_exchanged(tensor._counter, old, holder, edge=None if recorder is None else edge)
     exchange_converted(tensor)
@@ -69,7 +69,7 @@ def exchange_data(tensor: Tensor, value: Tensor) -> None:
 
 def held_by(tensor: Tensor) -> list[Any]:
     """Return what nodes that have saved a tensor, as it is now, may hold of it."""
-    data = memory(tensor._data)
+    data = current_data(tensor._data)
     return [data] if tensor._snapshot is None else [data, tensor._snapshot[2]]
 
 

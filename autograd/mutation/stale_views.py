@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..nodes.inheriting_views import InheritingView
-from ..storage.views import Stale, forbidden_change, made_by, node_of, owner_of, parent_of, views_of
+from ..storage.views import StaleData, creation_meta, forbidden_change, node_of, owner_of, parent_of, views_of
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class StaleView(InheritingView):
             RuntimeError: it is stale, and gradient flows through it.
         """
         data = self._data
-        if type(data) is Stale:
+        if type(data) is StaleData:
             data.check_differentiated(self)
         return node_of(self)
 
@@ -52,8 +52,8 @@ def make_stale(returned: Sequence[Tensor]) -> None:
     sources = set(map(id, returned))
     owners = {id(owner): owner for owner in map(owner_of, returned)}
     for view in (*returned, *(view for owner in owners.values() for view in views_of(owner))):
-        if type(view._data) is not Stale and _is_made_of(view, sources):
-            view._data = stale(view)
+        if type(view._data) is not StaleData and _is_made_of(view, sources):
+            view._data = mark_stale(view)
 
 
 def _is_made_of(view: Tensor | None, sources: set[int]) -> bool:
@@ -62,11 +62,11 @@ def _is_made_of(view: Tensor | None, sources: set[int]) -> bool:
     return view is not None
 
 
-def stale(view: Tensor, data: Any = None, *, lost: bool = False) -> Stale:
+def mark_stale(view: Tensor, data: Any = None, *, lost: bool = False) -> StaleData:
     """Return what a view that a Function returned, or that was made of one, holds after its memory was changed: `data`,
     else what it has. Asked for its node, it raises from now on."""
-    held = view._data.array if type(view._data) is Stale else view._data
+    held = view._data.array if type(view._data) is StaleData else view._data
     what = "its base or another view of its base has been modified inplace"
-    made = Stale(held if data is None else data, forbidden_change(view, made_by(view), what), lost)
+    made = StaleData(held if data is None else data, forbidden_change(view, creation_meta(view), what), lost)
     view.__class__ = StaleView
     return made

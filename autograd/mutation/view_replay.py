@@ -17,21 +17,21 @@ from raygrad.errors import AutogradError
 from .. import ops
 from ..dispatch.dispatch import call
 from ..storage.strides import reshapes_to_view, strides_of
-from ..storage.view_geometry import Placed, Shape
+from ..storage.view_geometry import GeometricView, Shape
 from ..storage.views import UNKNOWN
 from ..tensor.tensor import Tensor
 
 
-def again(view: Tensor, parent: Tensor) -> Tensor:
+def replay_view(view: Tensor, parent: Tensor) -> Tensor:
     """Return what the recipe of `view` makes of its parent as it is now."""
     assert view._recipe is not None
     op, _, _, rest, params, _ = view._recipe
-    if type(op) is Placed:
-        return placed_again(op, parent)
+    if type(op) is GeometricView:
+        return replay_geometry(op, parent)
     return parent.alias() if op is None else call(op, (parent, *rest), params)
 
 
-def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
+def write_through_view(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
     """Return the value that the parent of a view has once the view has `value`.
 
     Raises:
@@ -43,8 +43,8 @@ def written_back(view: Tensor, parent: Tensor, value: Tensor) -> Tensor:
         return value
     if not sure:
         check_sure(view)
-    if type(op) is Placed:
-        return placed_written(op, parent, value)
+    if type(op) is GeometricView:
+        return write_through_geometry(op, parent, value)
     writer = _WRITERS.get(op.name)
     if writer is None:
         raise AutogradError(
@@ -63,7 +63,11 @@ def is_sure(view: Tensor) -> bool:
     if op is None or op is UNKNOWN:
         return False
     if parent.numel() > 1:  # else it lies in one way only
-        shares = strides_of(view, wait=True) if type(op) is Placed else reshapes_to_view(parent, view.shape, wait=True)
+        shares = (
+            strides_of(view, wait=True)
+            if type(op) is GeometricView
+            else reshapes_to_view(parent, view.shape, wait=True)
+        )
         if shares is None or shares is False:
             return False
     view._recipe = (*view._recipe[:5], True)
@@ -87,13 +91,13 @@ def check_sure(view: Tensor) -> None:
     )
 
 
-def placed_again(placed: Placed, parent: Tensor) -> Tensor:
+def replay_geometry(placed: GeometricView, parent: Tensor) -> Tensor:
     """Return what the view shows of its parent as it is now."""
     given, order = _counting(placed, parent)
     return ops.placed(given, placed.shape, placed.place.strides, placed.place.offset, order)
 
 
-def placed_written(placed: Placed, parent: Tensor, value: Tensor) -> Tensor:
+def write_through_geometry(placed: GeometricView, parent: Tensor, value: Tensor) -> Tensor:
     """Return the value that the parent has once the view has `value`.
 
     Raises:
@@ -107,7 +111,7 @@ def placed_written(placed: Placed, parent: Tensor, value: Tensor) -> Tensor:
     return ops.permute(whole, [int(axis) for axis in np.argsort(placed.place.order)])
 
 
-def _counting(placed: Placed, parent: Tensor) -> tuple[Tensor, Shape]:
+def _counting(placed: GeometricView, parent: Tensor) -> tuple[Tensor, Shape]:
     """Return what the elements are counted in (of complex numbers their parts), and in which order of axes."""
     order = placed.place.order
     if placed.place.parts == 1:

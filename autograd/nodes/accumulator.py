@@ -13,7 +13,7 @@ from raygrad.errors import AutogradError
 
 from ..core.catalogue import ops
 from ..core.modes import state
-from ..core.recorder import Data, Pending, Recorder, settled
+from ..core.recorder import Data, Pending, Recorder, resolve_gradient
 from ..tensor.tensor import Tensor
 from .node import Edge, Node, call_node
 
@@ -60,15 +60,15 @@ class AccumulateGrad(Node):
         return call_node(self, grads)
 
 
-def is_inner(edge: Edge | None) -> bool:
+def leads_to_producer(edge: Edge | None) -> bool:
     """Tell whether an edge leads to a producer: not to a leaf's accumulator, nor nowhere."""
     return edge is not None and edge[0] is not None and not isinstance(edge[0], AccumulateGrad)
 
 
-def stale_value(data: Data, made_by: Edge | None, keeper: Node) -> str:
+def describe_saved_value(data: Data, made_by: Edge | None, keeper: Node) -> str:
     """Return how the message for a stale saved value names it (CX-13)."""
     what = f"[{data.dtype} {list(data.shape)}], "
-    if made_by is not None and made_by[0] is not None and is_inner(made_by):
+    if made_by is not None and made_by[0] is not None and leads_to_producer(made_by):
         what += f"which is output {made_by[1]} of {made_by[0]._title()}, "
     return what + f"saved by {keeper._title()},"
 
@@ -96,7 +96,7 @@ def accumulate(
 def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, anew: bool) -> None:
     old = variable._grad
     if create_graph:
-        if old is not None and settled(old._data) is None:
+        if old is not None and resolve_gradient(old._data) is None:
             old = None
         # a clone: neither the caller's gradient nor another leaf's may share its memory (pending ones are immutable)
         fresh = grad if type(grad._data) is Pending else grad.clone()

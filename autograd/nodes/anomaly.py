@@ -1,7 +1,7 @@
 """Anomaly detection: where a node was made, and which of them first gives NaN (SEMANTICS MD-05, MD-06).
 
 Rules of this file: the mode, what is noted of a node, and what is said of one that failed. When it is asked for is the
-engine's affair: a pass that begins under the mode runs each of its nodes through `Watcher`.
+engine's affair: a pass that begins under the mode runs each of its nodes through `AnomalyWatcher`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from raygrad.errors import AutogradError
 from ..core.modes import state
 from ..core.recorder import Pending
 from ..tensor.tensor import Tensor
-from .node import over_tensors
+from .node import for_tensor_inputs
 
 if TYPE_CHECKING:
     from .node import Node
@@ -28,7 +28,7 @@ STACK, PARENT = "traceback_", "parent_"
 """Under which names a node's metadata says where it was made, and by which node's backward."""
 
 
-class Anomaly(NamedTuple):
+class AnomalyMode(NamedTuple):
     """What anomaly detection is to do."""
 
     check_nan: bool
@@ -53,7 +53,7 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = state.anomaly
-        _switch(Anomaly(check_nan) if mode else None)
+        _switch(AnomalyMode(check_nan) if mode else None)
 
     def __enter__(self) -> None:
         pass
@@ -66,8 +66,8 @@ class detect_anomaly:
     """Detect anomalies in a block; see `set_detect_anomaly`. It warns, since all that it runs becomes slower."""
 
     def __init__(self, check_nan: bool = True) -> None:
-        self._mode = Anomaly(check_nan)
-        self._before: list[Anomaly | None] = []
+        self._mode = AnomalyMode(check_nan)
+        self._before: list[AnomalyMode | None] = []
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
             "debugging.",
@@ -82,12 +82,12 @@ class detect_anomaly:
         _switch(self._before.pop())
 
 
-def _switch(anomaly: Anomaly | None) -> None:
+def _switch(anomaly: AnomalyMode | None) -> None:
     state.anomaly = anomaly
     state.changed()
 
 
-def remember(node: Node) -> None:
+def note_origin(node: Node) -> None:
     """Note on a node where it is being made, and which node's backward makes it."""
     if node._notes is None:
         node._notes = {}
@@ -97,10 +97,10 @@ def remember(node: Node) -> None:
         notes[PARENT] = state.task.node
 
 
-class Watcher:
+class AnomalyWatcher:
     """What a pass does beside running its nodes while anomaly detection is on."""
 
-    def __init__(self, anomaly: Anomaly) -> None:
+    def __init__(self, anomaly: AnomalyMode) -> None:
         self._check_nan = anomaly.check_nan
 
     def ran(self, node: Node, results: Sequence[Any] | None) -> None:
@@ -109,7 +109,7 @@ class Watcher:
         Raises:
             RuntimeError: there is a NaN in it.
         """
-        for number, grad in enumerate(over_tensors(node, results or ())):
+        for number, grad in enumerate(for_tensor_inputs(node, results or ())):
             made = grad.grad_fn if isinstance(grad, Tensor) else None
             if made is not None and made._sequence > node._sequence and STACK not in (made._notes or {}):
                 made._notes = {**(made._notes or {}), STACK: traceback.format_stack()[:-2], PARENT: node}
@@ -118,16 +118,16 @@ class Watcher:
             message = f"Function '{node._title()}' returned nan values in its {number}th output."
             data = grad._data if isinstance(grad, Tensor) else grad
             if type(data) is Pending:
-                data.record.recorder.refuse_nan(data, message, story_of(node))
+                data.record.recorder.refuse_nan(data, message, describe_origin(node))
             elif _is_nan(data):
                 raise AutogradError(message)
 
     def failed(self, node: Node, error: BaseException) -> None:
         """Tell where a node that raised was made: in a warning, and in a note on the exception."""
-        warn_of(story_of(node), error)
+        warn_of_origin(describe_origin(node), error)
 
 
-def story_of(node: Node) -> str:
+def describe_origin(node: Node) -> str:
     """Return where a node was made, and the node whose backward made it, and so on."""
     story = f"Error detected in {node._title()}. {_origin(node)}"
     parent: Node | None = (node._notes or {}).get(PARENT)
@@ -137,7 +137,7 @@ def story_of(node: Node) -> str:
     return story
 
 
-def warn_of(story: str, error: BaseException) -> None:
+def warn_of_origin(story: str, error: BaseException) -> None:
     """Tell where a node that raised was made: in a warning, and in a note on the exception."""
     error.add_note(story)
     warnings.warn(story, stacklevel=2)

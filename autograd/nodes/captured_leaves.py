@@ -23,25 +23,25 @@ PLAIN, LEAF, INNER = 1, 2, 3
 """What a captured tensor is: one that requires no grad, a leaf that does, or one with a producer. (0 is an array.)"""
 
 
-def kind_of(tensor: Tensor) -> int:
+def kind_of_capture(tensor: Tensor) -> int:
     """Return which of the three a tensor is."""
     return INNER if tensor.grad_fn is not None else LEAF if tensor._requires_grad else PLAIN
 
 
-def arrived(data: Any, kind: int) -> Tensor:
+def captured_tensor(data: Any, kind: int) -> Tensor:
     """Return a captured tensor as a worker has it."""
     tensor = Tensor.made(data)
     if kind == LEAF:
         tensor._requires_grad = True
-        accumulator = LeafElsewhere(tensor)
+        accumulator = CapturedLeafAccumulator(tensor)
         tensor._accumulator = lambda: accumulator
     elif kind == INNER:
         tensor._requires_grad = True
-        tensor.grad_fn = LeftBehind(tensor)
+        tensor.grad_fn = DetachedHistory(tensor)
     return tensor
 
 
-def come_home(leaf: Tensor, grad: Pending, recorder: Recorder, *, anew: bool) -> None:
+def set_captured_gradient(leaf: Tensor, grad: Pending, recorder: Recorder, *, anew: bool) -> None:
     """Make `grad` the gradient of a leaf that was lent: in place if it has one, as adding to it does, or `anew`."""
     old = leaf._grad
     if old is None or anew:
@@ -50,7 +50,7 @@ def come_home(leaf: Tensor, grad: Pending, recorder: Recorder, *, anew: bool) ->
         old._next_value(grad, recorder)
 
 
-class LeafElsewhere(AccumulateGrad):
+class CapturedLeafAccumulator(AccumulateGrad):
     """The accumulator of a leaf that is the client's: its `.grad` is there, and this process has none to add to, unless
     it was lent."""
 
@@ -75,11 +75,11 @@ class LeafElsewhere(AccumulateGrad):
 def lend_gradient(leaf: Tensor, lent: bool) -> None:
     """Say whether the `.grad` of a leaf of the client's is here, and goes home from here."""
     accumulator = None if leaf._accumulator is None else leaf._accumulator()
-    if isinstance(accumulator, LeafElsewhere):
+    if isinstance(accumulator, CapturedLeafAccumulator):
         accumulator.lent = lent
 
 
-class LeftBehind(Node):
+class DetachedHistory(Node):
     """Stands for the history of a captured tensor, which is at the client."""
 
     def __init__(self, tensor: Tensor) -> None:

@@ -14,7 +14,7 @@ from ..tensor.tensor import Tensor
 from .node import Node
 
 
-class OfClosedSession(Node):
+class ClosedSessionNode(Node):
     """Stands for the producer of a tensor, which was recorded in a session that is closed."""
 
     def __init__(self, tensor: Tensor, name: str) -> None:
@@ -33,9 +33,9 @@ class OfClosedSession(Node):
         )
 
 
-def brought_home(tensor: Tensor) -> None:
+def fetch_from_closed_session(tensor: Tensor) -> None:
     """Give a tensor of a closed session its value, for what is computed of it from now on."""
     tensor._data = tensor.read()
     producer = tensor.grad_fn
     if producer is not None:
-        tensor.grad_fn, tensor.output_nr = OfClosedSession(tensor, producer._title()), 0
+        tensor.grad_fn, tensor.output_nr = ClosedSessionNode(tensor, producer._title()), 0

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, cast
 
 from raygrad.errors import AutogradError
 
-from ..core.batched_data import bottom
+from ..core.batched_data import innermost_data
 from ..core.recorder import Data, Recorder
 from ..devices import Device
-from ..devices.backends.device_memory import with_room
-from ..devices.serving import CPU, device_of, guard, is_away, serving
+from ..devices.backends.device_memory import with_memory_retry
+from ..devices.serving import CPU, backend_for_kind, device_guard, device_of, needs_device_guard
 from .accumulator import AccumulateGrad
 from .node import Node
 from .op_node import OpNode
@@ -53,7 +53,7 @@ class OnDevice:
         if place is CPU or not self._repeats:
             return run()
         node: Any = self
-        return with_room(serving(place.type), place.index or 0, lambda: f"in {node._title()}", run)
+        return with_memory_retry(backend_for_kind(place.type), place.index or 0, lambda: f"in {node._title()}", run)
 
     def _run_recorded(self, grads: list[Data | None], recorder: Recorder) -> Any:
         return self._run(grads, False, recorder)
@@ -67,9 +67,9 @@ def _on_its_device(node: Node, grads: Sequence[Data | None]) -> Any:
     held = None
     for number, grad in enumerate(grads):
         if grad is not None:
-            held = bottom(getattr(grad, "_data", grad))  # of a tensor, its data
+            held = innermost_data(getattr(grad, "_data", grad))  # of a tensor, its data
             check_place(node, number, held)
-    return guard(held) if is_away(held) else nullcontext()
+    return device_guard(held) if needs_device_guard(held) else nullcontext()
 
 
 class DeviceAccumulateGrad(AccumulateGrad):

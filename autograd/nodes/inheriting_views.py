@@ -16,7 +16,7 @@ from .accumulator import AccumulateGrad
 from .node import Edge
 
 
-class Unreached(AccumulateGrad):
+class DiscardGrad(AccumulateGrad):
     """Where the gradient of such a view goes: nowhere."""
 
     _reached = False
@@ -38,7 +38,7 @@ class InheritingView(Tensor):
 
     def edge(self) -> Edge:
         """Return where its gradient goes: nowhere, unless it requires grad by itself."""
-        return super().edge() if owns_grad(self) else (Unreached(self), 0)
+        return super().edge() if owns_grad(self) else (DiscardGrad(self), 0)
 
 
 # what users are shown of it
@@ -52,15 +52,15 @@ def owns_grad(tensor: Tensor) -> bool:
     return bool(tensor.__dict__.get("_requires_grad", False))
 
 
-def inherit(view: Tensor) -> None:
+def inherit_requires_grad(view: Tensor) -> None:
     """Let a new view that no node made require grad while its base does."""
     counter = view.counter()
     view._since = counter[0]
     if view._base is not None and view._base._requires_grad:
-        become(view, InheritingView)
+        change_class(view, InheritingView)
         watch(counter, view)
 
 
-def become(view: Tensor, kind: type[Tensor]) -> None:
+def change_class(view: Tensor, kind: type[Tensor]) -> None:
     """Give a view another class."""
     view.__class__ = kind

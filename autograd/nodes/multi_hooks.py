@@ -16,7 +16,7 @@ from raygrad.errors import AutogradError
 
 from ..core.hooks import RemovableHandle
 from ..tensor.tensor import Tensor
-from .node import Node, hook_for
+from .node import Node, prepare_hook
 
 if TYPE_CHECKING:
     from ..engine.traversal import Pass
@@ -50,7 +50,7 @@ class MultiGradHook:
         return sum(node is not None and task.will_reach(node) for node in nodes)
 
 
-class Watch:
+class MultiGradHookEntry:
     """What stands among the hooks of one of the tensors: it changes nothing, and tells the `MultiGradHook`."""
 
     __slots__ = ("hook", "position")
@@ -99,8 +99,10 @@ def register_multi_grad_hook(
     for index, tensor in enumerate(tensors):
         if not tensor.requires_grad:
             raise AutogradError(f"expected tensors that require grad, but tensor {index} does not: it gets no gradient")
-    hook = MultiGradHook(hook_for(fn, mode, client), mode, tensors)
-    return MultiHandle([RemovableHandle(t.hooks_of_gradient(), Watch(hook, i)) for i, t in enumerate(tensors)])
+    hook = MultiGradHook(prepare_hook(fn, mode, client), mode, tensors)
+    return MultiHandle(
+        [RemovableHandle(t.hooks_of_gradient(), MultiGradHookEntry(hook, i)) for i, t in enumerate(tensors)]
+    )
 
 
 def _place_of(tensor: Tensor) -> Callable[[], Node | None]:

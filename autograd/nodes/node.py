@@ -120,7 +120,7 @@ class Node:
         if self._post_hooks is None:
             self._post_hooks = HookDict()
             self._hooked = True
-        return RemovableHandle(self._post_hooks, hook_for(hook, "post", client))
+        return RemovableHandle(self._post_hooks, prepare_hook(hook, "post", client))
 
     def register_prehook(self, hook: Callable[..., Any], *, client: bool = False) -> RemovableHandle:
         """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces `grad_outputs`. `client`: see
@@ -128,7 +128,7 @@ class Node:
         if self._pre_hooks is None:
             self._pre_hooks = HookDict()
             self._hooked = True
-        return RemovableHandle(self._pre_hooks, hook_for(hook, "pre", client))
+        return RemovableHandle(self._pre_hooks, prepare_hook(hook, "pre", client))
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         """Return the gradients of the inputs, aligned with `edges`, given those of the outputs."""
@@ -169,7 +169,7 @@ class Node:
         return f"<{self._title()} object at {id(self):#x}>"
 
 
-def hook_for(hook: Callable[..., Any], kind: str, client: bool = False) -> Callable[..., Any]:
+def prepare_hook(hook: Callable[..., Any], kind: str, client: bool = False) -> Callable[..., Any]:
     """Return `hook` as the ambient recorder wants to keep it (checked early that it can travel), or as it is; marked
     if it is to be called at the `client`."""
     if not callable(hook):
@@ -195,20 +195,20 @@ def call_node(node: Node, grads: Sequence[Tensor | None]) -> Any:
     datas: list[Any] = [
         g if g is None or state.here.grad else g._data if recorder is None else recorder.leaf(g) for g in grads
     ]
-    results = over_tensors(node, node._run(datas, state.here.grad, recorder))
+    results = for_tensor_inputs(node, node._run(datas, state.here.grad, recorder))
     tensors = [Tensor.made(r) if r is not None and not isinstance(r, Tensor) else r for r in results]
     return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
 
-def over_tensors(node: Node, results: Sequence[Any]) -> list[Any]:
+def for_tensor_inputs(node: Node, results: Sequence[Any]) -> list[Any]:
     """Return, of gradients per input, those of the inputs that were tensors: what users are shown (ND-09)."""
     if not results:
         return []
     return [result for result, edge in zip(results, node._edges, strict=True) if edge is not None]
 
 
-def in_slots(node: Node, gradients: Sequence[Any]) -> list[Any]:
-    """Return gradients of the tensors among the inputs as one per input: what `over_tensors` takes."""
+def for_all_inputs(node: Node, gradients: Sequence[Any]) -> list[Any]:
+    """Return gradients of the tensors among the inputs as one per input: what `for_tensor_inputs` takes."""
     given = iter(gradients)
     return [None if edge is None else next(given) for edge in node._edges]
 

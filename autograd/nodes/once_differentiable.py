@@ -48,10 +48,10 @@ def run_once(backward: Callable[..., Any], ctx: Any, grad_outputs: tuple[Any, ..
         results = backward(ctx, *grad_outputs)
     if not state.grad or not any(isinstance(grad, Tensor) for grad in flatten(grad_outputs)[0]):
         return results  # not to be differentiated, or bare arrays: nothing is recorded
-    return refusing(results, ctx._title() if isinstance(ctx, Node) else "")
+    return with_delayed_error(results, ctx._title() if isinstance(ctx, Node) else "")
 
 
-def refusing(results: Any, name: str) -> Any:
+def with_delayed_error(results: Any, name: str) -> Any:
     """Return what a backward returned with a `DelayedError` as the producer of each tensor or array in it.
 
     Args:
@@ -97,13 +97,15 @@ class DelayedError(Node):
 
     def instead(self, result: Tensor) -> Tensor:
         """Return a result behind which this node lies as one whose producer raises the same."""
-        return refusing(Tensor.made(result._data), self._of)
+        return with_delayed_error(Tensor.made(result._data), self._of)
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
         raise self.error
 
 
-def behind(outputs: Sequence[Tensor | None], ends: Collection[Node] = ()) -> tuple[DelayedError | None, bool]:
+def find_delayed_error(
+    outputs: Sequence[Tensor | None], ends: Collection[Node] = ()
+) -> tuple[DelayedError | None, bool]:
     """Return a `DelayedError` that lies anywhere behind `outputs`, if there is one, and whether a leaf does. One of
     `ends` counts as a leaf: what is behind it is somebody else's."""
     stack: list[Node] = [t.grad_fn for t in outputs if t is not None and t.grad_fn is not None]
@@ -123,11 +125,11 @@ def behind(outputs: Sequence[Tensor | None], ends: Collection[Node] = ()) -> tup
     return found, leaf
 
 
-def refused(outputs: Sequence[Tensor | None], ends: Collection[Node] = ()) -> dict[int, DelayedError]:
+def delayed_error_outputs(outputs: Sequence[Tensor | None], ends: Collection[Node] = ()) -> dict[int, DelayedError]:
     """Return, by number, the outputs behind which there is a `DelayedError` and nothing else to differentiate by."""
-    if behind(outputs, ends)[0] is None:
+    if find_delayed_error(outputs, ends)[0] is None:
         return {}
-    each = {number: behind([output], ends) for number, output in enumerate(outputs)}
+    each = {number: find_delayed_error([output], ends) for number, output in enumerate(outputs)}
     return {number: error for number, (error, leaf) in each.items() if error is not None and not leaf}
 
 
@@ -140,6 +142,6 @@ def check_differentiable(outputs: Sequence[Tensor | None], ends: Collection[Node
     Raises:
         AutogradError: it does.
     """
-    found, _ = behind(outputs, ends)
+    found, _ = find_delayed_error(outputs, ends)
     if found is not None:
         raise found.error

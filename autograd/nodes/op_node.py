@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from raygrad.errors import AutogradError
 
-from ..core.recorder import Data, Pending, Record, Recorder
+from ..core.recorder import AbstractNodeRecord, Data, Pending, Recorder
 from ..registry.registry import get_op
 from ..registry.vjp_rules import Meta, OpContext, vjp_arrays, vjp_tensors
-from ..storage.version_counter import exchanged, stale_message, wanted_leaf, was_changed, was_detached
+from ..storage.version_counter import exchanged, leaf_requiring_grad, stale_message, was_changed, was_detached
 from ..tensor.tensor import Tensor
-from .accumulator import AccumulateGrad, stale_value
+from .accumulator import AccumulateGrad, describe_saved_value
 from .node import FREED, NO_EDGE, Edge, Node, call_node, next_sequence
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class OpNode(Node):
     inputs: Sequence[Meta | None]
     saved_tensors: tuple[Data, ...] | None
     versions: tuple[tuple[list[int], int] | None, ...]
-    _origin: Record | None = None
+    _origin: AbstractNodeRecord | None = None
     """The record of the op in its session, if it was recorded."""
     tangents: Sequence[Any] | None = None
     """Per residual, the tangents that it carried, if any did."""
@@ -180,7 +180,7 @@ class OpNode(Node):
         position, data = self.rule.saves[slot], self.saved_tensors[slot]
         edge = (self, -1 - position) if position < 0 else self._edges[position] or NO_EDGE
         if was_changed(counter, version):
-            raise AutogradError(stale_message(stale_value(data, edge, self), counter[0], version))
+            raise AutogradError(stale_message(describe_saved_value(data, edge, self), counter[0], version))
         if position < 0:
             return
         if was_detached(counter, *edge) and position not in self._detachable():
@@ -204,7 +204,7 @@ class OpNode(Node):
             held = self.tangents[slot] if self.tangents is not None else None
             if held and data is not None:
                 edge = (self, -1 - position) if position < 0 else self._edges[position] or NO_EDGE
-                edge = as_computed(data, edge) if self._converts else edge
+                edge = edge_through_conversion(data, edge) if self._converts else edge
                 tensor = Tensor.made(data, edge[0], edge[1])
                 tensor._tangents = held
                 out.append(tensor)
@@ -224,17 +224,17 @@ class OpNode(Node):
                 out.append(edge[0].variable)
                 continue
             version = self.versions[slot]
-            leaf = None if edge[0] is not None or version is None else wanted_leaf(version[0], data)
+            leaf = None if edge[0] is not None or version is None else leaf_requiring_grad(version[0], data)
             if leaf is not None:
                 out.append(leaf)
                 continue
-            out.append(Tensor.made(data, *(as_computed(data, edge) if self._converts else edge)))
+            out.append(Tensor.made(data, *(edge_through_conversion(data, edge) if self._converts else edge)))
             if version is not None:  # what saves it anew is to notice changes, too
                 out[-1]._counter = version[0]
         return out
 
 
-def as_computed(data: Any, edge: Edge) -> Edge:
+def edge_through_conversion(data: Any, edge: Edge) -> Edge:
     """Return where the gradient of an operand that a node saved goes: to `edge`, through a conversion to the dtype in
     which the operand was given."""
     below, number = edge

@@ -8,8 +8,8 @@ engine.
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..dispatch.argument_errors import door
-from ..dispatch.casting import governed
+from ..dispatch.argument_errors import with_argument_errors
+from ..dispatch.casting import with_autocast
 from . import aliases
 from .elementwise import arithmetic, compare, complex_numbers, error_function, pointwise, predicates, special, unary
 from .elementwise.compare import keep as keep
@@ -110,7 +110,7 @@ def gathered(families: tuple[ModuleType, ...]) -> dict[str, Any]:
         for name in family.PUBLIC:
             if name in found:
                 raise ValueError(f"{family.__name__} offers '{name}', which another family offers already")
-            found[name] = governed(getattr(family, name))
+            found[name] = with_autocast(getattr(family, name))
     return found
 
 
@@ -139,7 +139,7 @@ FFT = gathered((fourier,))
 
 LINALG = {
     **{
-        name: governed(getattr(family, name))
+        name: with_autocast(getattr(family, name))
         for family, names in (
             (aliases, "matrix_transpose"),
             (matrix_exponential, "matrix_exp"),
@@ -160,8 +160,10 @@ LINALG = {
 
 
 def offered(table: dict[str, Any], module: str) -> dict[str, Any]:
-    """Return what a table of functions offers to users as names of a module: see `door`."""
-    return {name: door(function, *_names.get(function, (module, name))) for name, function in table.items()}
+    """Return what a table of functions offers to users as names of a module: see `with_argument_errors`."""
+    return {
+        name: with_argument_errors(function, *_names.get(function, (module, name))) for name, function in table.items()
+    }
 
 
 if TYPE_CHECKING:

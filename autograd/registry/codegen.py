@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def made_around(function: Callable[..., Any], body: str, names: Mapping[str, Any], module: str) -> Any:
+def compile_wrapper(function: Callable[..., Any], body: str, names: Mapping[str, Any], module: str) -> Any:
     """Return a function with the signature of another, which it calls.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from raygrad.errors import MissingKernel
 
 from ..core.modes import is_grad_enabled
-from .codegen import made_around
+from .codegen import compile_wrapper
 from .registry import Admits
 
 P = ParamSpec("P")
@@ -78,7 +78,7 @@ def takes(admits: Admits, operands: int = 1) -> Callable[[Callable[P, R]], Calla
                     admits(name, given, dtype)
 
         body = "    _check(({args}))\n    return _function({plain})\n"
-        made = made_around(function, body, {"_check": check}, __name__)
+        made = compile_wrapper(function, body, {"_check": check}, __name__)
         made.__module__ = function.__module__
         return made
 

@@ -73,7 +73,7 @@ class Derivative:
         self.key = (config.device, str(config.dtype))
 
 
-class GivenKernel:
+class UserKernel:
     """A kernel that a user registered. Called as any other it returns the result alone.
 
     Attributes:

@@ -15,11 +15,11 @@ import numpy as np
 
 from raygrad.errors import GraphError, MissingDerivative
 
-from ..devices.serving import is_elsewhere
+from ..devices.serving import is_device_array
 from .entries import ANY as ANY
 from .entries import AutogradConfig as AutogradConfig
 from .entries import Derivative as Derivative
-from .entries import GivenKernel as GivenKernel
+from .entries import UserKernel as UserKernel
 from .entries import check_device, dtype_name
 
 Kernel = Callable[..., Any]
@@ -43,7 +43,7 @@ def by_library(host: Kernel, other: Kernel) -> Kernel:
         for arg in args:
             if type(arg) is _ARRAY:
                 return host(*args)
-            if is_elsewhere(arg):
+            if is_device_array(arg):
                 return other(*args)
         return host(*args)
 
@@ -132,7 +132,7 @@ class Op:
         self.applied: dict[Any, Any] = {}
         self._kernels: dict[tuple[str, str], Kernel] = {}
         self._derivatives: dict[tuple[str, str], Derivative] = {}
-        self._given_kernels: dict[tuple[str, str], GivenKernel] = {}
+        self._given_kernels: dict[tuple[str, str], UserKernel] = {}
         self._given_derivatives: dict[tuple[str, str], Derivative] = {}
         self._memo: dict[Any, Any] = {}
 
@@ -229,7 +229,7 @@ class Op:
         self.simple = self.sole if self.outputs == 1 and not self.view else None
         self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
 
-    def give_kernel(self, device: str, dtype: str, kernel: GivenKernel, replace: bool) -> None:
+    def give_kernel(self, device: str, dtype: str, kernel: UserKernel, replace: bool) -> None:
         """Add a user's kernel; see `register_kernel`."""
         known = self._kernels | self._given_kernels
         _add(known, (device, dtype), kernel, replace, f"a kernel of '{self.name}'")
@@ -274,7 +274,7 @@ class Op:
             GraphError: there is no kernel.
         """
         kernel, derivative = self.kernel(device, dtype), self.derivative(device, dtype)
-        given = type(kernel) is GivenKernel or (derivative is not None and self.is_given(derivative))
+        given = type(kernel) is UserKernel or (derivative is not None and self.is_given(derivative))
         return (kernel, derivative) if given or not self.builtin else None
 
     def is_given(self, derivative: Derivative) -> bool:
@@ -367,7 +367,7 @@ def register_kernel(
     name = dtype_name(dtype)
 
     def register(kernel: Kernel) -> Kernel:
-        given = GivenKernel(kernel, returns_meta)
+        given = UserKernel(kernel, returns_meta)
         _register(op, lambda known: known.give_kernel(device, name, given, replace))
         return kernel
 

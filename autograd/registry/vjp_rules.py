@@ -14,7 +14,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..core.catalogue import ops
-from ..devices.serving import settled
+from ..devices.serving import as_kernel_result
 
 if TYPE_CHECKING:
     from .registry import Derivative, Op
@@ -157,7 +157,7 @@ def _as_operand(grad: Any, meta: Meta | None, need: Any) -> Any:
         grad = sum_to(grad, shape)
     if grad.dtype is not dtype and grad.dtype != dtype:
         grad = _cast(grad, dtype)
-    return grad if type(grad) is _ARRAY else settled(grad)
+    return grad if type(grad) is _ARRAY else as_kernel_result(grad)
 
 
 def vjp_tensors(op: Op, rule: Derivative, ctx: RuleContext, grads: Sequence[Any]) -> list[Any]:
@@ -211,7 +211,7 @@ def _cast(grad: Any, dtype: Any) -> Any:
     return grad.real.astype(dtype) if grad.dtype.kind == "c" and dtype.kind != "c" else grad.astype(dtype)
 
 
-class Named(Protocol):
+class NamedOp(Protocol):
     """What has a name and operands: an op, or what stands for one."""
 
     @property
@@ -220,7 +220,7 @@ class Named(Protocol):
     def operands(self) -> tuple[str, ...]: ...
 
 
-def by_operand(op: Named, result: Any, count: int) -> Sequence[Any]:
+def by_operand(op: NamedOp, result: Any, count: int) -> Sequence[Any]:
     """Return what a rule returned as one entry per operand (AC-10)."""
     if isinstance(result, Mapping):
         named = dict(cast("Mapping[str, Any]", result))

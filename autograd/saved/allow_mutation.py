@@ -15,10 +15,10 @@ from raygrad.errors import AutogradError
 from ..core.modes import state
 from ..core.recorder import Data, Pending
 from ..tensor.tensor import Tensor
-from .saved_tensor_hooks import Hooks, saved_tensors_hooks
+from .saved_tensor_hooks import PackHooks, saved_tensors_hooks
 
 
-class _Kept:
+class _CopyOnChange:
     """One saved value: its memory, until that is about to be changed; its own copy from then on."""
 
     __slots__ = ("__weakref__", "block", "data")
@@ -40,8 +40,8 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
 
     def __init__(self) -> None:
         super().__init__(self._keep, self._given)
-        self._hooks = Hooks(self._keep, self._given, self._about_to_change)
-        self._kept: dict[int, tuple[list[int], list[weakref.ref[_Kept]]]] = {}
+        self._hooks = PackHooks(self._keep, self._given, self._about_to_change)
+        self._kept: dict[int, tuple[list[int], list[weakref.ref[_CopyOnChange]]]] = {}
         """By the identity of a version counter, which all that share memory share: it, and what was saved of them."""
         self._entered = False
 
@@ -61,13 +61,13 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
         """Forget what was saved: later changes clone nothing of it."""
         self._kept.clear()
 
-    def _keep(self, tensor: Tensor) -> _Kept:
-        kept = _Kept(self, tensor._data)
+    def _keep(self, tensor: Tensor) -> _CopyOnChange:
+        kept = _CopyOnChange(self, tensor._data)
         counter = tensor.counter()
         self._kept.setdefault(id(counter), (counter, []))[1].append(weakref.ref(kept))
         return kept
 
-    def _given(self, kept: _Kept) -> Tensor:
+    def _given(self, kept: _CopyOnChange) -> Tensor:
         if not self._entered:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "

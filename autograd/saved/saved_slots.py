@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from raygrad.errors import AutogradError
 
 from ..tensor.tensor import Tensor
-from .saved_tensor_hooks import Placed
+from .saved_tensor_hooks import RelocatedSavedTensor
 
 if TYPE_CHECKING:
     from ..functions.context import FunctionNode
@@ -26,7 +26,7 @@ UNSHARED: list[int] = [0]
 """The version counter of saved values that nobody else can change."""
 
 
-class Saved(NamedTuple):
+class SavedSlot(NamedTuple):
     """One saved slot: an input or output of the Function by position, or a value of its own."""
 
     kind: str
@@ -47,11 +47,11 @@ class Saved(NamedTuple):
         return self.kind is not PACKED or self.value[1].checked
 
 
-class GivenAway(list[Any]):
+class ReadOnceSlots(list[Any]):
     """Saved slots that whoever reads them first takes away (CX-25)."""
 
 
-class Refused(Sequence[Any]):
+class UnreadableSlots(Sequence[Any]):
     """Stands for saved tensors that must not be read any more: says why."""
 
     def __init__(self, message: str) -> None:
@@ -64,17 +64,17 @@ class Refused(Sequence[Any]):
         raise AutogradError(self.message)
 
 
-TAKEN = Refused(
+TAKEN = UnreadableSlots(
     "the saved tensors of this context can only be accessed once, since clear_saved_tensors_on_access is set on its "
     "Function: keep what the first access returned in a variable, or set the flag to False"
 )
 """They were given away when they were first read (CX-25)."""
 
-slot_of: Any = functools.partial(cast("Any", tuple).__new__, Saved)
-"""Makes a `Saved` from a tuple, in a third of the time."""
+slot_of: Any = functools.partial(cast("Any", tuple).__new__, SavedSlot)
+"""Makes a `SavedSlot` from a tuple, in a third of the time."""
 
 
-def keep(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
+def sort_into_slots(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
     """Sort what forward saved into inputs, outputs and values of its own; the last are tagged by what they are not."""
     tensors = node.to_save
     if tensors is None:
@@ -86,7 +86,7 @@ def keep(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
         node._kept = tensors
         return
     first = args[0] if args and dirty is None else node
-    saved: list[Saved | None] = []
+    saved: list[SavedSlot | None] = []
     for tensor in tensors:
         if tensor is None:
             saved.append(None)
@@ -98,7 +98,7 @@ def keep(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
             saved.append(slot_of((INPUT, 0, tensor, counter, counter[0])))
             continue
         outputs = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
-        kind, position = place_of(tensor, args, outputs, dirty)
+        kind, position = origin_of(tensor, args, outputs, dirty)
         version = counter[0]
         if dirty is not None and any(counter is d.counter() for d in dirty):
             version += 1  # its memory is about to be that of an output (OU-16)
@@ -122,7 +122,7 @@ def _stand_for_themselves(tensors: tuple[Any, ...], args: tuple[Any, ...]) -> bo
     return True
 
 
-def place_of(
+def origin_of(
     tensor: Tensor, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: tuple[Any, ...] | None = None
 ) -> tuple[str, int]:
     """Return what a tensor is to a Function: an input or output by position, or a value of its own. An input that was
@@ -136,12 +136,12 @@ def place_of(
     return VALUE, -1
 
 
-def replayed(slot: Saved, given: dict[str, Sequence[Tensor | None]]) -> Saved:
+def replayed_slot(slot: SavedSlot, given: dict[str, Sequence[Tensor | None]]) -> SavedSlot:
     """Return a slot in which a saved input or output is one of the given tensors (H7)."""
     if slot.kind is VALUE:
         return slot
     if slot.kind is not PACKED:
-        return Saved(VALUE, -1, given[slot.kind][slot.position], UNSHARED, 0)
+        return SavedSlot(VALUE, -1, given[slot.kind][slot.position], UNSHARED, 0)
     kind, packed = slot.value
     place = None if kind is VALUE else given[kind][slot.position]
-    return Saved(PACKED, -1, (VALUE, Placed(packed, place)), UNSHARED, 0)
+    return SavedSlot(PACKED, -1, (VALUE, RelocatedSavedTensor(packed, place)), UNSHARED, 0)

@@ -27,7 +27,7 @@ from ..tensor.tensor import Tensor
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Region(Protocol):
+class RegionHooks(Protocol):
     """What is run again instead of kept: see `checkpointing`."""
 
     def applied(self, node: Any) -> Callable[[Sequence[Data | None]], Any] | None:
@@ -36,18 +36,18 @@ class Region(Protocol):
         ...
 
 
-class Hooks(NamedTuple):
+class PackHooks(NamedTuple):
     """What is in force: `pack(tensor)` gives what is kept, `unpack` makes a tensor of it again."""
 
     pack: Callable[[Any], Any]
     unpack: Callable[[Any], Any]
     about_to_change: Callable[[Tensor], None] | None = None
     """Told of a tensor that is going to be changed in place."""
-    region: Region | None = None
+    region: RegionHooks | None = None
     """They are those of a region: they run where the graph is recorded, and keep nothing."""
 
 
-class Packed:
+class PackedSavedTensor:
     """A saved value as `pack` returned it.
 
     What `pack` returned as it was shown, or as an alias of it, is still checked for changes in place (GR-05).
@@ -55,12 +55,12 @@ class Packed:
 
     __slots__ = ("_counter", "_meta", "_unpack", "_value", "_version", "tangents")
 
-    def __init__(self, hooks: Hooks, data: Data, edge: Edge | None, counter: list[int]) -> None:
+    def __init__(self, hooks: PackHooks, data: Data, edge: Edge | None, counter: list[int]) -> None:
         self._unpack = hooks.unpack
         self.tangents: Tangents | None = None
         """What the saved tensor carried in forward mode: hooks see and replace values only."""
         self._meta: Meta = (data.shape, data.dtype)
-        shown = in_place_of(data, edge)
+        shown = tensor_at_edge(data, edge)
         shown._counter = counter
         before, version = state.grad, counter[0]
         state.grad = False
@@ -82,7 +82,7 @@ class Packed:
         self._value: Any = value
 
     @classmethod
-    def again(cls, unpack: Callable[[Any], Any], meta: Meta, value: Any) -> Packed:
+    def again(cls, unpack: Callable[[Any], Any], meta: Meta, value: Any) -> PackedSavedTensor:
         """Return what was packed in another process, of a tensor of shape and dtype `meta`."""
         self = object.__new__(cls)
         self._unpack, self._meta, self._value = unpack, meta, value
@@ -125,16 +125,16 @@ class Packed:
                 f"the unpack hook of a saved tensor returned a {value.dtype} tensor of shape {list(value.shape)}, but "
                 f"a {self._meta[1]} tensor of shape {list(self._meta[0])} was saved"
             )
-        made = in_place_of(value._data, edge)
+        made = tensor_at_edge(value._data, edge)
         made.share_counter(value)
         made._tangents = self.tangents
         return made
 
 
-class Placed:
+class RelocatedSavedTensor:
     """A packed value whose place in the graph is that of a given tensor."""
 
-    def __init__(self, packed: Packed, place: Tensor | None) -> None:
+    def __init__(self, packed: PackedSavedTensor, place: Tensor | None) -> None:
         self._packed = packed
         self._edge = None if place is None or not place._requires_grad else place.edge()
 
@@ -149,7 +149,7 @@ _MODIFYING = (
 )
 
 
-def in_place_of(data: Data, edge: Edge | None) -> Tensor:
+def tensor_at_edge(data: Data, edge: Edge | None) -> Tensor:
     """Return a new tensor over `data` whose gradient goes where `edge` says; None: nowhere."""
     if edge is None or edge[0] is None:
         return Tensor.made(data)
@@ -161,7 +161,7 @@ def in_place_of(data: Data, edge: Edge | None) -> Tensor:
     return leaf
 
 
-def in_force() -> Hooks:
+def current_hooks() -> PackHooks:
     """Return the innermost hooks: only they apply (GR-06)."""
     return state.saving[-1]
 
@@ -179,7 +179,7 @@ class saved_tensors_hooks:
     """
 
     def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
-        self._hooks = Hooks(pack_hook, unpack_hook)
+        self._hooks = PackHooks(pack_hook, unpack_hook)
         self._outer: list[tuple[Any, ...]] = []
 
     def __enter__(self) -> None:
@@ -243,7 +243,7 @@ class disable_saved_tensors_hooks:
 
 
 @contextmanager
-def hooked(hooks: Hooks) -> Generator[None]:
+def with_pack_hooks(hooks: PackHooks) -> Generator[None]:
     """Let these hooks pack what is saved in a block.
 
     Raises:

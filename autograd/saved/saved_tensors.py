@@ -1,6 +1,6 @@
 """The slots in which nodes keep what they saved: packed all at once, or one by one through handles (GR-14, CX-29).
 
-Rules of this file: what is packed where. `Packed` and the hooks are in `saving`.
+Rules of this file: what is packed where. `PackedSavedTensor` and the hooks are in `saving`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..nodes.device_nodes import OnDevice
 from ..nodes.node import FREED, Edge
 from ..nodes.op_node import OpNode
 from ..tensor.tensor import Tensor
-from .saved_slots import INPUT, OUTPUT, PACKED, Saved
-from .saved_tensor_hooks import Hooks, Packed
+from .saved_slots import INPUT, OUTPUT, PACKED, SavedSlot
+from .saved_tensor_hooks import PackedSavedTensor, PackHooks
 
 if TYPE_CHECKING:
     from ..functions.context import FunctionNode
@@ -39,7 +39,7 @@ class PackedOpNode(OpNode):
         plain = _Unpacked.__new__(_Unpacked)
         plain.__dict__.update(self.__dict__)
         plain.tensors = [
-            held.tensor(edge_of(self, slot)) if isinstance(held, Packed) else None
+            held.tensor(edge_of(self, slot)) if isinstance(held, PackedSavedTensor) else None
             for slot, held in enumerate(self.saved_tensors)
         ]
         plain.saved_tensors = tuple(
@@ -60,7 +60,7 @@ class PackedOpNode(OpNode):
     def keep_old_value(self, old: Data, counter: list[int], copy: Callable[[Data], Data]) -> None:
         super().keep_old_value(old, counter, copy)
         for held in self.saved_tensors or ():
-            if isinstance(held, Packed):
+            if isinstance(held, PackedSavedTensor):
                 held.keep_old(old, copy)
 
     def _check_stale(self) -> None:
@@ -95,42 +95,42 @@ def edge_of(node: OpNode, slot: int) -> Edge | None:
     return node._edges[position] if position >= 0 else (node, -1 - position)
 
 
-def pack_op(node: OpNode, hooks: Hooks) -> None:
+def pack_op(node: OpNode, hooks: PackHooks) -> None:
     """Pack each tensor that the node of a built-in op has saved."""
     for slot, version in enumerate(node.versions):
         if version is not None:
             pack_op_slot(node, slot, hooks)
 
 
-def pack_op_slot(node: OpNode, slot: int, hooks: Hooks) -> None:
+def pack_op_slot(node: OpNode, slot: int, hooks: PackHooks) -> None:
     """Pack what stands in one slot."""
     entry = node.versions[slot]
     assert node.saved_tensors is not None
     assert entry is not None
     edge = edge_of(node, slot)
     own = edge is not None and edge[0] is node
-    packed = Packed(hooks, node.saved_tensors[slot], None if own else edge, entry[0])
+    packed = PackedSavedTensor(hooks, node.saved_tensors[slot], None if own else edge, entry[0])
     node.keep_in(slot, packed, None)
     kind: Any = DevicePackedOpNode if isinstance(node, OnDevice) else PackedOpNode
     node.__class__ = kind
 
 
-def pack_function(node: FunctionNode, hooks: Hooks) -> None:
+def pack_function(node: FunctionNode, hooks: PackHooks) -> None:
     """Pack each tensor that a Function has saved."""
     for index, slot in enumerate(node._saved or ()):
         if slot is not None:
             pack_function_slot(node, index, hooks)
 
 
-def pack_function_slot(node: FunctionNode, index: int, hooks: Hooks) -> None:
+def pack_function_slot(node: FunctionNode, index: int, hooks: PackHooks) -> None:
     """Pack what stands in one slot."""
     slots: Any = node._saved
-    slot: Saved = slots[index]
+    slot: SavedSlot = slots[index]
     data = slot.value if slot.kind is OUTPUT else slot.value._data
-    packed = Packed(hooks, data, node._edges[slot.position] if slot.kind is INPUT else None, slot.counter)
+    packed = PackedSavedTensor(hooks, data, node._edges[slot.position] if slot.kind is INPUT else None, slot.counter)
     if slot.kind is not OUTPUT:
         packed.tangents = slot.value._tangents
-    slots[index] = Saved(PACKED, slot.position, (slot.kind, packed), slot.counter, slot.version)
+    slots[index] = SavedSlot(PACKED, slot.position, (slot.kind, packed), slot.counter, slot.version)
 
 
 # ---- handles ---------------------------------------------------------------------------------------------------------
@@ -170,9 +170,9 @@ class SavedTensor:
         held = slots[index]
         if held is None:
             raise AutogradError("Calling register_hooks on a saved tensor with value None is forbidden")
-        if isinstance(held, Packed) or (not of_op and held.kind is PACKED):
+        if isinstance(held, PackedSavedTensor) or (not of_op and held.kind is PACKED):
             raise AutogradError("register_hooks: hooks have already been set on this saved tensor")
-        hooks = Hooks(pack_hook, unpack_hook)
+        hooks = PackHooks(pack_hook, unpack_hook)
         if of_op:
             pack_op_slot(node, index, hooks)
         else:
@@ -214,7 +214,7 @@ def saved_attribute(node: OpNode, name: str) -> Any:
     if raw:
         return SavedTensor.of(node, slot)
     held, entry = node.saved_tensors[slot], node.versions[slot]
-    if isinstance(held, Packed):
+    if isinstance(held, PackedSavedTensor):
         return held.tensor(edge_of(node, slot))
     if entry is not None and entry[0][0] != entry[1]:
         node.check_version(slot, *entry)

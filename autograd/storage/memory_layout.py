@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.batched_data import Batched
-from ..devices.serving import is_elsewhere, start_of
-from .view_geometry import Placed
-from .views import memory, owner_of, parent_of
+from ..devices.serving import is_device_array, start_of
+from .view_geometry import GeometricView
+from .views import current_data, owner_of, parent_of
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -63,8 +63,8 @@ class MemoryLayout(NamedTuple):
 
 def layouts_of(tensor: Tensor, other: Tensor) -> tuple[MemoryLayout, MemoryLayout] | None:
     """Return the places of two tensors, None if they are known to share no memory, or not known at all."""
-    data = memory(tensor._data), memory(other._data)
-    if type(data[0]) is type(data[1]) and (type(data[0]) is _ARRAY or is_elsewhere(data[0])):
+    data = current_data(tensor._data), current_data(other._data)
+    if type(data[0]) is type(data[1]) and (type(data[0]) is _ARRAY or is_device_array(data[0])):
         return _in_memory(tensor, data[0]), _in_memory(other, data[1])
     if Batched in (type(data[0]), type(data[1])):
         return _of_batches(tensor, other)
@@ -115,13 +115,13 @@ def layout_in_memory(tensor: Tensor) -> MemoryLayout | None:
     place = layout_in_memory(parent)
     if place is None or op is None:
         return place
-    if type(op) is Placed:
+    if type(op) is GeometricView:
         return _placed(op, place)
     rule = _RULES.get(op.name)
     return None if rule is None else rule(place, rest, params)
 
 
-def _placed(op: Placed, parent: MemoryLayout) -> MemoryLayout | None:
+def _placed(op: GeometricView, parent: MemoryLayout) -> MemoryLayout | None:
     """Return where a view lies that a Function's forward made, by what the worker told of it."""
     steps = [stride * parent.itemsize for stride in parent.strides]
     strides = op.strides_in(parent.shape, steps, parent.itemsize)
@@ -134,7 +134,7 @@ def _placed(op: Placed, parent: MemoryLayout) -> MemoryLayout | None:
 
 def _whole(owner: Tensor) -> MemoryLayout:
     """Return where an owner of memory lies; what nobody has made yet, row by row."""
-    data, shape = memory(owner._data), owner.shape
+    data, shape = current_data(owner._data), owner.shape
     itemsize = owner.dtype.itemsize
     if type(data) is _ARRAY and not data.flags.c_contiguous:
         return MemoryLayout(0, shape, tuple([stride // itemsize for stride in data.strides]), itemsize)
@@ -176,10 +176,10 @@ def _reshape(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) 
 
 def _squeeze(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> MemoryLayout:
     kept = [axis for axis in range(len(place.shape)) if axis not in params[0]]
-    return taken(place, kept)
+    return select_axes(place, kept)
 
 
-def taken(place: MemoryLayout, axes: Sequence[int]) -> MemoryLayout:
+def select_axes(place: MemoryLayout, axes: Sequence[int]) -> MemoryLayout:
     return place._replace(
         shape=tuple([place.shape[axis] for axis in axes]), strides=tuple([place.strides[axis] for axis in axes])
     )
@@ -196,14 +196,14 @@ def _transpose(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]
     order = list(range(len(place.shape)))
     first, second = params
     order[first], order[second] = second, first
-    return taken(place, order)
+    return select_axes(place, order)
 
 
 def _permute(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> MemoryLayout:
-    return taken(place, params[0])
+    return select_axes(place, params[0])
 
 
-def sliced(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> MemoryLayout:
+def slice_layout(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> MemoryLayout:
     """Take a basic index apart from its end: a new dimension looks at the one after it."""
     shape, strides = list(place.shape), list(place.strides)
     start, axis = place.start, 0
@@ -228,7 +228,7 @@ def _diagonal(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...])
     offset, first, second = int(params[0]), int(params[1]), int(params[2])
     n, m = place.shape[first], place.shape[second]
     down, right = max(-offset, 0), max(offset, 0)
-    kept = taken(place, [axis for axis in range(len(place.shape)) if axis not in (first, second)])
+    kept = select_axes(place, [axis for axis in range(len(place.shape)) if axis not in (first, second)])
     a, b = place.strides[first], place.strides[second]
     return kept._replace(
         start=place.start + (down * a + right * b) * place.itemsize,
@@ -248,7 +248,7 @@ def _unfold(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -
 def _as_strided(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> MemoryLayout | None:
     """Its parameters count the elements of what it is made of one after the other: known where these lie so."""
     shape, strides, offset, order = params
-    ordered = taken(place, order)
+    ordered = select_axes(place, order)
     if ordered.strides != _row_by_row(ordered.shape):
         return None
     return place._replace(start=place.start + offset * place.itemsize, shape=shape, strides=strides)
@@ -263,10 +263,10 @@ def _imag(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> 
 
 
 def _expand(place: MemoryLayout, rest: Sequence[Any], params: tuple[Any, ...]) -> MemoryLayout | None:
-    return expanded(place, params[0])
+    return expand_layout(place, params[0])
 
 
-def expanded(place: MemoryLayout, shape: Sequence[int]) -> MemoryLayout | None:
+def expand_layout(place: MemoryLayout, shape: Sequence[int]) -> MemoryLayout | None:
     """Return a place expanded to a shape, None if it does not broadcast to it."""
     lead = len(shape) - len(place.shape)
     if lead < 0:
@@ -289,7 +289,7 @@ _RULES: dict[str, Callable[[MemoryLayout, Sequence[Any], tuple[Any, ...]], Memor
     "unsqueeze": _unsqueeze,
     "transpose": _transpose,
     "permute": _permute,
-    "getitem": sliced,
+    "getitem": slice_layout,
     "diagonal": _diagonal,
     "unfold": _unfold,
     "as_strided": _as_strided,

@@ -14,8 +14,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..core.batched_data import Batched
 from ..core.recorder import Pending
-from .view_geometry import Place, Placed, place_of
-from .views import UNKNOWN, memory, owner_of, parent_of, views_of
+from .view_geometry import GeometricView, ViewGeometry, geometry_of
+from .views import UNKNOWN, current_data, owner_of, parent_of, views_of
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -38,7 +38,7 @@ def strides_of(tensor: Tensor, *, wait: bool = False) -> Strides | None:
     return None if shown is None else shown.strides
 
 
-def place_in_owner(tensor: Tensor) -> Place | None:
+def geometry_in_owner(tensor: Tensor) -> ViewGeometry | None:
     """Return which elements a tensor, which shares its memory for certain, shows of the owner of it; None if that is
     not known. How the owner lies matters only where there is no such view if it lies row by row: then it is waited
     for."""
@@ -54,9 +54,9 @@ def place_in_owner(tensor: Tensor) -> Place | None:
     return None if strides is None else _place(tensor, _outline(owner, strides))
 
 
-def _place(tensor: Tensor, whole: Array) -> Place | None:
+def _place(tensor: Tensor, whole: Array) -> ViewGeometry | None:
     shown = _shown_in(tensor, whole)
-    return None if shown is None else place_of(shown, whole)
+    return None if shown is None else geometry_of(shown, whole)
 
 
 def _outline(owner: Tensor, strides: Strides) -> Array:
@@ -75,21 +75,21 @@ def _shown_in(tensor: Tensor, whole: Array) -> Array | None:
     like = _shown_in(parent, whole)
     if op is None or like is None:
         return like
-    if type(op) is Placed:
+    if type(op) is GeometricView:
         return op.over(like)
     if op.name in ("reshape", "view"):
         return _viewed(like, tensor.shape)
     if op.name == "as_strided":
         shape, strides, offset, order = recipe[4]
-        return Placed(Place(order, 1, offset, strides), shape).over(like)
-    rest = [memory(one._data) if isinstance(one, type(tensor)) else one for one in recipe[3]]
+        return GeometricView(ViewGeometry(order, 1, offset, strides), shape).over(like)
+    rest = [current_data(one._data) if isinstance(one, type(tensor)) else one for one in recipe[3]]
     return op.sole(like, *rest, *recipe[4]) if op.sole is not None else None
 
 
 def _own_strides(tensor: Tensor, wait: bool) -> Strides | None:
     if tensor._strides is not None:
         return tensor._strides or None if tensor.ndim else ()
-    data = memory(tensor._data)
+    data = current_data(tensor._data)
     if type(data) is Pending:
         known = data.record.recorder.strides(data)
         return data.record.recorder.read(data).strides if known is None and wait else known  # type: ignore[union-attr]
@@ -117,7 +117,7 @@ def is_contiguous(tensor: Tensor) -> bool:
     be, while a compiled function is recorded, it counts as if it was not."""
     strides = strides_of(tensor)
     if strides is None:
-        data = memory(tensor._data)
+        data = current_data(tensor._data)
         if type(data) is not Pending or not data.record.recorder.may_wait():
             return False
         strides = strides_of(tensor, wait=True)

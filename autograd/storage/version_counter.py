@@ -65,7 +65,7 @@ def add_view(entries: list[weakref.ref[Tensor]], entry: weakref.ref[Tensor]) -> 
     entries.append(entry)
 
 
-class Noted(int):
+class AnnotatedVersion(int):
     """A version at which something came about that is no change: a tensor was detached in place, its data exchanged, or
     a leaf made to require grad. It is unlike any that was noted before, so that whoever saved something at the same
     version looks at it again; as a number it is the same one, and the next change ends it."""
@@ -86,11 +86,11 @@ class Noted(int):
     __hash__ = int.__hash__
 
 
-def _noted(counter: list[int]) -> Noted:
+def _noted(counter: list[int]) -> AnnotatedVersion:
     """Return a new version of a counter, with what was noted at the one that it has."""
     before = counter[0]
-    version = Noted(before)
-    if isinstance(before, Noted):
+    version = AnnotatedVersion(before)
+    if isinstance(before, AnnotatedVersion):
         version.places, version.exchanges, version.leaves = before.places, before.exchanges, before.leaves
     counter[0] = version
     return version
@@ -102,7 +102,7 @@ def note_detached(counter: list[int], node: Node, number: int) -> None:
     version.places = (*version.places, (weakref.ref(node), number))
 
 
-def note_wanted(counter: list[int], leaf: Tensor) -> None:
+def note_requires_grad(counter: list[int], leaf: Tensor) -> None:
     """Note that a leaf has been made to require grad, for whoever has saved it."""
     version = _noted(counter)
     held = leaf._data if leaf._snapshot is None else leaf._snapshot[2]
@@ -110,10 +110,10 @@ def note_wanted(counter: list[int], leaf: Tensor) -> None:
     version.leaves = (*living, (weakref.ref(leaf), weakref.ref(held)))
 
 
-def wanted_leaf(counter: list[int], data: Data) -> Tensor | None:
+def leaf_requiring_grad(counter: list[int], data: Data) -> Tensor | None:
     """Return the leaf that requires grad by now, where `data` stood for it when it was saved; None if there is none."""
     version = counter[0]
-    if isinstance(version, Noted):
+    if isinstance(version, AnnotatedVersion):
         for one, held in version.leaves:
             leaf = one() if held() is data else None
             if leaf is not None and leaf._requires_grad and leaf.grad_fn is None:
@@ -178,7 +178,7 @@ def exchanged(counter: list[int], data: Data, edge: Edge, *, output: bool = Fals
     """Return what a tensor that held `data` when it was saved, and whose gradient goes to `edge`, holds now; of an
     output, what that memory holds."""
     version = counter[0]
-    if isinstance(version, Noted):
+    if isinstance(version, AnnotatedVersion):
         for one in version.exchanges:
             if one.held() is data and (one.whose is None or one.is_known_by(edge)):
                 new = one.memory if output else one.tensor
@@ -198,7 +198,7 @@ def was_changed(counter: list[int], version: int) -> bool:
 def was_detached(counter: list[int], node: Node | None, number: int) -> bool:
     """Tell whether what was output `number` of a node was detached in place since the last change."""
     version = counter[0]
-    return isinstance(version, Noted) and any(held() is node and at == number for held, at in version.places)
+    return isinstance(version, AnnotatedVersion) and any(held() is node and at == number for held, at in version.places)
 
 
 def stale_message(what: str, current: int, expected: int) -> str:

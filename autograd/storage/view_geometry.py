@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
-from ..core.array_layout import strided_over
+from ..core.array_layout import strided_view
 from ..devices.serving import space_of, start_of
 
 Shape = tuple[int, ...]
 Array = np.ndarray[Any, Any]
 
 
-class Place(NamedTuple):
+class ViewGeometry(NamedTuple):
     """Which elements of an argument a view shows, as plain data: those of the argument are counted with its axes in
     some order, the last fastest."""
 
@@ -34,36 +34,38 @@ class Place(NamedTuple):
     """By how much the number grows along each axis of the view; 0 along one of extent 1."""
 
 
-def place_of(view: Array, argument: Array) -> Place | None:
+def geometry_of(view: Array, argument: Array) -> ViewGeometry | None:
     """Return where a view lies in an argument; None if it shows no elements of it by such a rule."""
     step = view.itemsize
     parts, rest = divmod(argument.itemsize, step)
     offset, gap = divmod(start_of(view) - start_of(argument), step)
     strides = [0 if n <= 1 else s for n, s in zip(view.shape, view.strides, strict=True)]
     if not view.size:  # which shows nothing of any dtype
-        return Place(tuple(range(argument.ndim)), 1, 0, (0,) * view.ndim)
+        return ViewGeometry(tuple(range(argument.ndim)), 1, 0, (0,) * view.ndim)
     if rest or gap or parts not in (1, 2) or any(s % step for s in (*strides, *argument.strides)):
         return None
     if view.dtype != (argument.dtype if parts == 1 else argument.real.dtype):
         return None
     own = tuple([s // step for s in argument.strides])
-    return counted(argument.shape, own, parts, offset, view.shape, tuple([s // step for s in strides]))
+    return geometry_from_strides(argument.shape, own, parts, offset, view.shape, tuple([s // step for s in strides]))
 
 
 @lru_cache(maxsize=256)
-def counted(argument: Shape, own: Shape, parts: int, offset: int, shape: Shape, strides: Shape) -> Place | None:
+def geometry_from_strides(
+    argument: Shape, own: Shape, parts: int, offset: int, shape: Shape, strides: Shape
+) -> ViewGeometry | None:
     """Return the place of what has an offset and strides in memory, in elements of the view; None if some of it lies
     outside of the argument."""
     if 0 in shape:
-        return Place(tuple(range(len(argument))), parts, 0, strides)
+        return ViewGeometry(tuple(range(len(argument))), parts, 0, strides)
     if own == _dense(argument, parts):  # nearly always
         spans = [s * (n - 1) for n, s in zip(shape, strides, strict=True)]
         low, high = (offset + sum(pick(0, span) for span in spans) for pick in (min, max))
         inside = low >= 0 and high < prod(argument) * parts
-        return Place(tuple(range(len(argument))), parts, offset, strides) if inside else None
-    memory = numbers(argument, own, 0)
+        return ViewGeometry(tuple(range(len(argument))), parts, offset, strides) if inside else None
+    memory = element_numbers(argument, own, 0)
     memory = memory if parts == 1 else memory[..., None] + np.arange(parts)
-    wanted: Array = numbers(shape, strides, offset)
+    wanted: Array = element_numbers(shape, strides, offset)
     for order in (tuple(range(len(argument))), tuple(sorted(range(len(argument)), key=lambda axis: -own[axis]))):
         known, first = np.unique(memory.transpose(*order, *range(len(argument), memory.ndim)), return_index=True)
         at = np.searchsorted(known, wanted)
@@ -72,7 +74,7 @@ def counted(argument: Shape, own: Shape, parts: int, offset: int, shape: Shape, 
         found = first[at]
         steps = _steps(found)
         if steps is not None:
-            return Place(order, parts, int(found.flat[0]), steps)
+            return ViewGeometry(order, parts, int(found.flat[0]), steps)
     return None
 
 
@@ -81,7 +83,7 @@ def _dense(shape: Shape, step: int) -> Shape:
     return tuple([step * prod(shape[axis + 1 :]) for axis in range(len(shape))])
 
 
-def numbers(shape: Shape, strides: Shape, offset: int, xp: Any = np) -> Any:
+def element_numbers(shape: Shape, strides: Shape, offset: int, xp: Any = np) -> Any:
     """Return offset + the sum of index times stride, for each element; `xp` makes the array."""
     along = [xp.arange(n).reshape((n, *(1,) * (len(shape) - axis - 1))) for axis, n in enumerate(shape)]
     scaled = [a * s for a, s in zip(along, strides, strict=True)]
@@ -107,13 +109,13 @@ WRITTEN_TWICE: Final = (
 
 
 @final
-class Placed:
+class GeometricView:
     """A view of a place in its parent; as a recipe's op: that a Function made on a worker, which told where it lies."""
 
     __slots__ = ("place", "shape")
     name = "a custom Function"
 
-    def __init__(self, place: Place, shape: Shape) -> None:
+    def __init__(self, place: ViewGeometry, shape: Shape) -> None:
         self.place = place
         self.shape = shape
 
@@ -132,7 +134,7 @@ class Placed:
             first = first.imag if part else first.real
         if type(first) is not np.ndarray:
             return space_of(first).lib.stride_tricks.as_strided(first, self.shape, strides)
-        return strided_over(first, self.shape, strides)
+        return strided_view(first, self.shape, strides)
 
     def strides_in(self, shape: Shape, strides: Sequence[int], itemsize: int) -> Shape | None:
         """Return the strides in bytes of the view, made of a parent with these: None where it is not one of that, since
@@ -140,13 +142,13 @@ class Placed:
         order, parts, offset, steps = self.place
         if order == tuple(range(len(shape))) and tuple(strides) == _dense(shape, itemsize):
             return tuple([step * (itemsize // parts) for step in steps])
-        at = numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
+        at = element_numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
         at = at if parts == 1 else at[..., None] + np.arange(parts) * (itemsize // parts)
-        return _steps(at.reshape(-1)[numbers(self.shape, steps, offset)])
+        return _steps(at.reshape(-1)[element_numbers(self.shape, steps, offset)])
 
     def start_in(self, shape: Shape, strides: Sequence[int], itemsize: int) -> int:
         """Return at which byte of a parent with these strides the view's first element lies."""
         order, parts, offset, _ = self.place
         element, part = divmod(offset, parts)
-        at = numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
+        at = element_numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
         return int(at.reshape(-1)[element]) + part * (itemsize // parts) if at.size else 0

@@ -15,15 +15,15 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..core.modes import state
-from ..devices.serving import is_elsewhere
+from ..devices.serving import is_device_array
 from .version_counter import add_view, watch
-from .view_geometry import Placed
+from .view_geometry import GeometricView
 
 if TYPE_CHECKING:
     from ..nodes.node import Node
     from ..registry.registry import Op
     from ..tensor.tensor import Tensor
-    from .view_geometry import Place
+    from .view_geometry import ViewGeometry
 
 FUNCTION, SEVERAL, NO_GRAD = "function", "several", "no_grad"
 """What made a view whose history must not be rewritten: a Function, one of several outputs, or code under no_grad."""
@@ -32,24 +32,24 @@ RETURNED = (FUNCTION, SEVERAL)
 """Of these, the ones that a change of their memory makes stale."""
 
 
-Recipe = tuple["Op | Placed | None", Any, Any, Sequence[Any], tuple[Any, ...], bool]
+Recipe = tuple["Op | GeometricView | None", Any, Any, Sequence[Any], tuple[Any, ...], bool]
 """How a tensor that shares another's memory was made; a plain tuple, since each slice makes one:
 
-- the view op; None for an alias without history; `Placed` for what a Function made,
+- the view op; None for an alias without history; `GeometricView` for what a Function made,
 - what it was made from, and whose memory that is, through all views in between,
 - the other operands and the parameters of the op,
 - whether the memory is shared for certain: of a pending value nobody here can tell if `reshape` copies it.
 """
 
 
-def remember(view: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], sure: bool) -> None:
+def record_view(view: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], sure: bool) -> None:
     """Note that `view` is what a view op made of its first operand."""
     parent: Any = operands[0]
     above = parent._recipe
     _enter(view, (op, parent, parent if above is None else above[2], operands[1:], params, sure))
 
 
-def remember_alias(alias: Tensor, tensor: Tensor) -> None:
+def record_alias(alias: Tensor, tensor: Tensor) -> None:
     """Note that `alias` is `tensor` without its history: of a view, the same view of an alias of its parent.
 
     An alias may outlive the tensor and must not hold its graph. So all of them hang on one *shadow* of the tensor,
@@ -136,7 +136,7 @@ def _with_instead(
     return [entry for entry, view in listed if view is not None and view is not tensor]
 
 
-def remember_output(view: Tensor, output: Tensor) -> None:
+def record_output_view(view: Tensor, output: Tensor) -> None:
     """Note that `view`, which a Function returned, is what its forward made as `output`, or, if `output` has no recipe,
     that argument itself."""
     recipe = output._recipe
@@ -153,15 +153,15 @@ UNKNOWN: Any = _Unknown()
 """In the place of a recipe's op: a Function made the view of its argument on a worker, where it lies by no rule."""
 
 
-def remember_view_of(view: Tensor, source: Tensor, place: Place | None, *, sure: bool = False) -> None:
+def record_function_view(view: Tensor, source: Tensor, place: ViewGeometry | None, *, sure: bool = False) -> None:
     """Note that `view` is one that a Function's forward made of `source`, by which place in it, and whether
     it shares its memory for certain."""
     above = source._recipe
-    op: Any = UNKNOWN if place is None else Placed(place, view.shape)
+    op: Any = UNKNOWN if place is None else GeometricView(place, view.shape)
     _enter(view, (op, source, source if above is None else above[2], (), (), sure))
 
 
-class Stale:
+class StaleData:
     """The data of a view that a Function returned, after its memory was changed in place: reading it is allowed,
     differentiating through it is not (OU-12)."""
 
@@ -220,14 +220,14 @@ class Stale:
         return self.array.size
 
 
-def memory(data: Any) -> Any:
+def current_data(data: Any) -> Any:
     """Return a tensor's data without the note that it is stale: what may be written to, or shared."""
-    return data.array if type(data) is Stale and not data.lost else data
+    return data.array if type(data) is StaleData and not data.lost else data
 
 
 def is_lost(tensor: Tensor) -> bool:
     """Tell whether nobody here knows a tensor's value any more."""
-    return type(tensor._data) is Stale and tensor._data.lost
+    return type(tensor._data) is StaleData and tensor._data.lost
 
 
 def node_of(view: Tensor) -> Node | None:
@@ -235,17 +235,17 @@ def node_of(view: Tensor) -> Node | None:
     return view.__dict__.get("grad_fn")
 
 
-def check_fresh(view: Tensor) -> None:
+def check_not_stale(view: Tensor) -> None:
     """Check that the place of a tensor in the graph may be used.
 
     Raises:
         AutogradError: it is a view that a Function returned, and its memory was changed (OU-12).
     """
-    if type(view._data) is Stale:
+    if type(view._data) is StaleData:
         view._data.for_use(True, view)
 
 
-def made_by(view: Tensor) -> str | None:
+def creation_meta(view: Tensor) -> str | None:
     """Return what made a view whose history must not be rewritten, or the first such view that it was made from."""
     found: Tensor | None = view
     while found is not None:
@@ -262,19 +262,19 @@ def check_rebase(view: Tensor) -> None:
         AutogradError: it, or a view that it was made from, was made by a Function, among several outputs, or under
             no_grad (OU-11, OU-13, OU-15).
     """
-    kind = made_by(view)
+    kind = creation_meta(view)
     if kind is not None:
         raise AutogradError(forbidden_change(view, kind, "is being modified inplace"))
 
 
-def several(views: tuple[Any, ...]) -> tuple[Any, ...]:
+def mark_multiple_views(views: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what an op with several views as its outputs made, none of which may be changed in place where gradients
     are recorded (OU-13)."""
     if state.here.grad:
         for view in views:
             if getattr(view, "_base", None) is not None:
                 view._made_by = SEVERAL
-                if type(view._data) is np.ndarray or is_elsewhere(
+                if type(view._data) is np.ndarray or is_device_array(
                     view._data
                 ):  # of a value of a session, the change itself tells its views
                     watch(view.counter(), view)

@@ -60,7 +60,7 @@ class inference_mode(GradMode):
         state.changed()
 
 
-def marked(tensor: Tensor) -> Tensor:
+def mark_inference(tensor: Tensor) -> Tensor:
     """Make a tensor that was made just now an inference tensor, if the mode is on."""
     if state.inference and tensor._inference is None and tensor._counter is None:
         tensor._inference = [0, 0]

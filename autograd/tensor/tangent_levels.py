@@ -24,13 +24,13 @@ SWEEP_AT = 64
 """Entries of a level's list of carriers at which dead ones are dropped from it."""
 
 
-class Tangents(dict["Level", "Tensor"]):
+class Tangents(dict["TangentLevel", "Tensor"]):
     """The tangents of one tensor by level. Never changed but by a level that ends: nodes may share it."""
 
     __slots__ = ("__weakref__",)
 
 
-class Level:
+class TangentLevel:
     """One level of forward mode. When it ends, every tangent of it is gone (FW-04)."""
 
     __slots__ = ("_carriers",)
@@ -71,14 +71,14 @@ class Level:
         self._carriers = []
 
 
-def set_levels(levels: tuple[Level, ...]) -> None:
+def set_levels(levels: tuple[TangentLevel, ...]) -> None:
     """Make these the open levels of this thread."""
     state.forward = levels
     state.changed()
 
 
 @contextmanager
-def only(levels: tuple[Level, ...]) -> Generator[None]:
+def active_levels(levels: tuple[TangentLevel, ...]) -> Generator[None]:
     """Have these levels active, and no others, while inside."""
     before = state.forward
     set_levels(levels)
@@ -89,9 +89,9 @@ def only(levels: tuple[Level, ...]) -> Generator[None]:
 
 
 @contextmanager
-def opened() -> Generator[Level]:
+def open_tangent_level() -> Generator[TangentLevel]:
     """Open a level inside those that are open, and end it on leaving."""
-    level = Level()
+    level = TangentLevel()
     before = state.forward
     set_levels((*before, level))
     try:
@@ -101,13 +101,13 @@ def opened() -> Generator[Level]:
         level.end()
 
 
-def carried(tensor: Tensor) -> bool:
+def carries_tangent(tensor: Tensor) -> bool:
     """Tell whether a tensor carries a tangent of an open level."""
     held = tensor._tangents
     return bool(held) and any(level in held for level in state.forward)
 
 
-def hand_on(source: Tensor, target: Tensor) -> Tensor:
+def share_tangents(source: Tensor, target: Tensor) -> Tensor:
     """Give `target` the tangents of `source` and return it."""
     held = source._tangents
     if held:

@@ -16,16 +16,16 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..core import dtypes
-from ..core.batched_data import Batched, bottom
+from ..core.batched_data import Batched, innermost_data
 from ..core.hooks import HookDict, RemovableHandle
 from ..core.modes import state
 from ..core.recorder import Data, Pending, Recorder
 from ..devices import Device, device_of
-from ..devices.defined_sums import plus_in_place
-from ..devices.serving import is_elsewhere
+from ..devices.defined_sums import add_gradient_in_place
+from ..devices.serving import is_device_array
 from ..registry.vjp_rules import quiet
 from ..storage.version_counter import bump, new_counter
-from ..storage.views import check_fresh, memory, node_of, remember_alias
+from ..storage.views import check_not_stale, current_data, node_of, record_alias
 from .inference import refuse_saving
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Tensor(Surface):
             apart: of an array of its own, by which nodes tell which of the two they have saved (CX-14).
         """
         other = object.__new__(Tensor)
-        data = memory(self._data)
+        data = current_data(self._data)
         other._data = data.view() if apart and type(data) is np.ndarray else data
         if self._inference is None:
             other._counter = self._counter or self.counter()
@@ -168,7 +168,7 @@ class Tensor(Surface):
     @property
     def device(self) -> Device:
         """The device that holds the data."""
-        return device_of(memory(bottom(self._data)))
+        return device_of(current_data(innermost_data(self._data)))
 
     @property
     def is_leaf(self) -> bool:
@@ -218,7 +218,7 @@ class Tensor(Surface):
             strides = strides_of_pending(data)
             if strides is not None:
                 natural = tuple(sorted(natural, key=lambda axis: -strides[axis]))
-            at_hand = type(data) is _ARRAY or isinstance(data, np.ndarray) or is_elsewhere(data)
+            at_hand = type(data) is _ARRAY or isinstance(data, np.ndarray) or is_device_array(data)
             if at_hand and not data.flags.c_contiguous and data.flags.f_contiguous:
                 natural = natural[::-1]
             elif at_hand and not data.flags.c_contiguous:
@@ -338,7 +338,7 @@ class Tensor(Surface):
         self._refuse_in_transform("retain_grad")
         if not self._requires_grad:
             raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
-        check_fresh(self)
+        check_not_stale(self)
         if self.grad_fn is None or self._retains_grad:
             return
         self._retains_grad = True
@@ -367,7 +367,7 @@ class Tensor(Surface):
             batched = self._data
             other._data = Batched(batched.value.detach(), batched.dim, batched.level)
         else:
-            remember_alias(other, self)
+            record_alias(other, self)
         return other
 
     # ---- in place -------------------------------------------------------------------------------------------------
@@ -375,8 +375,8 @@ class Tensor(Surface):
     def add_in_place(self, grad: np.ndarray[Any, Any]) -> None:
         """Add to the data in place and bump the version: how `.grad` accumulates."""
         data = self.read()
-        if type(data) is not _ARRAY and is_elsewhere(data):
-            self._data = plus_in_place(data, grad)
+        if type(data) is not _ARRAY and is_device_array(data):
+            self._data = add_gradient_in_place(data, grad)
         elif data.flags.writeable:
             _add_to(data, grad)
         else:  # what a session handed out, or an expansion: not ours to write to

@@ -20,7 +20,7 @@ from ..forward_mode.tangents import Entry, edge_or_none
 from ..nodes.accumulator import AccumulateGrad
 from ..nodes.node import Node
 from ..nodes.once_differentiable import DelayedError
-from ..tensor.tangent_levels import hand_on
+from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
 
 Argnums = int | tuple[int, ...]
@@ -138,7 +138,7 @@ class Aliases:
         alias.share_counter(tensor)
         alias._requires_grad = True
         alias._accumulator = lambda: cast("Any", node)
-        return hand_on(tensor, alias)
+        return share_tangents(tensor, alias)
 
     def close(self) -> None:
         """Note that the transform has run."""
@@ -180,7 +180,7 @@ def settled(tensor: Tensor) -> Tensor:
         return tensor
     if state.grad and leads_out((tensor,)):
         return tensor if tensor.grad_fn is not None else ops.view(tensor, tensor.shape)
-    return hand_on(tensor, tensor.alias() if type(tensor._data) is Batched else tensor.detach())
+    return share_tangents(tensor, tensor.alias() if type(tensor._data) is Batched else tensor.detach())
 
 
 def settled_tree(tree: Any) -> Any:

@@ -10,7 +10,7 @@ from raygrad.errors import AutogradError
 from .. import ops
 from ..core.pytree import flatten, unflatten
 from ..forward_ad import dual, unpacked
-from ..tensor.tangent_levels import Level, opened
+from ..tensor.tangent_levels import TangentLevel, open_tangent_level
 from ..tensor.tensor import Tensor
 from .common import output_tensors, parted, transforming
 
@@ -51,7 +51,7 @@ def jvp(
                 raise AutogradError(f"{_JVP}: Expected {name} to only contain Tensors, got {type(leaf)}")
             if leaf.dtype.kind not in "fc":
                 raise ValueError(f"Expected {name[:-1]} to be floating point or complex, but got: {leaf.dtype}")
-    with transforming("jvp", reverse=False), opened() as level:
+    with transforming("jvp", reverse=False), open_tangent_level() as level:
         duals = [dual(level, primal, tangent) for primal, tangent in zip(given, along, strict=True)]
         output, aux = parted(func(*unflatten(structure, duals)), has_aux, _JVP)
         outputs, kind = output_tensors(output, _JVP)
@@ -68,7 +68,7 @@ def jvp(
     return (value, moved, beside) if has_aux else (value, moved)
 
 
-def _pair(level: Level, tensor: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
+def _pair(level: TangentLevel, tensor: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
     primal, tangent = unpacked(level, tensor)
     if tangent is None:
         if strict:

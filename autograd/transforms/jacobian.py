@@ -14,9 +14,9 @@ from typing import Any
 from raygrad.errors import NoSingleValue
 
 from .. import ops
-from ..core.batched_data import Level, opened
+from ..core.batched_data import VmapLevel, open_vmap_level
 from ..core.pytree import Structure, flatten, unflatten
-from ..devices.serving import target
+from ..devices.serving import factory_device
 from ..dispatch.creation import drawn_alike
 from ..dispatch.device_dispatch import made_on
 from ..tensor.tensor import Tensor
@@ -138,7 +138,9 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 def _basis_of(tensor: Tensor) -> Tensor:
     size = tensor._data.size
     shape = (size, *tensor.shape)
-    return Tensor.made(made_on(target(tensor.device), lambda xp: xp.eye(size, dtype=tensor.dtype).reshape(shape)))
+    return Tensor.made(
+        made_on(factory_device(tensor.device), lambda xp: xp.eye(size, dtype=tensor.dtype).reshape(shape))
+    )
 
 
 def along_basis(
@@ -163,7 +165,7 @@ def one_by_one(
     basis, size = _basis_of(tensor), tensor._data.size
     vectors = [basis[number] for number in range(size)] or [ops.zeros_as(basis.sum(0))]
     found: list[tuple[Tensor, ...]] = []
-    forbidding = opened(Level(len(vectors))) if randomness == "error" else nullcontext()
+    forbidding = open_vmap_level(VmapLevel(len(vectors))) if randomness == "error" else nullcontext()
     with drawn_alike(randomness == "same") as again, forbidding:
         for vector in vectors:
             again()

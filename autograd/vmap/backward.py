@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from raygrad.errors import NoSingleValue
 
 from .. import ops
-from ..core.batched_data import Level, beneath, innermost, split
+from ..core.batched_data import VmapLevel, innermost_vmap_level, outside_vmap_level, unwrap_batched
 from ..core.recorder import Pending
 from ..dispatch.device_dispatch import zeros_on
-from ..saved.saved_slots import UNSHARED, VALUE, Saved
+from ..saved.saved_slots import UNSHARED, VALUE, SavedSlot
 from ..tensor.tensor import Tensor
 from . import batched
 from .user_backward import run_backward
@@ -32,11 +32,11 @@ def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_
         if not node._function.generate_vmap_rule:
             raise
         saved = node.saved_tensors
-        level = innermost([*grads, *saved, *node._attributes().values()])
+        level = innermost_vmap_level([*grads, *saved, *node._attributes().values()])
         if level is None:
             raise
     found: list[list[Tensor | None]] = []
-    with beneath(level):
+    with outside_vmap_level(level):
         for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
             one = _picked_node(node, saved, level, number)
             found.append(run_backward(one, [_picked(g, level, number) for g in grads], create_graph))
@@ -51,8 +51,8 @@ def backward_batched(node: FunctionNode, grads: Sequence[Tensor | None], create_
     return out
 
 
-def _picked(value: Any, level: Level, number: int) -> Any:
-    whole, dim = split(value, level)
+def _picked(value: Any, level: VmapLevel, number: int) -> Any:
+    whole, dim = unwrap_batched(value, level)
     if dim is None:
         return whole
     if level.size:
@@ -60,11 +60,11 @@ def _picked(value: Any, level: Level, number: int) -> Any:
     return zeros_on(whole.device, whole.shape[:dim] + whole.shape[dim + 1 :], whole.dtype)
 
 
-def _picked_node(node: FunctionNode, saved: Sequence[Any], level: Level, number: int) -> FunctionNode:
+def _picked_node(node: FunctionNode, saved: Sequence[Any], level: VmapLevel, number: int) -> FunctionNode:
     """Return a context for one example."""
     one = object.__new__(type(node))
     one.__dict__.update(node.__dict__)
-    one._saved = [None if t is None else Saved(VALUE, -1, _picked(t, level, number), UNSHARED, 0) for t in saved]
+    one._saved = [None if t is None else SavedSlot(VALUE, -1, _picked(t, level, number), UNSHARED, 0) for t in saved]
     for name, value in node._attributes().items():
         if isinstance(value, Tensor):
             setattr(one, name, _picked(value, level, number))
@@ -78,11 +78,11 @@ def each_example(run: Callable[[list[Any]], Sequence[Any]], grads: Sequence[Any]
     `as_tensors` says whether gradients are tensors here, or what these hold.
     """
     tensors = [grad if grad is None or isinstance(grad, Tensor) else Tensor.made(grad) for grad in grads]
-    level = innermost(tensors)
+    level = innermost_vmap_level(tensors)
     if level is None:
         return None
     found: list[list[Tensor | None]] = []
-    with beneath(level):
+    with outside_vmap_level(level):
         for number in range(max(level.size, 1)):  # of no examples, one of zeros, for the shape of what comes out
             one = [_picked(tensor, level, number) for tensor in tensors]
             given = run(one if as_tensors else [None if t is None else t._data for t in one])

@@ -12,12 +12,12 @@ from typing import Any
 from raygrad.errors import AutogradError
 
 from .. import ops
-from ..core.batched_data import Level, batched, innermost, split
+from ..core.batched_data import VmapLevel, batched, innermost_vmap_level, unwrap_batched
 from ..core.modes import state
 from ..dispatch.device_dispatch import zeros_on
 from ..dispatch.dispatch import _attach, call
 from ..registry.registry import Op
-from ..storage.views import owner_of, remember
+from ..storage.views import owner_of, record_view
 from ..tensor.tensor import Tensor
 from .batching_rules import KEEPS_DIM, Call, rules
 
@@ -41,7 +41,7 @@ def batched_call(op: Op, operands: Sequence[Any], params: tuple[Any, ...], neede
     `needed` says whether one of them requires grad as it stands here, inside the level: then the results have a node
     here, whose rule runs on batched tensors.
     """
-    level = innermost(operands)
+    level = innermost_vmap_level(operands)
     assert level is not None
     outs, dim = _outputs(op, operands, params, level)
     results = tuple([batched(out, dim, level) for out in outs])
@@ -52,13 +52,13 @@ def batched_call(op: Op, operands: Sequence[Any], params: tuple[Any, ...], neede
     return results[0] if op.outputs == 1 else results
 
 
-def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Level) -> None:
+def _share(result: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: VmapLevel) -> None:
     """Make a result a view of the first operand where that holds for all examples: changes in place then reach it."""
     base = operands[0]
-    source, made = split(base, level)[0], split(result, level)[0]
+    source, made = unwrap_batched(base, level)[0], unwrap_batched(result, level)[0]
     if made._recipe is not None and owner_of(made) is owner_of(source):
         result._base = base._base if base._base is not None else base
-        remember(result, op, operands, params, made._recipe[5])
+        record_view(result, op, operands, params, made._recipe[5])
 
 
 def change_of_all(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,9 +69,9 @@ def change_of_all(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
         RuntimeError: the tensor is the same for all examples, what it is to become is not (VM-17); or the change of all
             examples cannot be done in place.
     """
-    level = innermost((tensor, result))
+    level = innermost_vmap_level((tensor, result))
     assert level is not None
-    value, dim = split(tensor, level)
+    value, dim = unwrap_batched(tensor, level)
     if dim is None:
         raise AutogradError(
             "vmap: inplace arithmetic is not possible because the tensor that is changed in place is the same for all "
@@ -79,20 +79,20 @@ def change_of_all(tensor: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
             "captured or made inside vmap. Use the out-of-place operation, or start from a tensor that depends on the "
             "mapped inputs"
         )
-    return value, along(*split(result, level), dim, level.size)
+    return value, along(*unwrap_batched(result, level), dim, level.size)
 
 
-def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: Level) -> tuple[tuple[Any, ...], int]:
+def _outputs(op: Op, operands: Sequence[Any], params: tuple[Any, ...], level: VmapLevel) -> tuple[tuple[Any, ...], int]:
     """Return the outputs for all examples, and the dimension along which these lie."""
     if op.name in KEEPS_DIM and not any([isinstance(operand, Tensor) for operand in operands[1:]]):
-        value, dim = split(operands[0], level)
+        value, dim = unwrap_batched(operands[0], level)
         assert dim is not None
         return (call(op, (value, *operands[1:]), params),), dim
     values: list[Any] = []
     flags: list[bool] = []
     ranks: list[int | None] = []
     for operand in operands:
-        value, dim = split(operand, level)
+        value, dim = unwrap_batched(operand, level)
         values.append(value if dim is None else in_front(value, dim))
         flags.append(dim is not None)
         ranks.append(operand.ndim if hasattr(operand, "ndim") else None)

@@ -13,14 +13,14 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ..core.array_layout import dense, is_plain
+from ..core.array_layout import as_dense, is_dense_or_expanded
 from ..core.modes import state
 from ..devices import Device
-from ..devices.serving import CPU, guard, is_elsewhere, settled
+from ..devices.serving import CPU, as_kernel_result, device_guard, is_device_array
 from ..dispatch.device_dispatch import zeros_on
 from ..registry.vjp_rules import Meta, sum_to
-from ..storage.views import memory
-from ..tensor.tangent_levels import hand_on
+from ..storage.views import current_data
+from ..tensor.tangent_levels import share_tangents
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
     plan, grad = node._plan, grads[0]
     if len(grads) == 1 and type(grad) is _ARRAY and not plan.boxed:  # nearly always
         tensor = _new(Tensor)
-        tensor._data = grad if grad.flags.c_contiguous else dense(grad)
+        tensor._data = grad if grad.flags.c_contiguous else as_dense(grad)
         tensor._requires_grad = False
         tensor._frozen = True
         result = plan.backward(node, tensor)
@@ -47,9 +47,9 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
         return [None] * len(node._inputs)
     elif type(grad) is not _ARRAY and (held := _held_elsewhere(grads)) is not None:
         given = _materialised(node, [shown(g) for g in grads])
-        with guard(held):
+        with device_guard(held):
             result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
-        return [None if g is None else memory(g._data) for g in _checked(node, result, False)]
+        return [None if g is None else current_data(g._data) for g in _checked(node, result, False)]
     else:
         given = _materialised(node, [shown(g) for g in grads])
         result = plan.backward(node, given) if plan.boxed else plan.backward(node, *given)
@@ -60,12 +60,12 @@ def arrays_through(node: FunctionNode, grads: Sequence[Any]) -> Sequence[Any]:
             data: Any = result._data
             if type(data) is _ARRAY and data.shape == meta[0] and data.dtype is meta[1]:
                 return (data,)
-    return [None if g is None else memory(g._data) for g in _checked(node, result, False)]
+    return [None if g is None else current_data(g._data) for g in _checked(node, result, False)]
 
 
 def _held_elsewhere(grads: Sequence[Any]) -> Any:
     """Return the first gradient that is on another device than the host, None if there is none."""
-    return next((grad for grad in grads if is_elsewhere(grad)), None)
+    return next((grad for grad in grads if is_device_array(grad)), None)
 
 
 def run_backward(node: FunctionNode, grads: Sequence[Tensor | None], create_graph: bool) -> list[Tensor | None]:
@@ -121,7 +121,7 @@ def shown(grad: Any) -> Tensor | None:
     """Return a gradient as user code gets it: dense, and not to be written to (BW-15)."""
     if grad is None:
         return None
-    tensor = Tensor.made(dense(grad) if type(grad) is _ARRAY or is_elsewhere(grad) else grad)
+    tensor = Tensor.made(as_dense(grad) if type(grad) is _ARRAY or is_device_array(grad) else grad)
     tensor._frozen = True
     return tensor
 
@@ -153,7 +153,7 @@ def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor
             out.append(None)
             continue
         data = grad._data
-        if node._input_places is not None or is_elsewhere(data):
+        if node._input_places is not None or is_device_array(data):
             expected_device = CPU if node._input_places is None else node._input_places[i]
             if expected_device is not None and grad.device != expected_device:
                 raise AutogradError(
@@ -162,18 +162,18 @@ def _checked(node: FunctionNode, result: Any, create_graph: bool) -> list[Tensor
                 )
         if data.shape != meta[0] or data.dtype != meta[1]:
             grad = _fitted(node, i, grad, meta, create_graph)
-        out.append(grad if create_graph or not grad._requires_grad else hand_on(grad, grad.detach()))
+        out.append(grad if create_graph or not grad._requires_grad else share_tangents(grad, grad.detach()))
     return out
 
 
 def _from_array(node: FunctionNode, index: int, grad: Any) -> Tensor:
     """Return an array that backward returned as a tensor: raygrad takes both (BW-06)."""
-    if not isinstance(grad, np.ndarray | np.generic) and not is_elsewhere(grad):
+    if not isinstance(grad, np.ndarray | np.generic) and not is_device_array(grad):
         raise AutogradError(
             f"expected Variable or None (got {type(grad).__name__}) at position {index + 1} of what {node._title()} "
             "returned; return tensors, or arrays"
         )
-    return Tensor.made(settled(grad))
+    return Tensor.made(as_kernel_result(grad))
 
 
 def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_graph: bool) -> Tensor:
@@ -181,7 +181,7 @@ def _fitted(node: FunctionNode, index: int, grad: Tensor, meta: Meta, create_gra
     shape, dtype = meta
     if grad.shape != shape:
         try:
-            grad = sum_to(grad if create_graph else hand_on(grad, grad.detach()), shape)
+            grad = sum_to(grad if create_graph else share_tangents(grad, grad.detach()), shape)
         except AutogradError:
             raise AutogradError(
                 f"Function {node._title()} returned an invalid gradient at index {index} - got {list(grad.shape)} but "
@@ -201,11 +201,15 @@ def densified(tensor: Tensor) -> Tensor:
     """Return `tensor`, or, if its array is neither dense nor an expansion of such (H1), a copy that is, in its place
     in the graph: gradients of the copy are the tensor's, and writes to the tensor make what was saved of it stale."""
     data = tensor._data
-    if (type(data) is not _ARRAY and not is_elsewhere(data)) or data.flags.c_contiguous or is_plain(data):
+    if (
+        (type(data) is not _ARRAY and not is_device_array(data))
+        or data.flags.c_contiguous
+        or is_dense_or_expanded(data)
+    ):
         return tensor
-    copy = Tensor.made(dense(data), tensor.grad_fn, tensor.output_nr)
+    copy = Tensor.made(as_dense(data), tensor.grad_fn, tensor.output_nr)
     copy.share_counter(tensor)
-    hand_on(tensor, copy)
+    share_tangents(tensor, copy)
     if tensor._requires_grad and tensor.grad_fn is None:
         copy._requires_grad = True
         accumulator: Any = tensor.edge()[0]

@@ -13,9 +13,9 @@ from typing import Any, cast
 from raygrad.errors import AutogradError
 
 from .. import ops
-from ..core.batched_data import Level, living, opened, split
+from ..core.batched_data import VmapLevel, open_vmap_level, unwrap_batched, without_closed_levels
 from ..core.modes import state
-from ..core.pytree import LEAF, Structure, broadcast, flatten, unflatten
+from ..core.pytree import LEAF, Structure, broadcast_prefix, flatten, unflatten
 from ..dispatch.creation import drawn_alike
 from ..registry.define_op import axis_of
 from ..tensor.tensor import Tensor
@@ -61,7 +61,7 @@ def vmap(
         leaves, dims, structure = _inputs(args, in_dims, name)
         size = _size(leaves, dims)
         if chunk_size is None or chunk_size >= size:
-            return _run(func, name, leaves, dims, structure, kwargs, Level(size, randomness), out_dims)
+            return _run(func, name, leaves, dims, structure, kwargs, VmapLevel(size, randomness), out_dims)
         return _in_chunks(func, name, leaves, dims, structure, kwargs, size, chunk_size, randomness, out_dims)
 
     return over_batch
@@ -89,7 +89,7 @@ def _inputs(args: tuple[Any, ...], in_dims: Any, name: str) -> tuple[list[Any], 
             "function with no inputs. The latter is unsupported."
         )
     leaves, structure = flatten(args)
-    given = broadcast(in_dims, structure)
+    given = broadcast_prefix(in_dims, structure)
     if given is None:
         raise ValueError(
             f"{call}: in_dims is not compatible with the structure of inputs. in_dims has structure "
@@ -149,7 +149,7 @@ def _out_dims(out_dims: Any, structure: Structure, name: str) -> list[Any]:
         one: tuple[Any, ...] = cast("Any", out_dims)
         given = list(one) if len(one) == 1 else None
     else:
-        given = broadcast(out_dims, structure)
+        given = broadcast_prefix(out_dims, structure)
     if given is None:
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
@@ -158,7 +158,7 @@ def _out_dims(out_dims: Any, structure: Structure, name: str) -> list[Any]:
     return given
 
 
-def _unwrapped(result: Any, dim: int | None, level: Level, name: str) -> Any:
+def _unwrapped(result: Any, dim: int | None, level: VmapLevel, name: str) -> Any:
     """Return an output with all examples along `dim`."""
     if not isinstance(result, Tensor):
         if dim is None:
@@ -167,7 +167,7 @@ def _unwrapped(result: Any, dim: int | None, level: Level, name: str) -> Any:
             f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(result)}. Did you mean to set "
             "out_dims= to None for output?"
         )
-    value, lies = split(living(result), level)
+    value, lies = unwrap_batched(without_closed_levels(result), level)
     if dim is None:
         if lies is not None:
             raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
@@ -197,10 +197,10 @@ def _run(
     dims: Sequence[int | None],
     structure: Structure,
     kwargs: dict[str, Any],
-    level: Level,
+    level: VmapLevel,
     out_dims: Any,
 ) -> Any:
-    with _transforming(), opened(level):
+    with _transforming(), open_vmap_level(level):
         given = [batched(leaf, dim, level) if dim is not None else leaf for leaf, dim in zip(leaves, dims, strict=True)]
         outs, out_structure = flatten(func(*unflatten(structure, given), **kwargs))
         wanted = _out_dims(out_dims, out_structure, name)
@@ -231,7 +231,7 @@ def _in_chunks(
                 leaf if dim is None else ops.narrow(leaf, dim, start, count)
                 for leaf, dim in zip(leaves, dims, strict=True)
             ]
-            result = _run(func, name, some, dims, structure, kwargs, Level(count, randomness), out_dims)
+            result = _run(func, name, some, dims, structure, kwargs, VmapLevel(count, randomness), out_dims)
             outs, out_structure = flatten(result)
             parts.append(outs)
     wanted = _out_dims(out_dims, out_structure, name)

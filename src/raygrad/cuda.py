@@ -9,7 +9,7 @@ from typing import Any
 
 from raygrad.autograd.devices.backends.backend import Backend
 from raygrad.autograd.devices.backends.device import Device
-from raygrad.autograd.devices.serving import as_device, available, serving
+from raygrad.autograd.devices.serving import as_device, available_backend, backend_for_kind
 from raygrad.autograd.dispatch.creation import manual_seed as manual_seed
 from raygrad.errors import DeviceError
 
@@ -30,12 +30,12 @@ __all__ = [
 
 def is_available() -> bool:
     """Tell whether tensors can live on "cuda"."""
-    return available() is not None
+    return available_backend() is not None
 
 
 def device_count() -> int:
     """Return how many devices of "cuda" there are."""
-    backend = available()
+    backend = available_backend()
     return 0 if backend is None else backend.count()
 
 
@@ -45,7 +45,7 @@ def current_device() -> int:
     Raises:
         RuntimeError: there is none.
     """
-    return serving("cuda").current()
+    return backend_for_kind("cuda").current()
 
 
 def synchronize(device: Any = None) -> None:
@@ -96,7 +96,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 
 def empty_cache() -> None:
     """Give memory back that no array holds; without a GPU there is none to give back."""
-    backend = available()
+    backend = available_backend()
     if backend is not None:
         backend.empty_cache()
 
@@ -111,4 +111,4 @@ def _of(device: Any) -> tuple[Backend, int]:
     place = as_device(Device("cuda", device) if type(device) is int else "cuda" if device is None else device)
     if place.type != "cuda":
         raise DeviceError(f"Expected a cuda device, but got: {place}")
-    return serving("cuda"), place.index or 0
+    return backend_for_kind("cuda"), place.index or 0

@@ -16,7 +16,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.autograd.devices.serving import serve, serving
+from raygrad.autograd.devices.serving import backend_for_kind, serve
 from raygrad.errors import DeviceError, PlanError, WorkerLost
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -66,7 +66,7 @@ class Seen(rg.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
-        backend: Any = serving("cuda")
+        backend: Any = backend_for_kind("cuda")
         moved = backend.inner.transfers
         local = x.read().device.id if x.is_cuda else -1
         shown = os.environ.get("CUDA_VISIBLE_DEVICES")

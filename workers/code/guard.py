@@ -20,7 +20,7 @@ import numpy as np
 
 from raygrad.autograd.function import FunctionMeta
 from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
-from raygrad.autograd.nodes.captured_leaves import kind_of
+from raygrad.autograd.nodes.captured_leaves import kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 
 MADE_BY_PYTHON: Final = frozenset({"__dict__", "__weakref__", "__slotnames__"})
@@ -112,7 +112,7 @@ class Guard:
 
     def tensor(self, tensor: Tensor) -> int:
         """Guard the kind of a tensor (a leaf that requires grad, say), not its values; return the kind."""
-        kind = kind_of(tensor)
+        kind = kind_of_capture(tensor)
         self._tensors.append((tensor, kind))
         return kind
 
@@ -155,7 +155,7 @@ class Guard:
             if len(items) != len(before) or not (all(map(is_, items, before)) or _are_same(items, before)):
                 return False
         for tensor, kind in self._tensors:
-            if kind_of(tensor) != kind:
+            if kind_of_capture(tensor) != kind:
                 return False
         for read, given, before in self._states:
             if not is_same(read(*given), before):

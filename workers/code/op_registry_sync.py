@@ -9,7 +9,7 @@ import uuid
 from dataclasses import replace
 from typing import Any, Final
 
-from raygrad.autograd.registry.registry import GivenKernel, customised, get_op
+from raygrad.autograd.registry.registry import UserKernel, customised, get_op
 
 from .pickling import digest, pickle_value, unpickle_value
 from .shipping import Shipped
@@ -63,7 +63,7 @@ def use_registrations(packed: bytes) -> None:
     for name, kernels, derivatives in entries:
         op = get_op(name)
         for (device, dtype), (run, returns_meta) in kernels:
-            op.give_kernel(device, dtype, GivenKernel(run, returns_meta), True)
+            op.give_kernel(device, dtype, UserKernel(run, returns_meta), True)
         for config in derivatives:
             op.give_derivative(config, True)
     _used = packed

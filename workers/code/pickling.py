@@ -26,11 +26,11 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import cloudpickle
 import numpy as np
 
-from raygrad.autograd.core.array_layout import dense
-from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.core.array_layout import as_dense
+from raygrad.autograd.devices.serving import device_of, is_device_array
 from raygrad.autograd.functions.function import FunctionMeta
 from raygrad.autograd.functions.function_class_api import MADE_BY_METACLASS
-from raygrad.autograd.nodes.captured_leaves import PLAIN, arrived, kind_of
+from raygrad.autograd.nodes.captured_leaves import PLAIN, captured_tensor, kind_of_capture
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 
@@ -90,9 +90,11 @@ class _Pickler(cloudpickle.Pickler):
         given: Any = obj
         if isinstance(obj, type):
             return self._class(obj)
-        if is_elsewhere(obj):  # whatever its library makes of that: it would be moved unseen, and forget where it was
+        if is_device_array(
+            obj
+        ):  # whatever its library makes of that: it would be moved unseen, and forget where it was
             raise HoldsDeviceArray(f"an array of {device_of(obj)} is not pickled; {REMEDY}")
-        if isinstance(obj, Tensor) and obj.grad_fn is None and is_elsewhere(obj._data):
+        if isinstance(obj, Tensor) and obj.grad_fn is None and is_device_array(obj._data):
             raise HoldsDeviceArray(f"a tensor on {device_of(obj._data)} is not pickled; {REMEDY}")
         if isinstance(obj, FunctionType):
             self._by_value(obj.__module__)
@@ -167,7 +169,7 @@ class CodePickler(_Pickler):
             return None
         slot = self._slots.get(id(obj))
         if slot is None:
-            slot = self._slots[id(obj)] = (len(self.captured), 0 if kind is np.ndarray else kind_of(obj))
+            slot = self._slots[id(obj)] = (len(self.captured), 0 if kind is np.ndarray else kind_of_capture(obj))
             self.captured.append(obj)
         return slot
 
@@ -223,7 +225,7 @@ class _ArrayPickler(_Pickler):
         self._slots: dict[int, tuple[int, int]] = {}
 
     def persistent_id(self, obj: Any) -> tuple[int, int] | None:
-        if not is_elsewhere(obj):
+        if not is_device_array(obj):
             return None
         slot = self._slots.get(id(obj))
         if slot is None:
@@ -232,7 +234,7 @@ class _ArrayPickler(_Pickler):
         return slot
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, Tensor) and obj.grad_fn is None and is_elsewhere(obj._data):
+        if isinstance(obj, Tensor) and obj.grad_fn is None and is_device_array(obj._data):
             return _tensor, (obj._data, obj._requires_grad)
         return super().reducer_override(obj)
 
@@ -388,12 +390,12 @@ def _fill_class(cls: type, how: tuple[Any, Any]) -> type:
 
 
 def opened_value(array: Any, kind: int) -> Any:
-    """Return a captured array, or the tensor that it was (see `kind_of`), read-only."""
-    array = dense(array) if kind else array
+    """Return a captured array, or the tensor that it was (see `kind_of_capture`), read-only."""
+    array = as_dense(array) if kind else array
     if type(array) is np.ndarray and array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
-    return arrived(array, kind) if kind else array
+    return captured_tensor(array, kind) if kind else array
 
 
 class _Unpickler(pickle.Unpickler):

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from raygrad.autograd.devices.backends.device_memory import giving_way
-from raygrad.autograd.devices.serving import at_hand
+from raygrad.autograd.devices.backends.device_memory import evicting_with
+from raygrad.autograd.devices.serving import backend_if_installed
 from raygrad.errors import DeviceError, ExecutionError, NotShippable, WaitTimeout
 from raygrad.proto.ir.program import Pinned, Record
 from raygrad.scheduler.model.plan import Cluster
@@ -84,7 +84,7 @@ def _machine() -> dict[str, float]:
 
 def _devices(workers: int, gpus: int | None) -> list[tuple[str, ...]]:
     """Return the GPUs that each worker serves."""
-    backend = None if gpus == 0 else at_hand()
+    backend = None if gpus == 0 else backend_if_installed()
     names = [] if backend is None else [f"{backend.kind}:{index}" for index in range(backend.count())]
     if gpus is None:
         return [tuple(names)] * workers
@@ -358,7 +358,7 @@ class InProcessExecutor(Executor):
             values = self._objects[name]
         if not self._strict:
             return values
-        with giving_way(self._give_way):  # a copy for the client, beside the value on the same device
+        with evicting_with(self._give_way):  # a copy for the client, beside the value on the same device
             return unpack_all(values)
 
     def _give_way(self, device: str, what: str) -> bool:

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from raygrad.autograd.core.array_layout import dense
-from raygrad.autograd.devices.serving import guard
+from raygrad.autograd.core.array_layout import as_dense
+from raygrad.autograd.devices.serving import device_guard
 from raygrad.autograd.dispatch.device_dispatch import copied
-from raygrad.autograd.storage.view_geometry import Place, Placed
+from raygrad.autograd.storage.view_geometry import GeometricView, ViewGeometry
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import GraphError
 from raygrad.proto.ir.nodes import UNDEFINED
@@ -34,7 +34,7 @@ def given(array: Any, requires_grad: bool = False) -> Any:
         return _given_on_device(array, requires_grad)
     flags = array.flags
     if not flags.c_contiguous:
-        array = dense(array)
+        array = as_dense(array)
         flags = array.flags
     if flags.writeable:
         array = array.view()
@@ -47,8 +47,8 @@ def given(array: Any, requires_grad: bool = False) -> Any:
 
 def _given_on_device(array: Any, requires_grad: bool) -> Any:
     """Return the same for an array of a device. Device libraries have no read-only arrays, so the tensor is frozen."""
-    with guard(array):
-        tensor = Tensor.made(dense(array))
+    with device_guard(array):
+        tensor = Tensor.made(as_dense(array))
     tensor._frozen = True
     tensor._requires_grad = requires_grad
     return tensor
@@ -186,13 +186,13 @@ def _is_copied_for_writing(array: Any) -> bool:
     return not shared or not array.size
 
 
-def _placed(where: Any) -> Placed:
+def _placed(where: Any) -> GeometricView:
     place, shape, _ = where
     order, parts, offset, strides = place
-    return Placed(Place(tuple(order), parts, offset, tuple(strides)), tuple(shape))
+    return GeometricView(ViewGeometry(tuple(order), parts, offset, tuple(strides)), tuple(shape))
 
 
-def _views(array: Any, places: Sequence[Placed]) -> list[Any]:
+def _views(array: Any, places: Sequence[GeometricView]) -> list[Any]:
     """Return views of an array, or of a copy whose layout admits such views (H1)."""
     made = _views_over(array, places)
     natural = tuple(range(array.ndim))
@@ -206,7 +206,7 @@ def _views(array: Any, places: Sequence[Placed]) -> list[Any]:
     return made
 
 
-def _views_over(array: Any, places: Sequence[Placed]) -> list[Any] | None:
-    with guard(array):
+def _views_over(array: Any, places: Sequence[GeometricView]) -> list[Any] | None:
+    with device_guard(array):
         views = [one.over(array) for one in places]
     return None if any(view is None for view in views) else views

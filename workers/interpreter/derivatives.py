@@ -16,7 +16,7 @@ import numpy as np
 
 from raygrad.autograd.core.hooks import HookDict
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.devices.serving import guard, is_away
+from raygrad.autograd.devices.serving import device_guard, needs_device_guard
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.engine.traversal import Pass
 from raygrad.autograd.functions.context_runs import (
@@ -29,9 +29,9 @@ from raygrad.autograd.functions.context_runs import (
 )
 from raygrad.autograd.functions.double_backward import Intermediate, differentiated, on_tape
 from raygrad.autograd.functions.function import FunctionNode, run_backward
-from raygrad.autograd.nodes.node import in_slots, over_tensors
-from raygrad.autograd.nodes.once_differentiable import refused
-from raygrad.autograd.saved.saved_slots import Refused
+from raygrad.autograd.nodes.node import for_all_inputs, for_tensor_inputs
+from raygrad.autograd.nodes.once_differentiable import delayed_error_outputs
+from raygrad.autograd.saved.saved_slots import UnreadableSlots
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.ir.nodes import UNDEFINED, FunctionVjp
 from raygrad.proto.ir.program import Learned, Step
@@ -105,7 +105,7 @@ class _Vjp:
             value = slots[slot]
             if value is not None:
                 tensors[position] = given(value, requires_grad)
-                if type(value) is not _ARRAY and is_away(value):
+                if type(value) is not _ARRAY and needs_device_guard(value):
                     away = value
         read: Any = [slots[s] for s in self._captured] if self._captured else ()
         for number, place in self._shared:
@@ -128,7 +128,7 @@ class _Vjp:
             if away is None:
                 self._run(slots, cls, context, live, tensors)
             else:
-                with guard(away):
+                with device_guard(away):
                     self._run(slots, cls, context, live, tensors)
         except (AutogradError, ValueError) as error:
             if not refuses_write(error):
@@ -181,7 +181,7 @@ class _Vjp:
         """Return what backward, or the derivative of it that is asked for, gives, and what it does with its context."""
         node = self._node
         if node.refusal:
-            live = live.freed(Refused(node.refusal))
+            live = live.freed(UnreadableSlots(node.refusal))
         if node.attributes:
             live = with_attributes(live, node.attributes, [slots[value] for value in self._values])
         level = _Levels(live, node.arguments, node.results, self._task)
@@ -200,7 +200,7 @@ class _Vjp:
         Raises:
             GraphError: other ones than in earlier runs.
         """
-        errors = refused(kept)
+        errors = delayed_error_outputs(kept)
         flows = tuple(
             [~i if i in errors else i for i, value in enumerate(kept) if value is not None and value._requires_grad]
         )
@@ -277,10 +277,10 @@ class _Once:
 
 def _after(node: FunctionNode, results: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
     """Run the hooks that a context has behind it (ND-13)."""
-    shown = over_tensors(node, results)
+    shown = for_tensor_inputs(node, results)
     for hook in (node._post_hooks or HookDict()).values():
         shown = call_hook("post", hook, shown, beside)
-    return in_slots(node, shown)
+    return for_all_inputs(node, shown)
 
 
 def wanted_by(node: FunctionNode) -> tuple[bool, ...]:

@@ -6,8 +6,8 @@ whole step, if it may run again at all.
 
 from __future__ import annotations
 
-from raygrad.autograd.devices.backends.device_memory import shapes_of, with_room
-from raygrad.autograd.devices.serving import at_hand, is_elsewhere
+from raygrad.autograd.devices.backends.device_memory import describe_shapes, with_memory_retry
+from raygrad.autograd.devices.serving import backend_if_installed, is_device_array
 from raygrad.errors import OutOfDeviceMemory
 from raygrad.proto.ir.nodes import UNDEFINED
 from raygrad.proto.ir.program import Step
@@ -29,13 +29,13 @@ def retried_on_full_device(execute: Execute, step: Step, host: Host) -> Execute:
             execute(slots)
             return
         except MemoryError as error:
-            backend = None if isinstance(error, OutOfDeviceMemory) else at_hand()
+            backend = None if isinstance(error, OutOfDeviceMemory) else backend_if_installed()
             if backend is None or not isinstance(error, backend.exhausted):
                 raise  # of the host's memory, or after evictions already
             last = error.with_traceback(None)  # whose frames hold what was made so far
-        given = [slots[slot] for slot in step.node.inputs if slot != UNDEFINED and is_elsewhere(slots[slot])]
+        given = [slots[slot] for slot in step.node.inputs if slot != UNDEFINED and is_device_array(slots[slot])]
         index = backend.index_of(given[0]) if given else backend.current()
-        what = f"in user code that was given {shapes_of(given)}"
+        what = f"in user code that was given {describe_shapes(given)}"
         if not can_rerun(step):
             raise OutOfDeviceMemory(
                 f"{backend.kind}:{index} is out of memory {what}: {last}; only for raygrad's own operations other "
@@ -47,6 +47,6 @@ def retried_on_full_device(execute: Execute, step: Step, host: Host) -> Execute:
             del host.report.emits[emitted:]
             execute(slots)
 
-        with_room(backend, index, lambda: what, rerun)
+        with_memory_retry(backend, index, lambda: what, rerun)
 
     return run

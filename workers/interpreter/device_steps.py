@@ -10,8 +10,16 @@ from contextlib import nullcontext
 from typing import Any
 
 from raygrad.autograd.devices import Device
-from raygrad.autograd.devices.backends.device_memory import shapes_of, with_room
-from raygrad.autograd.devices.serving import CPU, guard, is_away, is_elsewhere, named, send, serving_array
+from raygrad.autograd.devices.backends.device_memory import describe_shapes, with_memory_retry
+from raygrad.autograd.devices.serving import (
+    CPU,
+    device_guard,
+    device_named,
+    is_device_array,
+    known_backend_of,
+    move_array,
+    needs_device_guard,
+)
 from raygrad.autograd.dispatch.device_dispatch import run
 from raygrad.autograd.dispatch.dispatch import MISUSE, explained
 from raygrad.autograd.registry.registry import get_op
@@ -29,7 +37,7 @@ def device_of_node(node: Node, specs: Sequence[Spec]) -> Device:
     made = [specs[one] for one in node.outputs]
     if isinstance(node, OpVjp):
         made += [specs[one] for one in node.result_specs]
-    return next((named(one.device) for one in made if isinstance(one, ArraySpec) and one.device != "cpu"), CPU)
+    return next((device_named(one.device) for one in made if isinstance(one, ArraySpec) and one.device != "cpu"), CPU)
 
 
 def compile_move(step: Step, specs: Sequence[Spec]) -> Execute:
@@ -38,12 +46,12 @@ def compile_move(step: Step, specs: Sequence[Spec]) -> Execute:
     source, (target,) = node.inputs[-1], step.outputs
     made = specs[node.outputs[0]]
     assert isinstance(made, ArraySpec)
-    place = named(made.device)
+    place = device_named(made.device)
 
     def move(slots: Slots) -> None:
         value = None if source == UNDEFINED else slots[source]
         if target >= 0:
-            slots[target] = None if value is None else send(value, place)
+            slots[target] = None if value is None else move_array(value, place)
 
     return move
 
@@ -58,7 +66,7 @@ def compile_op_on(node: OpCall, targets: Sequence[int], device: Device) -> Execu
         if any(o is None and s != UNDEFINED for o, s in zip(operands, sources, strict=True)):
             results: Any = (None,) * op.outputs
         else:
-            arrays: list[Any] = [o for o in operands if is_elsewhere(o)]
+            arrays: list[Any] = [o for o in operands if is_device_array(o)]
             dtype: Any = arrays[0].dtype if arrays else None
             try:
                 if arrays:
@@ -86,12 +94,12 @@ def compile_vjp_on(node: OpVjp, targets: Sequence[int], specs: Sequence[Spec], d
             one.undefined(slots)
             return
         context = one.context(slots)
-        backend = serving_array(held)
-        with guard(held) if is_away(held) else nullcontext():
-            results = with_room(
+        backend = known_backend_of(held)
+        with device_guard(held) if needs_device_guard(held) else nullcontext():
+            results = with_memory_retry(
                 backend,
                 backend.index_of(held),
-                lambda: f"in the derivative of {one.op.name} of {shapes_of(grads)}",
+                lambda: f"in the derivative of {one.op.name} of {describe_shapes(grads)}",
                 lambda: vjp_arrays(one.op, one.rule, context, grads),
             )
         for position, target in one.wanted:

@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
-from raygrad.autograd.core.recorder import Fixed
+from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.autograd.derived.function_with_saved_hooks import is_packing, packing
-from raygrad.autograd.devices.serving import CPU, device_of, guard
-from raygrad.autograd.dispatch.device_dispatch import guard_of, places_of
+from raygrad.autograd.devices.serving import CPU, device_guard, device_of
+from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
 from raygrad.autograd.functions.context_runs import plain_saved, saved_places, unchecked_places
 from raygrad.autograd.functions.context_state import (
     UNWANTED,
@@ -26,7 +26,7 @@ from raygrad.autograd.functions.context_state import (
 )
 from raygrad.autograd.functions.function import FunctionNode, run_forward
 from raygrad.autograd.functions.function_outputs import is_among, is_captured
-from raygrad.autograd.storage.view_geometry import place_of
+from raygrad.autograd.storage.view_geometry import geometry_of
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError, GraphError
 from raygrad.proto.codec.signatures import told_outputs
@@ -139,7 +139,7 @@ class _Forward:
         inside: frozenset[int] = frozenset()
         if embedded:
             args, named, inside = opened(args, named, tensors)
-        placed = places_of(args)
+        placed = tensor_devices(args)
         try:
             if placed is None and not is_packing(cls):
                 context, raw = run_forward(cls, args, recorded, self._edges, named, self._laid)
@@ -157,7 +157,7 @@ class _Forward:
         if inside and recorded:
             bind_arguments(context, {position: args[position] for position in inside})
         outputs: tuple[Any, ...] = cast("tuple[Any, ...]", raw) if isinstance(raw, tuple) else (raw,)
-        if placed is not None or places_of(outputs) is not None:
+        if placed is not None or tensor_devices(outputs) is not None:
             devices = [one.device if isinstance(one, Tensor) else CPU for one in outputs]
             place_on(context, placed or [CPU] * len(args), devices)
         as_agreed = False
@@ -251,7 +251,7 @@ def _check_unchanged(context: FunctionNode, args: Sequence[Any], given: Sequence
 def _are_equal(now: Any, before: Any) -> bool:
     if type(now) is _ARRAY:
         return np.array_equal(now, before, equal_nan=now.dtype.kind in "fc")
-    with guard(now):
+    with device_guard(now):
         same = now == before
         return bool((same | ((now != now) & (before != before))).all())
 
@@ -295,7 +295,9 @@ def signature_of_run(
     observed: list[ObservedOutput] = []
     for number, output in enumerate(outputs):
         if not isinstance(output, Tensor):
-            observed.append(ObservedFixed(pickle_value(output)) if isinstance(output, Fixed) else ObservedObject())
+            observed.append(
+                ObservedFixed(pickle_value(output)) if isinstance(output, FixedOutput) else ObservedObject()
+            )
             continue
         differentiable = output.dtype.kind in "fc" and not any(output is m for m in marked)
         origin = _origin(context, output, args)
@@ -321,7 +323,7 @@ def _origin(context: FunctionNode, output: Tensor, args: Sequence[Any]) -> Origi
     if base is None:
         return ()
     position = next((position for position, arg in enumerate(args) if arg is base), -1)
-    place = None if position < 0 else place_of(output._data, args[position]._data)
+    place = None if position < 0 else geometry_of(output._data, args[position]._data)
     return (VIEW, position, () if place is None else tuple(place))
 
 

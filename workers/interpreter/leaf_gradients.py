@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from raygrad.autograd.devices.serving import guard, is_elsewhere
+from raygrad.autograd.devices.serving import device_guard, is_device_array
 from raygrad.autograd.nodes.captured_leaves import LEAF, PLAIN, REMEDY, lend_gradient
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
@@ -93,7 +93,7 @@ class Leaves:
             elif self._fate == REFUSED:
                 tensor._grad = opened_value(value, PLAIN)
             else:
-                with guard(value) if is_elsewhere(value) else nullcontext():
+                with device_guard(value) if is_device_array(value) else nullcontext():
                     tensor._grad = Tensor.made(value.copy(order="K"))
             borrowed.append(tensor)
         return borrowed

@@ -16,10 +16,10 @@ import numpy as np
 
 from raygrad.autograd.core.array_layout import is_array
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.devices.defined_sums import plus as placed_sum
-from raygrad.autograd.devices.serving import CPU, guard, is_away
-from raygrad.autograd.dispatch.autocast import as_at
-from raygrad.autograd.dispatch.device_dispatch import guard_of, places_of
+from raygrad.autograd.devices.defined_sums import add_gradients as placed_sum
+from raygrad.autograd.devices.serving import CPU, device_guard, needs_device_guard
+from raygrad.autograd.dispatch.autocast import restored_modes
+from raygrad.autograd.dispatch.device_dispatch import guard_of, tensor_devices
 from raygrad.autograd.dispatch.dispatch import MISUSE, explained
 from raygrad.autograd.engine.engine import call_hook
 from raygrad.autograd.registry.registry import get_op
@@ -81,7 +81,7 @@ def _as_recorded(execute: Execute, recorded: Any) -> Execute:
         return execute
 
     def in_region(slots: Slots) -> None:
-        with as_at(recorded):
+        with restored_modes(recorded):
             execute(slots)
 
     return in_region
@@ -232,7 +232,7 @@ def _compile_no_nan(node: CheckNotNan, step: Step, program: Program, host: Host)
     def no_nan(slots: Slots) -> None:
         value = slots[source]
         if value is not None and value.dtype.kind in "fc":
-            with guard(value) if is_away(value) else nullcontext():
+            with device_guard(value) if needs_device_guard(value) else nullcontext():
                 if np.isnan(value).any():
                     raise AutogradError(message)
         if target >= 0:
@@ -341,7 +341,7 @@ def _hook(node: HookCall, step: Step, host: Host) -> Execute:
         state.here.grad = False  # as in the pass: under create_graph hooks run at the client (HK-13)
         try:
             shown = [_shown(slots, s) for s in values]
-            with nullcontext() if places_of(shown) is None else guard_of(shown):
+            with nullcontext() if tensor_devices(shown) is None else guard_of(shown):
                 results = call_hook(kind, code, shown, [_shown(slots, s) for s in beside])
         finally:
             state.here.grad = True

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from raygrad.autograd.core.recorder import Resident
+from raygrad.autograd.core.recorder import ResidentMemory
 from raygrad.autograd.devices.backends.absent_device import AbsentArray
-from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.devices.serving import device_of, is_device_array
 from raygrad.autograd.functions.context_state import is_bare
 from raygrad.autograd.functions.function import FunctionNode
 from raygrad.proto.codec.values import Blob
@@ -180,11 +180,11 @@ def owner_of(value: Any) -> tuple[int, str, int]:
         while isinstance(array.base, np.ndarray):
             array = cast("np.ndarray[Any, Any]", array.base)
         return id(array if array.base is None else array.base), HOST, array.nbytes
-    if isinstance(value, Context | AbsentArray | Resident):
+    if isinstance(value, Context | AbsentArray | ResidentMemory):
         return id(value), HOST, value.nbytes
     if isinstance(value, Blob):
         return id(value), HOST, len(value.data)
-    if is_elsewhere(value):
+    if is_device_array(value):
         base = value if value.base is None else value.base
         return id(base), str(device_of(value)), base.nbytes
     return 0, HOST, 0

@@ -31,7 +31,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from raygrad.autograd.devices.backends.device_memory import giving_way
+from raygrad.autograd.devices.backends.device_memory import evicting_with
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import pack_values, unpack_values
 from raygrad.proto.ir.nodes import Spill
@@ -131,7 +131,7 @@ class ValueStore:
         """Return a value that is held so, outside of the steps of a call. Others are evicted where a device is full."""
         if not isinstance(value, Placeholder):
             return value
-        with giving_way(self.free_device):
+        with evicting_with(self.free_device):
             return value.restore(self)
 
     def restore_all(self, values: Any) -> Any:

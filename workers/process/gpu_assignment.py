@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from raygrad.autograd.devices.numbered import Numbered
-from raygrad.autograd.devices.serving import is_simulated, refuse, serve, serving
+from raygrad.autograd.devices.numbered import RenumberedBackend
+from raygrad.autograd.devices.serving import backend_for_kind, disable_cuda, is_simulated, serve
 from raygrad.autograd.devices.simulated.simulated_device import StandIn
 from raygrad.errors import DeviceError
 
@@ -51,12 +51,12 @@ def serve_gpus(worker: str, numbers: Sequence[int], simulated: bool, memory: int
     """Let this process serve the GPUs that it was given, and no others, under these numbers. With `simulated`,
     simulated devices with `memory` bytes serve instead. Return why that is impossible, or ""."""
     serve(None)
-    refuse("")
+    disable_cuda("")
     reason = f"{worker} of this session serves no GPU; name 'cuda' in the `devices` of what is to run on one"
     missing = ""
     if numbers:
         try:
-            backend = StandIn(len(numbers), memory=memory) if simulated or is_simulated() else serving("cuda")
+            backend = StandIn(len(numbers), memory=memory) if simulated or is_simulated() else backend_for_kind("cuda")
             if backend.count() != len(numbers):
                 raise DeviceError(
                     f"it was given {len(numbers)} of the GPUs of its node, and sees {backend.count()} (is "
@@ -65,8 +65,8 @@ def serve_gpus(worker: str, numbers: Sequence[int], simulated: bool, memory: int
         except DeviceError as error:
             missing = str(error)
         else:
-            serve(Numbered(backend, numbers))
+            serve(RenumberedBackend(backend, numbers))
             return ""
         reason = f"{worker} of this session serves none: {missing}"
-    refuse(reason)
+    disable_cuda(reason)
     return missing

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from raygrad.autograd.core.modes import Modes, state
-from raygrad.autograd.devices.backends.device_memory import giving_way
+from raygrad.autograd.devices.backends.device_memory import evicting_with
 from raygrad.errors import ExecutionError
 from raygrad.proto.codec.values import Packed
 from raygrad.proto.ir.program import LONG_NODE_SECONDS, Call, Failure, Pinned, Program, Record
@@ -148,7 +148,7 @@ class WorkerHost:
         state.passes = callers.passes
         state.local = self._local
         try:
-            with giving_way(store.free_device):
+            with evicting_with(store.free_device):
                 complete = store.bind_inputs(call)
                 begun = time.perf_counter()
                 report.inputs = begun - started + unpacking

@@ -10,14 +10,14 @@ from typing import Any, cast
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from raygrad.autograd.devices.serving import at_hand
+from raygrad.autograd.devices.serving import backend_if_installed
 from raygrad.scheduler.model.numerics_class import Numerics
 
 
 def numerics() -> Numerics:
     """Return the numerics classes of this process: of the host, and of its GPUs if it serves any."""
     found = [("cpu", ", ".join([platform.machine(), _numpy(), *_blas()]))]
-    backend = at_hand()
+    backend = backend_if_installed()
     if backend is not None and backend.count():
         found.append((backend.kind, backend.numerics()))
     return tuple(found)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
+from raygrad.autograd.devices.serving import device_of, is_device_array, to_host
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.program import INLINE_RESULT_BYTES, Call, Failure, Learned, Program, Record, Timing, Warned
 
@@ -110,7 +110,7 @@ def _shape(value: Any) -> str:
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return f"{array.dtype}{list(array.shape)}"
-    if is_elsewhere(value):
+    if is_device_array(value):
         return f"{value.dtype}{list(value.shape)} on {device_of(value)}"
     return "context" if isinstance(value, Context) else type(value).__name__
 
@@ -132,7 +132,7 @@ def size_of(value: Any) -> int:
     """Return the bytes of a value; -1 of an undefined one."""
     if value is None:
         return -1
-    if isinstance(value, np.ndarray | Context | SpilledValue) or is_elsewhere(value):
+    if isinstance(value, np.ndarray | Context | SpilledValue) or is_device_array(value):
         return value.nbytes
     return 0
 
@@ -144,6 +144,6 @@ def _saved_size(value: Any) -> int:
 def _is_inlined(value: Any) -> bool:
     """Tell whether a kept value is inlined in the record: small arrays, and objects that are no arrays. Arrays of a
     device and spilled values stay where they are until requested."""
-    if isinstance(value, Context | Placeholder) or is_elsewhere(value):
+    if isinstance(value, Context | Placeholder) or is_device_array(value):
         return False
     return not isinstance(value, np.ndarray) or value.nbytes <= INLINE_RESULT_BYTES

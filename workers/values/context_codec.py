@@ -14,11 +14,11 @@ from raygrad.autograd.core.array_layout import is_array
 from raygrad.autograd.core.hooks import HookDict
 from raygrad.autograd.derived.function_with_saved_hooks import unpack_of
 from raygrad.autograd.devices.backends.device import Device
-from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.devices.serving import device_of, is_device_array
 from raygrad.autograd.functions.function import Function, FunctionNode
 from raygrad.autograd.nodes.inheriting_views import owns_grad
-from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Saved
-from raygrad.autograd.saved.saved_tensor_hooks import Packed
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, SavedSlot
+from raygrad.autograd.saved.saved_tensor_hooks import PackedSavedTensor
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import NotShippable
 from raygrad.proto.codec.values import Blob
@@ -30,7 +30,7 @@ PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
 """Types of attributes that are packed as themselves."""
 
 
-def pack_slot(node: FunctionNode, slot: Saved | None, asked: bool) -> Any:
+def pack_slot(node: FunctionNode, slot: SavedSlot | None, asked: bool) -> Any:
     if slot is None:
         return None
     if slot.kind is PACKED:
@@ -44,19 +44,19 @@ def pack_slot(node: FunctionNode, slot: Saved | None, asked: bool) -> Any:
     )
 
 
-def unpack_slot(cls: type[Function], slot: Any) -> Saved | None:
+def unpack_slot(cls: type[Function], slot: Any) -> SavedSlot | None:
     if slot is None:
         return None
     kind, position, array = slot
     if kind == PACKED:
         what, meta, value = array
         what = next(known for known in (INPUT, OUTPUT, VALUE) if known == what)
-        packed = Packed.again(unpack_of(cls), unpack_meta(meta), unpack_attribute(value))
-        return Saved(PACKED, position, (what, packed), UNSHARED, 0)
+        packed = PackedSavedTensor.again(unpack_of(cls), unpack_meta(meta), unpack_attribute(value))
+        return SavedSlot(PACKED, position, (what, packed), UNSHARED, 0)
     if kind == VALUE:
         found = unstaged(*array[1]) if array[0] == "device" else array[1]
-        return Saved(VALUE, -1, Tensor.made(found), UNSHARED, 0)
-    return Saved(INPUT if kind == INPUT else OUTPUT, position, None, UNSHARED, 0)
+        return SavedSlot(VALUE, -1, Tensor.made(found), UNSHARED, 0)
+    return SavedSlot(INPUT if kind == INPUT else OUTPUT, position, None, UNSHARED, 0)
 
 
 def pack_hooks(hooks: HookDict | None) -> Any:
@@ -73,7 +73,7 @@ def unpack_hooks(packed: Any) -> HookDict | None:
 
 def pack_attribute(node: FunctionNode, name: str, value: Any, asked: bool) -> Any:
     data = getattr(value, "_data", value)
-    if is_elsewhere(data):
+    if is_device_array(data):
         if not asked:
             raise NotShippable(
                 f"'ctx.{name}' of {node.name()} is on {device_of(data)}, and does not leave its worker: keep what "
@@ -136,7 +136,7 @@ def placed(packed: dict[str, Any]) -> dict[str, Any]:
 
 def unplaced(packed: dict[str, Any]) -> dict[str, Any]:
     """Return a packed context with its arrays staged in host memory; the inverse of `placed`."""
-    return _with_arrays(packed, lambda one: staged(one[1]) if is_elsewhere(one[1]) else one)
+    return _with_arrays(packed, lambda one: staged(one[1]) if is_device_array(one[1]) else one)
 
 
 def _with_arrays(packed: dict[str, Any], change: Callable[[StagedArray], StagedArray]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.core.recorder import Resident
-from raygrad.autograd.devices.serving import is_elsewhere, named
+from raygrad.autograd.core.recorder import ResidentMemory
+from raygrad.autograd.devices.serving import device_named, is_device_array
 from raygrad.autograd.functions.context_runs import copy_with_attributes
 from raygrad.autograd.functions.context_state import (
     ContextState,
@@ -83,7 +83,7 @@ class Context:
 
     def parts(self) -> list[Any]:
         """Return the parts that only this context keeps alive: arrays, blobs, and objects with own memory
-        (`Resident`)."""
+        (`ResidentMemory`)."""
         found: list[Any] = []
         live = self._live
         if live is None:
@@ -279,8 +279,10 @@ def _rebuild(cls: type[Function], packed: dict[str, Any]) -> FunctionNode:
             wanted=packed["wanted"],
             inputs=[unpack_meta(meta) for meta in packed["inputs"]],
             outputs=[unpack_meta(meta) for meta in packed["outputs"]],
-            input_places=None if inputs is None else [None if place is None else named(place) for place in inputs],
-            places=None if outputs is None else [named(place) for place in outputs],
+            input_places=None
+            if inputs is None
+            else [None if place is None else device_named(place) for place in inputs],
+            places=None if outputs is None else [device_named(place) for place in outputs],
         ),
     )
 
@@ -289,7 +291,7 @@ def _find_parts(value: Any, found: list[Any]) -> None:
     """Append the parts of plain data that hold memory, once per occurrence."""
     if isinstance(value, Tensor):
         value = value._data
-    if isinstance(value, np.ndarray | Resident | Blob) or is_elsewhere(value):
+    if isinstance(value, np.ndarray | ResidentMemory | Blob) or is_device_array(value):
         found.append(value)
     elif isinstance(value, dict):
         for one in cast("dict[Any, Any]", value).values():

@@ -12,7 +12,14 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from raygrad.autograd.devices.backends.absent_device import AbsentArray
-from raygrad.autograd.devices.serving import at_hand, device_of, is_elsewhere, named, send, to_host
+from raygrad.autograd.devices.serving import (
+    backend_if_installed,
+    device_named,
+    device_of,
+    is_device_array,
+    move_array,
+    to_host,
+)
 from raygrad.proto.codec.values import Blob
 
 from ..code.pickling import load, pickle_around_arrays, pickle_value
@@ -52,12 +59,12 @@ def staged(array: Any) -> StagedArray:
 
 def unstaged(device: str, host: Any) -> Any:
     """Move a staged array to its device, if that is served here; return an array already on a device unchanged."""
-    if is_elsewhere(host):
+    if is_device_array(host):
         return host
-    place, backend = named(device), at_hand()
+    place, backend = device_named(device), backend_if_installed()
     if backend is None or (place.index or 0) not in backend.numbers():
         return AbsentArray(place, host)
-    return send(host, place)
+    return move_array(host, place)
 
 
 def pack_object(value: Any, asked: bool) -> tuple[Any, ...]:

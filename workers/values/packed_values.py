@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from raygrad.autograd.devices.serving import is_elsewhere
+from raygrad.autograd.devices.serving import is_device_array
 from raygrad.proto.codec.values import Packed, pack_values, unpack_values
 from raygrad.scheduler.model.memory_spaces import HOST
 
@@ -46,7 +46,7 @@ def portable(value: Any, asked: bool = False) -> Any:
         return value
     if isinstance(value, Context):
         return ("context", value.packed(asked))
-    if is_elsewhere(value):
+    if is_device_array(value):
         return ("device", *staged(value))
     return ("object", *pack_object(value, asked))
 

@@ -89,7 +89,7 @@ class _Namespace:
         raise DeviceError(f"nothing can be made ({name}) on a device that this process does not serve")
 
 
-class Absent(Backend):
+class AbsentBackend(Backend):
     """What stands for the devices of all arrays that are none of this process's."""
 
     kind: ClassVar[str] = "cuda"

@@ -121,7 +121,7 @@ class Backend(ABC):
         """Tell whether an array may be written to."""
 
 
-def home_in_own_order(array: Any, move: Callable[[Any], Any]) -> Any:
+def to_host_in_own_order(array: Any, move: Callable[[Any], Any]) -> Any:
     """Return what `in_own_order` does for a move to the host, of what was expanded the one item only: there may be no
     room on the device for them all."""
     if 0 not in array.strides or not array.size:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 from raygrad.errors import DeviceError
 
 from ...core.array_layout import overlaps_itself
-from .backend import Backend, Memory, home_in_own_order, in_own_order
+from .backend import Backend, Memory, in_own_order, to_host_in_own_order
 from .device import Device
 from .staging import Staging
 
@@ -81,7 +81,7 @@ class Cuda(Backend):
 
     def to_host(self, array: Any) -> Any:
         with array.device:
-            return home_in_own_order(array, self.staging.to_host)
+            return to_host_in_own_order(array, self.staging.to_host)
 
     def copy_to(self, array: Any, index: int) -> Any:
         with array.device:

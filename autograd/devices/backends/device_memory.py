@@ -2,7 +2,7 @@
 
 Rules of this file: what is done when a device has no room left, once for all who make arrays there: what no array holds
 is given back and the work is tried once more; then who runs a graph here, and knows what is not needed now, has that
-give way (`giving_way`), as long as it has something; then the error says what would help. Eagerly nobody knows that,
+give way (`evicting_with`), as long as it has something; then the error says what would help. Eagerly nobody knows that,
 and nothing moves to the host unasked.
 """
 
@@ -21,7 +21,7 @@ from .backend import Backend
 T = TypeVar("T")
 
 
-class GiveWay(Protocol):
+class EvictFromDevice(Protocol):
     """Has some of what is on a device, and is not needed now, leave it; returns whether there was anything.
 
     `what` says what was being made.
@@ -31,14 +31,14 @@ class GiveWay(Protocol):
 
 
 class _Here(threading.local):
-    gives: GiveWay | None = None
+    gives: EvictFromDevice | None = None
 
 
 _here = _Here()
 
 
 @contextmanager
-def giving_way(gives: GiveWay) -> Generator[None]:
+def evicting_with(gives: EvictFromDevice) -> Generator[None]:
     """Have this make room on devices for what this thread does within the block."""
     before, _here.gives = _here.gives, gives
     try:
@@ -47,7 +47,7 @@ def giving_way(gives: GiveWay) -> Generator[None]:
         _here.gives = before
 
 
-def with_room(backend: Backend, index: int, what: Callable[[], str], work: Callable[[], T]) -> T:
+def with_memory_retry(backend: Backend, index: int, what: Callable[[], str], work: Callable[[], T]) -> T:
     """Return what `work` gives, which makes arrays on a device and nothing else, so that it can be begun again.
 
     Args:
@@ -79,6 +79,6 @@ def with_room(backend: Backend, index: int, what: Callable[[], str], work: Calla
     ) from last
 
 
-def shapes_of(values: Any) -> str:
+def describe_shapes(values: Any) -> str:
     """Return the shapes of those values that have one."""
     return ", ".join(str(list(value.shape)) for value in values if hasattr(value, "shape")) or "nothing"

@@ -26,7 +26,7 @@ LOOK: Final = 1.0
 
 
 @final
-class Buffer:
+class PinnedBuffer:
     """A piece of pinned memory."""
 
     __slots__ = ("__weakref__", "memory")
@@ -54,13 +54,13 @@ class PinnedBuffers:
         self._count = count
         self._changed = threading.Condition()
         """Over all that follows; notified when a buffer comes back."""
-        self._alive: weakref.WeakSet[Buffer] = weakref.WeakSet()
+        self._alive: weakref.WeakSet[PinnedBuffer] = weakref.WeakSet()
         """All of them: one whose holder was interrupted before it could give it back is none any more."""
-        self._free: list[Buffer] = []
-        self._busy: list[tuple[Any, Buffer, Any]] = []
+        self._free: list[PinnedBuffer] = []
+        self._busy: list[tuple[Any, PinnedBuffer, Any]] = []
         """With the event after which each is free, and what must live until then."""
 
-    def take(self, *, wait: bool = True) -> Buffer | None:
+    def take(self, *, wait: bool = True) -> PinnedBuffer | None:
         """Return a buffer that is nobody's; None if there is none and nobody is to `wait` for one.
 
         Raises:
@@ -81,7 +81,7 @@ class PinnedBuffers:
                 event = self._busy[0][0]
             event.synchronize()
 
-    def give(self, buffer: Buffer, event: Any = None, held: Any = None) -> None:
+    def give(self, buffer: PinnedBuffer, event: Any = None, held: Any = None) -> None:
         """Give a buffer back: free at once, or after an event, until which `held` lives, too."""
         with self._changed:
             if event is None:
@@ -103,7 +103,7 @@ class PinnedBuffers:
 
     def _settle(self) -> None:
         """Find out which buffers have become free."""
-        still: list[tuple[Any, Buffer, Any]] = []
+        still: list[tuple[Any, PinnedBuffer, Any]] = []
         for entry in self._busy:
             if entry[0].done:
                 self._free.append(entry[1])
@@ -111,7 +111,7 @@ class PinnedBuffers:
                 still.append(entry)
         self._busy = still
 
-    def _new(self) -> Buffer | None:
+    def _new(self) -> PinnedBuffer | None:
         """Return a new buffer; None if the host gives no more, and there are some to wait for."""
         try:
             memory = self._cuda.alloc_pinned_memory(self.size)
@@ -123,6 +123,6 @@ class PinnedBuffers:
                 f"the host has no {self.size} bytes of memory left that a GPU may copy from and to ({error}); free "
                 "memory of the host, or raise the limit of locked memory (ulimit -l)"
             ) from error
-        made = Buffer(memory)
+        made = PinnedBuffer(memory)
         self._alive.add(made)
         return made

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from .absent_device import Absent, AbsentArray
+from .absent_device import AbsentArray, AbsentBackend
 from .backend import Backend
 from .cpu import Cpu
 
 HOST = Cpu()
-ABSENT = Absent()
+ABSENT = AbsentBackend()
 
 
-class Served:
+class ServingBackends:
     """What serves "cuda" (None: not yet asked for), and every backend by the type of its arrays."""
 
     cuda: Backend | None = None
@@ -23,8 +23,8 @@ class Served:
 
 def serve(backend: Backend | None) -> Backend | None:
     """Let a backend serve "cuda" from now on; return what did before. Its arrays are known ever after."""
-    before = Served.cuda
-    Served.cuda = backend
+    before = ServingBackends.cuda
+    ServingBackends.cuda = backend
     if backend is not None:
-        Served.by_array[backend.array] = backend
+        ServingBackends.by_array[backend.array] = backend
     return before

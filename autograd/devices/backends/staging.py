@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .pinned import COUNT, SIZE, Buffer, PinnedBuffers
+from .pinned import COUNT, SIZE, PinnedBuffer, PinnedBuffers
 
 DIRECT: Final = 64 << 10
 """Bytes below which an array goes by CuPy's own copy, on the current stream: for so little, events cost more than they
@@ -34,7 +34,7 @@ AHEAD: Final = 2
 class _UnderWay(NamedTuple):
     copied: Any
     """The event after which the part is in the buffer."""
-    buffer: Buffer
+    buffer: PinnedBuffer
     target: Any
     """Where the host wants it."""
 

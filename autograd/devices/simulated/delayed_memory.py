@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from .stream_queues import Place, Queues
+from .stream_queues import StreamKey, StreamQueues
 
 UNIT: Final = 512
 """Bytes to whose multiples blocks are rounded, as CuPy's pool does."""
@@ -25,19 +25,19 @@ class _Block(NamedTuple):
     memory: np.ndarray[Any, Any]
     start: int
     """The address at which the array of NumPy's begins that it stands beside."""
-    place: Place
+    place: StreamKey
 
 
-class LateMemory:
+class DelayedMemory:
     """The blocks of the devices. Used with the lock of the queues."""
 
-    def __init__(self, queues: Queues) -> None:
+    def __init__(self, queues: StreamQueues) -> None:
         self._queues = queues
         self._blocks: dict[int, _Block] = {}
         """By identity of the memory of NumPy's that they stand beside."""
-        self._free: dict[tuple[Place, int], list[np.ndarray[Any, Any]]] = {}
+        self._free: dict[tuple[StreamKey, int], list[np.ndarray[Any, Any]]] = {}
 
-    def allocate(self, root: np.ndarray[Any, Any], place: Place) -> None:
+    def allocate(self, root: np.ndarray[Any, Any], place: StreamKey) -> None:
         """Give memory of NumPy's its block: what was freed last on that stream, if one fits."""
         size = -(-max(root.nbytes, 1) // UNIT) * UNIT
         free = self._free.get((place, size))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _new: Any = object.__new__
 
 
-class Flags(NamedTuple):
+class LayoutFlags(NamedTuple):
     """What CuPy's arrays say of their layout; there is no `writeable`."""
 
     c_contiguous: bool
@@ -30,7 +30,7 @@ class Flags(NamedTuple):
     owndata: bool
 
 
-class Place(NamedTuple):
+class CudaDeviceId(NamedTuple):
     """The device of an array, as CuPy's arrays name it."""
 
     id: int
@@ -65,7 +65,7 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
     nbytes = property(lambda self: self._host.nbytes)
     strides = property(lambda self: self._host.strides)
     base = property(lambda self: self._base)
-    device = property(lambda self: Place(self._index))
+    device = property(lambda self: CudaDeviceId(self._index))
     T = property(lambda self: self.transpose())
     mT = property(lambda self: self.swapaxes(-1, -2))
 
@@ -93,10 +93,10 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
         return SimulatedPointer(self)
 
     @property
-    def flags(self) -> Flags:
+    def flags(self) -> LayoutFlags:
         """The layout."""
         flags = self._host.flags
-        return Flags(flags.c_contiguous, flags.f_contiguous, self._base is None)
+        return LayoutFlags(flags.c_contiguous, flags.f_contiguous, self._base is None)
 
     # ---- ways to the host ---------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._owner.check((self, value))
-        self._host[_index(index, self)] = bare(value)
+        self._host[_index(index, self)] = unwrap_arrays(value)
         self._owner.follow(setitem, (self, index, value), {}, None)
 
     # ---- operations -------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class StandInArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self._owner.run(ufunc, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        name = offered(function)
+        name = cupy_name(function)
         if name is None:
             return NotImplemented
         if name in MAKERS:  # asked for with `like=` an array of this device
@@ -230,7 +230,7 @@ for _name in _VIEWS:
     setattr(StandInArray, _name, _method(_name, False))
 
 
-def offered(function: Any) -> str | None:
+def cupy_name(function: Any) -> str | None:
     """Return the name by which CuPy has a function of NumPy's; None if it has none."""
     name: str = function.__name__
     module: str = function.__module__ or ""
@@ -255,15 +255,15 @@ def check_options(name: str, options: Any) -> None:
             raise TypeError(f"{name}() got an unexpected keyword argument '{option}'")
 
 
-def bare(value: Any, memory: Callable[[StandInArray], Any] = lambda array: array._host) -> Any:
+def unwrap_arrays(value: Any, memory: Callable[[StandInArray], Any] = lambda array: array._host) -> Any:
     """Return arguments with the arrays in them as NumPy's."""
     if type(value) is StandInArray:
         return memory(value)
     given = value
     if type(value) is tuple:
-        return tuple([bare(item, memory) for item in given])
+        return tuple([unwrap_arrays(item, memory) for item in given])
     if type(value) is list:
-        return [bare(item, memory) for item in given]
+        return [unwrap_arrays(item, memory) for item in given]
     return value
 
 
@@ -282,4 +282,4 @@ def _index(index: Any, array: StandInArray) -> Any:
             raise TypeError("an index is a NumPy array: that would be a transfer unseen; copy it to the device first")
     if any(type(part) is StandInArray for part in parts):
         array._owner.check((array, *parts))
-    return bare(index)
+    return unwrap_arrays(index)

@@ -22,15 +22,15 @@ import numpy as np
 from raygrad.errors import DeviceError
 
 from ...core.array_layout import overlaps_itself
-from ..backends.backend import Backend, Memory, home_in_own_order, in_own_order
+from ..backends.backend import Backend, Memory, in_own_order, to_host_in_own_order
 from ..backends.device import Device
 from ..backends.serving_backends import serve
 from ..backends.staging import Staging
-from .delayed_memory import LateMemory, root_of
-from .simulated_array import StandInArray, bare
-from .simulated_namespace import Namespace
+from .delayed_memory import DelayedMemory, root_of
+from .simulated_array import StandInArray, unwrap_arrays
+from .simulated_namespace import SimulatedNamespace
 from .simulated_streams import SimulatedCuda
-from .stream_queues import Place, Queues
+from .stream_queues import StreamKey, StreamQueues
 
 TOTAL = 16 * 1024**3
 """What a simulated device is said to have where no limit is given."""
@@ -84,10 +84,10 @@ class StandIn(Backend):
     def __init__(self, count: int = 1, *, memory: int | None = None, late: int | None = None) -> None:
         if count < 1:
             raise DeviceError(f"a stand-in has at least one device, got {count}")
-        self._queues = Queues(late)
-        self._late = LateMemory(self._queues) if self._queues.late else None
+        self._queues = StreamQueues(late)
+        self._late = DelayedMemory(self._queues) if self._queues.late else None
         self.streams = SimulatedCuda(self, self._queues)
-        self.xp = Namespace(self, "")
+        self.xp = SimulatedNamespace(self, "")
         self.staging = Staging(self.xp)
         self.transfers = Transfers()
         self._devices = [Device("cuda", index) for index in range(count)]
@@ -137,7 +137,7 @@ class StandIn(Backend):
     def to_host(self, array: Any) -> Any:
         self.count_to_host(array.nbytes)
         with self._counted(), self.on(array._index):
-            return home_in_own_order(array, self.staging.to_host)
+            return to_host_in_own_order(array, self.staging.to_host)
 
     def copy_to(self, array: Any, index: int) -> Any:
         with self._lock:
@@ -244,8 +244,8 @@ class StandIn(Backend):
         self.check(args)
         self.check(list(options.values()))
         out = options.get("out")
-        given = bare(tuple(args))
-        result = function(*given, **{name: bare(value) for name, value in options.items()})
+        given = unwrap_arrays(tuple(args))
+        result = function(*given, **{name: unwrap_arrays(value) for name, value in options.items()})
         if out is not None:
             self.follow(function, args, options, None)
             return cast("Any", out[0] if type(out) is tuple else out)
@@ -259,8 +259,8 @@ class StandIn(Backend):
         What was made anew, and not as a view, it writes to the memory of that."""
         if self._late is None:
             return
-        given = bare(tuple(args), self.memory_of)
-        chosen = {name: bare(value, self.memory_of) for name, value in options.items()}
+        given = unwrap_arrays(tuple(args), self.memory_of)
+        chosen = {name: unwrap_arrays(value, self.memory_of) for name, value in options.items()}
         known = {id(one) for one in _flat([*args, *options.values()])}
         targets = [
             self.memory_of(one) if type(one) is StandInArray and one._base is None and id(one) not in known else None
@@ -292,7 +292,7 @@ class StandIn(Backend):
             self._queues.finish(self._queues.put(self.streams.place_of(array)))
         return self.memory_of(array)
 
-    def _place(self) -> Place:
+    def _place(self) -> StreamKey:
         return self.streams.get_current_stream().place()
 
     def wrapped(self, result: Any, operands: Sequence[StandInArray], index: int) -> Any:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ...core.array_layout import strided_over
+from ...core.array_layout import strided_view
 from .cupy_names import FFT, FUNCTIONS, LINALG, MAKERS, REDUCING, SCATTERING, UFUNCS
-from .simulated_array import StandInArray, bare, check_options
+from .simulated_array import StandInArray, check_options, unwrap_arrays
 
 if TYPE_CHECKING:
     from .simulated_device import StandIn
 
 
-class Namespace:
+class SimulatedNamespace:
     """NumPy's namespace as CuPy has it: what makes arrays makes them on the current device."""
 
     def __init__(self, owner: StandIn, part: str) -> None:
@@ -44,7 +44,7 @@ class Namespace:
                 else _runner(owner, function, f"{self._part}.{name}")
             )
         if name in ("linalg", "fft"):
-            return Namespace(owner, name)
+            return SimulatedNamespace(owner, name)
         if name == "cuda":
             return owner.streams
         if name == "from_dlpack":
@@ -83,7 +83,7 @@ class _Ufunc:
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
         self._only("at", SCATTERING)
         self._owner.check((array, indices, values))
-        self._ufunc.at(array._host, bare(indices), bare(values))
+        self._ufunc.at(array._host, unwrap_arrays(indices), unwrap_arrays(values))
         self._owner.follow(self._ufunc.at, (array, indices, values), {}, None)
 
     def reduce(self, array: Any, axis: Any = 0, **options: Any) -> Any:
@@ -100,7 +100,7 @@ class _Ufunc:
 
 
 def _strided(owner: StandIn, array: StandInArray, shape: Any, strides: Any) -> Any:
-    made = strided_over(array._host, tuple(shape), tuple(strides))
+    made = strided_view(array._host, tuple(shape), tuple(strides))
     return owner.wrapped(made, (array,), array._index)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from .delayed_memory import GARBAGE
-from .stream_queues import Mark, Place, Queues
+from .stream_queues import StreamKey, StreamMark, StreamQueues
 
 if TYPE_CHECKING:
     from .simulated_array import StandInArray
@@ -39,7 +39,7 @@ class SimulatedStream:
         """-1 for the default stream, which each device has its own of."""
         self.ptr = ptr
 
-    def place(self) -> Place:
+    def place(self) -> StreamKey:
         """Return which queue it is."""
         return (self._cuda.current() if self.device_id < 0 else self.device_id, self.ptr)
 
@@ -77,7 +77,7 @@ class SimulatedEvent:
     def __init__(self, cuda: SimulatedCuda) -> None:
         self._cuda = cuda
         self._device = cuda.current()
-        self.mark: Mark | None = None
+        self.mark: StreamMark | None = None
 
     @property
     def done(self) -> bool:
@@ -89,7 +89,7 @@ class SimulatedEvent:
         if self.mark is not None:
             self._cuda.queues.finish(self.mark)
 
-    def happen_at(self, place: Place) -> None:
+    def happen_at(self, place: StreamKey) -> None:
         """Be recorded on a stream."""
         if place[0] != self._device:
             raise StandInCudaError("cudaErrorInvalidResourceHandle: invalid resource handle")
@@ -121,7 +121,7 @@ class SimulatedCuda:
         queues: what its streams were told.
     """
 
-    def __init__(self, owner: StandIn, queues: Queues) -> None:
+    def __init__(self, owner: StandIn, queues: StreamQueues) -> None:
         self.queues = queues
         self.runtime = SimpleNamespace(CUDARuntimeError=StandInCudaError)
         self._owner = owner
@@ -208,7 +208,7 @@ class SimulatedCuda:
             np.copyto(array._host, source._host)
         self.queues.put(place, lambda: np.copyto(written, read))
 
-    def place_of(self, array: StandInArray, stream: SimulatedStream | None = None) -> Place:
+    def place_of(self, array: StandInArray, stream: SimulatedStream | None = None) -> StreamKey:
         """Return where a copy of an array is queued: on the current stream if none is named."""
         stream = self.get_current_stream() if stream is None else stream
         with self._owner.on(array.device.id):

@@ -13,30 +13,30 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-Place: TypeAlias = tuple[int, int]
+StreamKey: TypeAlias = tuple[int, int]
 """A stream: the number of its device, and its own."""
 
 HASTE: Final = (0.0, 0.0, 0.3, 0.8)
 """How likely something is done that nobody has asked for yet; a seed draws one of these."""
 
 
-class Mark:
+class StreamMark:
     """A point in what a stream was told: done when all before it is."""
 
     __slots__ = ("done", "place")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StreamKey) -> None:
         self.place = place
         self.done = False
 
 
 class _Task(NamedTuple):
     work: Callable[[], None] | None
-    after: Mark | None
-    mark: Mark
+    after: StreamMark | None
+    mark: StreamMark
 
 
-class Queues:
+class StreamQueues:
     """What streams were told and have not done. Safe for use by several threads.
 
     Args:
@@ -48,16 +48,18 @@ class Queues:
         """Held while something late is put, or done."""
         self._chance = None if seed is None else random.Random(seed)
         self._haste = 0.0 if self._chance is None else self._chance.choice(HASTE)
-        self._queues: dict[Place, deque[_Task]] = {}
+        self._queues: dict[StreamKey, deque[_Task]] = {}
 
     @property
     def late(self) -> bool:
         """Whether anything is done later than it is told."""
         return self._chance is not None
 
-    def put(self, place: Place, work: Callable[[], None] | None = None, after: Mark | None = None) -> Mark:
+    def put(
+        self, place: StreamKey, work: Callable[[], None] | None = None, after: StreamMark | None = None
+    ) -> StreamMark:
         """Tell a stream to do something, once a mark is done; return the mark that follows it."""
-        mark = Mark(place)
+        mark = StreamMark(place)
         if self._chance is None:
             if work is not None:
                 work()
@@ -68,7 +70,7 @@ class Queues:
             self._stir()
         return mark
 
-    def finish(self, mark: Mark) -> None:
+    def finish(self, mark: StreamMark) -> None:
         """Wait until a mark is done."""
         with self.lock:
             self._stir()
@@ -79,7 +81,7 @@ class Queues:
                 self._do_next(held_up_by.place)
                 self._stir()
 
-    def is_done(self, mark: Mark) -> bool:
+    def is_done(self, mark: StreamMark) -> bool:
         """Tell whether a mark is done; the next to ask may hear otherwise."""
         with self.lock:
             self._stir()
@@ -100,7 +102,7 @@ class Queues:
                 return
             self._do_next(chance.choice(ready))
 
-    def _do_next(self, place: Place) -> None:
+    def _do_next(self, place: StreamKey) -> None:
         task = self._queues[place].popleft()
         try:
             if task.work is not None:

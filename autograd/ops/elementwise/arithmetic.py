@@ -10,7 +10,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...dispatch.direct_functions import of_two
+from ...dispatch.direct_functions import binary_function
 from ...dispatch.dispatch import call, call_few
 from ...registry.define_op import conj, define, infer_elementwise, log_of_sum, quiet, xp
 from ...registry.dtype_constraints import floats_alone, no_bools, no_complex, real_floats, real_numbers
@@ -76,7 +76,7 @@ _SUB = define(
     promotes="arith",
     admits=_no_bool_among,
 )
-mul = of_two(
+mul = binary_function(
     define(
         "mul",
         ("a", "b"),
@@ -169,7 +169,7 @@ def _fmod_backward(ctx: Any, g: Any) -> Any:
     return g, -g * call_few(_DIV_TRUNC, a, b) if ctx.needs_input_grad[1] else None
 
 
-floor_divide = of_two(
+floor_divide = binary_function(
     define(
         "floor_divide",
         ("a", "b"),
@@ -193,7 +193,7 @@ _DIV_TRUNC = define(
     promotes="arith",
     admits=real_numbers,
 )
-remainder = of_two(
+remainder = binary_function(
     define(
         "remainder",
         ("a", "b"),
@@ -207,7 +207,7 @@ remainder = of_two(
     __name__,
     "Return the remainder of `input / other`, with the sign of `other`, as Python's `%`.",
 )
-fmod = of_two(
+fmod = binary_function(
     define(
         "fmod",
         ("a", "b"),
@@ -344,7 +344,7 @@ def _clamp_backward(ctx: Any, g: Any) -> Any:
     return keep(g, inside) if need_a else None, to_low, to_high
 
 
-maximum = of_two(
+maximum = binary_function(
     define(
         "maximum",
         ("a", "b"),
@@ -357,7 +357,7 @@ maximum = of_two(
     __name__,
     "Return the greater of the two, elementwise; NaN where either is.",
 )
-minimum = of_two(
+minimum = binary_function(
     define(
         "minimum",
         ("a", "b"),
@@ -429,7 +429,7 @@ def _hypot_backward(ctx: Any, g: Any) -> Any:
     return g * (a / out) if need_a else None, g * (b / out) if need_b else None
 
 
-atan2 = of_two(
+atan2 = binary_function(
     define(
         "atan2",
         ("a", "b"),
@@ -442,7 +442,7 @@ atan2 = of_two(
     __name__,
     "Return the angle of the point (other, input).",
 )
-logaddexp = of_two(
+logaddexp = binary_function(
     define(
         "logaddexp",
         ("a", "b"),
@@ -455,7 +455,7 @@ logaddexp = of_two(
     __name__,
     "Return `log(exp(input) + exp(other))` without overflow.",
 )
-hypot = of_two(
+hypot = binary_function(
     define(
         "hypot",
         ("a", "b"),

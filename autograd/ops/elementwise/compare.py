@@ -9,9 +9,9 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ...core import dtypes
-from ...dispatch.direct_functions import OfOne, OfTwo, of_one, of_two
+from ...dispatch.direct_functions import OfOne, OfTwo, binary_function, unary_function
 from ...dispatch.dispatch import call, call_few, call_met, check_operand
-from ...dispatch.promotion import promoted
+from ...dispatch.promotion import promote_operands
 from ...registry.define_op import (
     broadcast_shape,
     define,
@@ -40,12 +40,12 @@ def _comparison(
 ) -> OfTwo:
     """Define an op of two operands that gives bools, and return its function."""
     op = define(name, ("a", "b"), kernel, infer_comparison(name), promotes=promotes, admits=admits)
-    return of_two(op, __name__, doc)
+    return binary_function(op, __name__, doc)
 
 
 def _predicate(name: str, kernel: Any, doc: str) -> OfOne:
     """Define an op of one operand that gives bools, and return its function."""
-    return of_one(define(name, ("a",), kernel, infer_comparison(name)), __name__, doc)
+    return unary_function(define(name, ("a",), kernel, infer_comparison(name)), __name__, doc)
 
 
 eq = _comparison("eq", np.equal, "Return where `input == other`, elementwise.")
@@ -75,13 +75,13 @@ def logical_not(input: Any) -> Any:
 def _bitwise(name: str, kernel: Any, doc: str) -> OfTwo:
     """Define an op on the bits of two operands, and return its function."""
     op = define(name, ("a", "b"), kernel, infer_elementwise(name), promotes="arith", admits=whole_numbers)
-    return of_two(op, __name__, doc)
+    return binary_function(op, __name__, doc)
 
 
 bitwise_and = _bitwise("bitwise_and", np.bitwise_and, "Return `input & other`.")
 bitwise_or = _bitwise("bitwise_or", np.bitwise_or, "Return `input | other`.")
 bitwise_xor = _bitwise("bitwise_xor", np.bitwise_xor, "Return `input ^ other`.")
-bitwise_not = of_one(
+bitwise_not = unary_function(
     define("bitwise_not", ("a",), np.invert, infer_same, promotes="arith", admits=whole_numbers),
     __name__,
     "Return `~input`.",
@@ -160,7 +160,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         if condition.dtype.kind != "b":
             _where_infer((None,), condition, input, other)
         branches = (input, other)
-        met = promoted(_WHERE_MEETS, branches)
+        met = promote_operands(_WHERE_MEETS, branches)
         if met is not branches and (isinstance(input, Tensor) or isinstance(other, Tensor)):
             return call_met(_WHERE, (condition, input, other), (condition, *met), (None,))
         input, other = met

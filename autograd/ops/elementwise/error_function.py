@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.direct_functions import of_one
+from ...dispatch.direct_functions import unary_function
 from ...registry.define_op import by_element, define, infer_same, polynomial, quiet, xp
 from ...registry.dtype_constraints import no_complex
 from .unary import exp, square
@@ -61,7 +61,7 @@ def _erf_backward(ctx: Any, g: Any) -> Any:
     return g * (exp(-(a * a)) * (2 / math.sqrt(math.pi)))
 
 
-erf = of_one(
+erf = unary_function(
     define("erf", ("a",), quiet(_erf), infer_same, _erf_backward, promotes="float", admits=no_complex),
     __name__,
     "Return the error function.",
@@ -101,14 +101,14 @@ def _erfinv_backward(ctx: Any, g: Any) -> Any:
     return g * (exp(square(out)) * (math.sqrt(math.pi) / 2))
 
 
-erfc = of_one(
+erfc = unary_function(
     define(
         "erfc", ("a",), quiet(_erfc), infer_same, _erfc_backward, promotes="float", admits=no_complex, host_only=True
     ),
     __name__,
     "Return `1 - erf(input)`, precise where that is near 0.",
 )
-erfinv = of_one(
+erfinv = unary_function(
     define(
         "erfinv",
         ("a",),

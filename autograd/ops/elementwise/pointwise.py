@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError
 
-from ...dispatch.direct_functions import OfTwo, of_one, of_two
+from ...dispatch.direct_functions import OfTwo, binary_function, unary_function
 from ...dispatch.dispatch import call
 from ...registry.define_op import conj, define, infer_comparison, infer_elementwise, infer_same, quiet, xp
 from ...registry.dtype_constraints import no_complex, real_floats, takes
@@ -95,7 +95,7 @@ def _logit_backward(ctx: Any, g: Any) -> Any:
     return where((a >= bottom) & (a <= 1 - bottom), g / (a * (1 - a)), math.nan if low is None else 0.0)
 
 
-sinc = of_one(
+sinc = unary_function(
     define("sinc", ("a",), quiet(_sinc), infer_same, _sinc_backward, promotes="float"),
     __name__,
     "Return `sin(pi * input) / (pi * input)`, 1 at 0; its derivative at 0 is 0.",
@@ -149,7 +149,7 @@ def _times_log_backward(ctx: Any, g: Any, function: Any, add: int) -> Any:
     return to_a, g * (a / (b + add if add else b)) if need_b else None  # -0.0 + 0 would be 0.0
 
 
-copysign = of_two(
+copysign = binary_function(
     define(
         "copysign",
         ("a", "b"),
@@ -163,7 +163,7 @@ copysign = of_two(
     __name__,
     "Return the size of `input` with the sign of `other`.",
 )
-xlogy: OfTwo = of_two(
+xlogy: OfTwo = binary_function(
     define(
         "xlogy",
         ("a", "b"),
@@ -176,7 +176,7 @@ xlogy: OfTwo = of_two(
     __name__,
     "Return `input * log(other)`, 0 where `input` is 0.",
 )
-xlog1py: OfTwo = of_two(
+xlog1py: OfTwo = binary_function(
     define(
         "xlog1py",
         ("a", "b"),
@@ -233,7 +233,7 @@ def float_power(input: Any, exponent: Any) -> Any:
 
 # ---- questions -------------------------------------------------------------------------------------------------------
 
-signbit = of_one(
+signbit = unary_function(
     define("signbit", ("a",), np.signbit, infer_comparison("signbit"), promotes="arith", admits=no_complex),
     __name__,
     "Return where the sign of `input` is minus, also that of zero.",

@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...dispatch.direct_functions import OfTwo, of_two
+from ...dispatch.direct_functions import OfTwo, binary_function
 from ...dispatch.dispatch import call_few
 from ...registry.define_op import define, infer_elementwise, xp
 from ...registry.dtype_constraints import integers_alone, no_complex, real_floats
@@ -30,7 +30,7 @@ def _heaviside(a: Any, b: Any) -> Any:
 def _shift(name: str, kernel: Any, doc: str) -> OfTwo:
     """Define a shift of the bits of integers, and return its function."""
     op = define(name, ("a", "b"), kernel, infer_elementwise(name), promotes="arith", admits=integers_alone)
-    return of_two(op, __name__, doc)
+    return binary_function(op, __name__, doc)
 
 
 bitwise_left_shift = _shift("bitwise_left_shift", np.left_shift, "Return `input << other`.")
@@ -38,7 +38,7 @@ bitwise_right_shift = _shift("bitwise_right_shift", np.right_shift, "Return `inp
 _HEAVISIDE = define(
     "heaviside", ("a", "b"), _heaviside, infer_elementwise("heaviside"), promotes="arith", admits=no_complex
 )
-nextafter = of_two(
+nextafter = binary_function(
     define("nextafter", ("a", "b"), np.nextafter, infer_elementwise("nextafter"), promotes="float", admits=real_floats),
     __name__,
     "Return the next number that the dtype has after `input`, towards `other`.",

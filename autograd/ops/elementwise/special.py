@@ -13,7 +13,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...dispatch.direct_functions import of_one
+from ...dispatch.direct_functions import unary_function
 from ...dispatch.dispatch import call
 from ...registry.define_op import by_element, define, infer_same, quiet, xp
 from ...registry.dtype_constraints import no_complex, takes
@@ -79,7 +79,7 @@ def _polygamma(a: Any, n: int) -> Any:
     return (total * (math.factorial(n) * (-1) ** s)).astype(a.dtype)
 
 
-lgamma = of_one(
+lgamma = unary_function(
     define(
         "lgamma",
         ("a",),

@@ -13,7 +13,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, MissingDerivative
 
-from ...dispatch.direct_functions import OfOne, of_one
+from ...dispatch.direct_functions import OfOne, unary_function
 from ...dispatch.dispatch import call, call_few
 from ...registry.define_op import conj, define, infer_elementwise, infer_same, quiet, xp
 from ...registry.dtype_constraints import no_bools, real_numbers
@@ -170,7 +170,7 @@ def _unary(
     """Define an op of one operand, and return its function."""
     infer = infer or infer_elementwise(name)
     op = define(name, ("a",), kernel, infer, backward, saves=saves, promotes=promotes, admits=admits)
-    return of_one(op, __name__, doc)
+    return unary_function(op, __name__, doc)
 
 
 def _rounding(name: str, kernel: Any) -> Op:
@@ -207,9 +207,9 @@ sgn = _unary(
     infer=infer_same,
     doc="Return the sign: of real numbers -1, 0 or 1; of complex ones, the number of size one in their direction.",
 )
-floor = of_one(_rounding("floor", _rounded(np.floor)), __name__, "Return the greatest integers not above.")
-ceil = of_one(_rounding("ceil", _rounded(np.ceil)), __name__, "Return the smallest integers not below.")
-trunc = of_one(_rounding("trunc", _rounded(np.trunc)), __name__, "Return `input` rounded towards zero.")
+floor = unary_function(_rounding("floor", _rounded(np.floor)), __name__, "Return the greatest integers not above.")
+ceil = unary_function(_rounding("ceil", _rounded(np.ceil)), __name__, "Return the smallest integers not below.")
+trunc = unary_function(_rounding("trunc", _rounded(np.trunc)), __name__, "Return `input` rounded towards zero.")
 square = _unary(
     "square",
     quiet(_square),

@@ -17,7 +17,7 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...devices import device_of
-from ...devices.serving import send, settled
+from ...devices.serving import as_kernel_result, move_array
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, broadcast_shape, contiguous, define, infer_shaped, space_of
 from ...tensor.tensor import Tensor
@@ -436,7 +436,7 @@ def write_item(array: Any, index: Any, value: Any) -> None:
             _check_same(array, value, advanced)
         region = array[_as_index(basic)]
         axes, rows = rows_of(advanced, region.shape)
-        rows = send(rows._data, device_of(array))
+        rows = move_array(rows._data, device_of(array))
         value = _bare(value, _indexed_shape(region.shape, rows.shape[1:], axes), array)
         _check_bounds(rows, [region.shape[axis] for axis in axes], axes)
         region[_at(rows, axes, region.ndim)] = value
@@ -448,6 +448,6 @@ def _bare(value: Any, region: Shape, array: Any) -> Any:
     """Return what is written to a region of an array, as numbers or an array of its device."""
     if isinstance(value, bool | int | float | complex):
         return value
-    data: Any = send(settled(value.read() if isinstance(value, Tensor) else value), device_of(array))
+    data: Any = move_array(as_kernel_result(value.read() if isinstance(value, Tensor) else value), device_of(array))
     _check_value(data.shape, region)
     return data.reshape(data.shape[data.ndim - len(region) :]) if data.ndim > len(region) else data

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.batched_data import bottom
+from ...core.batched_data import innermost_data
 from ...core.recorder import Data, Pending, Recorder
 from ...devices import Device
-from ...devices.serving import CPU, make, named, target
+from ...devices.serving import CPU, device_named, factory_device, make
 from ...dispatch.dispatch import call, call_few
 from ...registry.define_op import contiguous, define, infer_same, quiet, space_of
 from ...tensor.tensor import Tensor
@@ -25,7 +25,7 @@ def _in_order(array: Any, order: tuple[int, ...]) -> Any:
 
 
 def _full(shape: tuple[int, ...], value: Any, dtype: str, device: str = "cpu") -> Any:
-    return make(None if device == "cpu" else named(device), lambda xp: xp.full(shape, value, np.dtype(dtype)))
+    return make(None if device == "cpu" else device_named(device), lambda xp: xp.full(shape, value, np.dtype(dtype)))
 
 
 def _zeros(a: Any) -> Any:
@@ -82,7 +82,7 @@ def copy_in_order(array: Any, order: tuple[int, ...]) -> Any:
 
 def ones_as(tensor: Tensor) -> Tensor:
     """Return ones of a tensor's shape and dtype; recorded if it is pending."""
-    data = bottom(tensor._data)
+    data = innermost_data(tensor._data)
     return ones_of(tensor.shape, data.dtype, data.record.recorder if type(data) is Pending else None, tensor.device)
 
 
@@ -90,7 +90,7 @@ def ones_of(shape: tuple[int, ...], dtype: Any, recorder: Recorder | None, devic
     """Return ones on a device: the implicit gradient of a root; recorded if there is a recorder."""
     if recorder is not None:
         return Tensor.made(full_on(recorder, shape, 1, dtype, device))
-    return Tensor.made(make(target(device), lambda xp: xp.ones(shape, dtype)))
+    return Tensor.made(make(factory_device(device), lambda xp: xp.ones(shape, dtype)))
 
 
 def full_on(recorder: Recorder, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Pending:

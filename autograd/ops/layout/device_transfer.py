@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from ...devices import Device, device_of
-from ...devices.serving import named, send
+from ...devices.serving import device_named, move_array
 from ...dispatch.dispatch import call
 from ...registry.define_op import infer_same
 from ...registry.registry import ANY, AutogradConfig, Op, declare
 
 
 def _moved(a: Any, target: str, source: str) -> Any:
-    return send(a, named(target))
+    return move_array(a, device_named(target))
 
 
 def _moved_back(ctx: Any, grad: Any) -> Any:

@@ -11,7 +11,7 @@ from raygrad.errors import AutogradError, DtypeError, ShapeError
 
 from ...dispatch.dispatch import call
 from ...registry.define_op import axis_of, contiguous, define, sizes_of
-from ...storage.views import several
+from ...storage.views import mark_multiple_views
 from .shape import dense_copy, expand, reshape, unsqueeze
 
 PUBLIC = """
@@ -168,7 +168,7 @@ def split(input: Any, split_size_or_sections: int | Sequence[int], dim: int = 0)
                 f"split_with_sizes expects split_sizes to sum exactly to {extent} (input tensor's size at dimension "
                 f"{axis}), but got split_sizes={sizes}"
             )
-    return several(pieces(input, sizes, axis))
+    return mark_multiple_views(pieces(input, sizes, axis))
 
 
 def pieces(input: Any, sizes: Sequence[int], axis: int) -> tuple[Any, ...]:
@@ -196,7 +196,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     axis = axis_of(dim, input.ndim)
-    return several(tuple([input[_along(axis, i)] for i in range(input.shape[axis])]))
+    return mark_multiple_views(tuple([input[_along(axis, i)] for i in range(input.shape[axis])]))
 
 
 def narrow(input: Any, dim: int, start: int, length: int) -> Any:

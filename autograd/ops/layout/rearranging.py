@@ -11,7 +11,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ...core import dtypes
-from ...devices.serving import make, target
+from ...devices.serving import factory_device, make
 from ...dispatch.dispatch import check_operand
 from ...registry.define_op import axis_of, conj, sizes_of, space_of
 from ...registry.vjp_rules import sum_to
@@ -265,7 +265,7 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 
 def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Any:
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-    place = target(device)
+    place = factory_device(device)
     return Tensor.made(make(place, lambda xp: xp.stack(getattr(xp, name)(row, offset, col)).astype(wanted)))
 
 

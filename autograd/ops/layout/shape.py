@@ -10,7 +10,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...devices.serving import is_elsewhere
+from ...devices.serving import is_device_array
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, axes_of, axis_of, broadcast_shape, define, infer_same, row_by_row
 from ...storage.strides import is_contiguous
@@ -248,7 +248,7 @@ def _expand(a: Any, shape: Shape) -> Any:
     """Return a view with zero strides along what is expanded, read-only if any is; NumPy's own function for it is
     slow."""
     if type(a) is not np.ndarray:
-        if is_elsewhere(a):
+        if is_device_array(a):
             return np.broadcast_to(a, shape)
         a = np.asarray(a)
     if math.prod(shape) == a.size and a.flags.writeable:

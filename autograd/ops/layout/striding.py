@@ -21,7 +21,7 @@ from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, define, infer_same, infer_shaped, sizes_of, space_of
 from ...storage.memory_layout import layout_in_memory
 from ...storage.strides import strides_of
-from ...storage.view_geometry import WRITTEN_TWICE, Place, Placed, counted, numbers
+from ...storage.view_geometry import WRITTEN_TWICE, GeometricView, ViewGeometry, element_numbers, geometry_from_strides
 
 PUBLIC = ["as_strided"]
 
@@ -29,10 +29,10 @@ PUBLIC = ["as_strided"]
 
 
 def _as_strided(a: Any, shape: Shape, strides: Shape, offset: int, order: Shape) -> Any:
-    out = Placed(Place(order, 1, offset, strides), shape).over(a)
+    out = GeometricView(ViewGeometry(order, 1, offset, strides), shape).over(a)
     if out is not None:
         return out
-    return a.transpose(order).reshape(-1)[numbers(shape, strides, offset, space_of(a))]
+    return a.transpose(order).reshape(-1)[element_numbers(shape, strides, offset, space_of(a))]
 
 
 def _as_strided_backward(ctx: Any, g: Any) -> Any:
@@ -43,14 +43,14 @@ def _as_strided_grad(g: Any, shape: Shape, strides: Shape, offset: int, order: S
     """Add each element to where it was taken from."""
     xp = space_of(g)
     out = xp.zeros(math.prod(whole), g.dtype)
-    xp.add.at(out, numbers(shape, strides, offset, xp), g)
+    xp.add.at(out, element_numbers(shape, strides, offset, xp), g)
     return _back_in_order(out, whole, order)
 
 
 def _put_strided(a: Any, value: Any, shape: Shape, strides: Shape, offset: int, order: Shape) -> Any:
     out = a.transpose(order).reshape(-1)
     out = out.copy() if out.base is not None else out
-    out[numbers(shape, strides, offset, space_of(a))] = value
+    out[element_numbers(shape, strides, offset, space_of(a))] = value
     return _back_in_order(out, a.shape, order)
 
 
@@ -99,7 +99,7 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     held = None if type(input._data) is Batched else layout_in_memory(input)
     begin = 0 if held is None else held.start // held.itemsize
     offset = 0 if storage_offset is None else storage_offset - begin
-    place = counted(input.shape, own, 1, offset, shape, steps)
+    place = geometry_from_strides(input.shape, own, 1, offset, shape, steps)
     if place is None:
         raise AutogradError(_outside(input, shape, steps, offset + begin))
     return placed(input, shape, place.strides, place.offset, place.order)

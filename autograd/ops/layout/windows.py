@@ -14,7 +14,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...core.array_layout import strided_over
+from ...core.array_layout import strided_view
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, axis_of, define, infer_same, infer_shaped, space_of
 from ...storage.view_geometry import WRITTEN_TWICE
@@ -118,7 +118,7 @@ def _unfold(a: Any, axis: int, size: int, step: int) -> Any:
     strides[axis] *= step
     if type(a) is not np.ndarray:
         return space_of(a).lib.stride_tricks.as_strided(a, shape, strides)
-    return strided_over(a, shape, tuple(strides))
+    return strided_view(a, shape, tuple(strides))
 
 
 def _unfold_infer(params: tuple[Any, ...], a: Any) -> Any:

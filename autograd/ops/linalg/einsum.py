@@ -9,8 +9,8 @@ import numpy as np
 
 from raygrad.errors import AutogradError, DtypeError, ShapeError
 
-from ...core.array_layout import dense
-from ...dispatch.casting import governed
+from ...core.array_layout import as_dense
+from ...dispatch.casting import with_autocast
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, broadcast_shape, conj, contiguous, define, quiet
 from ...registry.dtype_constraints import no_bools
@@ -78,7 +78,7 @@ def _summed(tensor: Any, labels: str, kept: str) -> tuple[Any, str]:
 
 
 def _contract(a: Any, b: Any, left: str, right: str, out: str) -> Any:
-    made = np.einsum(f"{left},{right}->{out}", dense(a), dense(b), optimize="greedy")
+    made = np.einsum(f"{left},{right}->{out}", as_dense(a), as_dense(b), optimize="greedy")
     return contiguous(made) if out else made  # else in the order of the product that it was computed as (H1)
 
 
@@ -121,7 +121,7 @@ def contract(a: Any, b: Any, left: str, right: str, out: str) -> Any:
     return call(_CONTRACT, (a, b), (left, right, out))
 
 
-_summing = governed(contract)
+_summing = with_autocast(contract)
 
 
 def einsum(equation: str, *operands: Any) -> Any:

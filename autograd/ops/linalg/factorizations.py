@@ -13,7 +13,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, LinAlgError, ShapeError
 
-from ...core.array_layout import dense
+from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
 from ...registry.define_op import conj, contiguous, define, infer_same, like_operand, real_of, space_of
 from ..elementwise.compare import where
@@ -76,7 +76,7 @@ def _with_dtype(real: Any, like: Any) -> Any:
 
 
 def _cholesky(a: Any) -> Any:
-    return _linalg.cholesky(dense(a))
+    return _linalg.cholesky(as_dense(a))
 
 
 def _halved(a: Any) -> Any:
@@ -117,7 +117,7 @@ class QR(NamedTuple):
 
 
 def _qr(a: Any) -> Any:
-    q, r = _linalg.qr(dense(a), "reduced")
+    q, r = _linalg.qr(as_dense(a), "reduced")
     return contiguous(q), contiguous(r)
 
 
@@ -184,7 +184,7 @@ class Eigen(NamedTuple):
 
 
 def _eigh(a: Any, part: str) -> Any:
-    values, vectors = _linalg.eigh(dense(a), part)
+    values, vectors = _linalg.eigh(as_dense(a), part)
     return values, contiguous(vectors)
 
 
@@ -250,7 +250,7 @@ class SVD(NamedTuple):
 
 
 def _svd(a: Any) -> Any:
-    u, s, vh = _linalg.svd(dense(a), False)
+    u, s, vh = _linalg.svd(as_dense(a), False)
     return contiguous(u), s, contiguous(vh)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from raygrad.errors import AutogradError, ShapeError
 
 from ...core import dtypes
-from ...core.array_layout import dense
-from ...devices.serving import target
+from ...core.array_layout import as_dense
+from ...devices.serving import factory_device
 from ...dispatch.device_dispatch import made_on
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, axis_of, conj, contiguous, define, real_of, space_of
@@ -45,7 +45,7 @@ def complex_of(dtype: Any) -> Any:
 
 
 def _c2c(a: Any, axes: Shape, inverse: bool, norm: str) -> Any:
-    out = (_fft.ifftn if inverse else _fft.fftn)(dense(a), axes=axes, norm=norm)
+    out = (_fft.ifftn if inverse else _fft.fftn)(as_dense(a), axes=axes, norm=norm)
     return contiguous(out.astype(complex_of(a.dtype), copy=False))
 
 
@@ -68,7 +68,7 @@ _C2C = define("fft_c2c", ("a",), _c2c, _c2c_infer, _c2c_backward, saves="none")
 
 
 def _r2c(a: Any, axis: int, norm: str) -> Any:
-    out = _fft.rfft(dense(a), axis=axis, norm=norm)
+    out = _fft.rfft(as_dense(a), axis=axis, norm=norm)
     return contiguous(out.astype(complex_of(a.dtype), copy=False))
 
 
@@ -87,7 +87,7 @@ def _r2c_backward(ctx: Any, g: Any) -> Any:
 
 
 def _c2r(a: Any, axis: int, extent: int, norm: str) -> Any:
-    out = _fft.irfft(dense(a), extent, axis=axis, norm=norm)
+    out = _fft.irfft(as_dense(a), extent, axis=axis, norm=norm)
     return contiguous(out.astype(real_of(a.dtype), copy=False))
 
 
@@ -283,7 +283,7 @@ def ifftshift(input: Any, dim: Any = None) -> Any:
 
 def _made(name: str, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Any:
     wanted = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    out = Tensor.made(made_on(target(device), lambda xp: getattr(xp.fft, name)(n, d).astype(wanted)))
+    out = Tensor.made(made_on(factory_device(device), lambda xp: getattr(xp.fft, name)(n, d).astype(wanted)))
     return out.requires_grad_() if requires_grad else out
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...core.array_layout import dense
+from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call_few
 from ...registry.define_op import broadcast_shape, conj, define, quiet
 from ...registry.dtype_constraints import no_bools
@@ -27,7 +27,7 @@ def _flat(a: Any) -> Any:
 def _matmul(a: Any, b: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0:
         raise ValueError
-    a, b = dense(a), dense(b)
+    a, b = as_dense(a), as_dense(b)
     if (a if a.base is None else a.base) is (b if b.base is None else b.base) and a is not b:
         # NumPy multiplies a matrix with its own transpose by another routine (SYRK), with other last bits, which a copy
         # of it on another worker would not be multiplied by.

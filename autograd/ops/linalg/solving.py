@@ -12,9 +12,9 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...core.array_layout import dense
-from ...devices.serving import settled
-from ...dispatch.casting import governed
+from ...core.array_layout import as_dense
+from ...devices.serving import as_kernel_result
+from ...dispatch.casting import with_autocast
 from ...dispatch.dispatch import call
 from ...registry.define_op import broadcast_shape, conj, contiguous, define, infer_same, quiet, real_of, space_of
 from ...tensor.tensor import Tensor
@@ -41,7 +41,7 @@ def _inv_backward(ctx: Any, g: Any) -> Any:
 
 
 def _inverse(a: Any) -> Any:
-    return _linalg.inv(dense(a))
+    return _linalg.inv(as_dense(a))
 
 
 _INV = define("inv", ("a",), told("inv", _inverse), infer_same, _inv_backward, saves="output")
@@ -62,7 +62,7 @@ inverse = inv
 
 def _pinv(a: Any, rtol: float | None) -> Any:
     limit = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
-    return contiguous(_linalg.pinv(dense(a), limit))
+    return contiguous(_linalg.pinv(as_dense(a), limit))
 
 
 def _pinv_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -101,7 +101,7 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 
 def _solve(a: Any, b: Any) -> Any:
-    return _linalg.solve(dense(a), contiguous(b))
+    return _linalg.solve(as_dense(a), contiguous(b))
 
 
 def _solve_infer(params: tuple[Any, ...], a: Any, b: Any) -> Any:
@@ -169,7 +169,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None) -> Any:
 
 
 def _det(a: Any) -> Any:
-    return settled(_linalg.det(dense(a)))
+    return as_kernel_result(_linalg.det(as_dense(a)))
 
 
 def _det_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -183,20 +183,20 @@ def _wide(a: Any) -> Any:
 def _cofactors(a: Any) -> Any:
     """Return the derivatives of determinants: from the inverse, or where a matrix is singular from the singular
     factors."""
-    a = dense(a)
-    found = settled(_linalg.det(a))
+    a = as_dense(a)
+    found = as_kernel_result(_linalg.det(a))
     if found.all():
         return contiguous(np.conj(found[..., None, None] * np.swapaxes(_linalg.inv(a), -1, -2)))
     u, s, vh = _linalg.svd(a)
     others = np.stack([np.prod(np.delete(s, i, -1), -1) for i in range(s.shape[-1])], -1)
-    sign = settled(_linalg.det(u) * _linalg.det(vh))
+    sign = as_kernel_result(_linalg.det(u) * _linalg.det(vh))
     return np.conj(sign)[..., None, None] * ((u * others[..., None, :]) @ vh)
 
 
 def _second_cofactors(a: Any, h: Any) -> Any:
     """Return the second derivatives of determinants along `h`: how their cofactors change."""
-    a, h = dense(a), dense(h)
-    found = settled(_linalg.det(a))
+    a, h = as_dense(a), as_dense(h)
+    found = as_kernel_result(_linalg.det(a))
     if found.all():
         turn = np.swapaxes(_linalg.inv(a), -1, -2)
         through_det = (turn * h).sum((-2, -1))[..., None, None] * turn
@@ -209,7 +209,7 @@ def _second_cofactors(a: Any, h: Any) -> Any:
     )
     diagonal = (others * np.diagonal(within, 0, -2, -1)[..., None, :]).sum(-1)
     changed = space_of(a).eye(size, dtype=a.dtype) * diagonal[..., None, :] - others * np.swapaxes(within, -1, -2)
-    sign = settled(_linalg.det(u) * _linalg.det(vh))
+    sign = as_kernel_result(_linalg.det(u) * _linalg.det(vh))
     return sign[..., None, None] * (np.conj(u) @ changed @ np.conj(vh))
 
 
@@ -262,8 +262,8 @@ class SignAndLog(NamedTuple):
 
 
 def _slogdet(a: Any) -> Any:
-    sign, logs = _linalg.slogdet(dense(a))
-    return settled(sign), settled(logs)
+    sign, logs = _linalg.slogdet(as_dense(a))
+    return as_kernel_result(sign), as_kernel_result(logs)
 
 
 def _slogdet_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -304,11 +304,11 @@ def matrix_power(A: Any, n: int) -> Any:
     """Return the `n`-th power of matrices, by squaring; of the inverse for a negative `n`."""
     expect_matrices("matrix_power", A, square=True)
     if n < 0:
-        return matrix_power(governed(inv)(A), -n)
+        return matrix_power(with_autocast(inv)(A), -n)
     if n == 0:
         one: Any = np.broadcast_to(space_of(A).eye(A.shape[-1], dtype=A.dtype), A.shape)
         return A * 0 + (Tensor.made(one) if isinstance(A, Tensor) else one)
-    power, out, product = A, None, governed(matmul)
+    power, out, product = A, None, with_autocast(matmul)
     while n:
         if n % 2:
             out = power if out is None else product(out, power)

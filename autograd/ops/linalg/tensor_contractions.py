@@ -8,7 +8,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError, ShapeError
 
-from ...dispatch.casting import governed
+from ...dispatch.casting import with_autocast
 from ...dispatch.dispatch import check_operand
 from ...registry.define_op import axis_of, broadcast_shape, conj, space_of
 from ...registry.dtype_constraints import real_floats, takes
@@ -24,7 +24,7 @@ PUBLIC = """
     addbmm addmv addr baddbmm cdist chain_matmul cross inner tensordot vdot vecdot
 """.split()
 
-_product = governed(matmul)
+_product = with_autocast(matmul)
 """What PyTorch's functions that are made of matrix products cast by."""
 
 # ---- sums of products ------------------------------------------------------------------------------------------------

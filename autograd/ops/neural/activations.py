@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import MissingDerivative
 
-from ...core.array_layout import dense
+from ...core.array_layout import as_dense
 from ...dispatch.creation import rand
 from ...dispatch.dispatch import call
 from ...registry.define_op import axis_of, define, infer_same, quiet, reduction, row_by_row, xp
@@ -31,7 +31,7 @@ _greatest, _total = reduction(np.maximum, "max"), reduction(np.add, "sum")
 def _shifted(a: Any, axis: int) -> Any:
     if a.dtype.kind != "f":
         raise TypeError
-    a = dense(a)
+    a = as_dense(a)
     if not a.ndim:
         return a - a
     return a - _greatest(a, axis, None, None, True, -np.inf)

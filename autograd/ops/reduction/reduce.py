@@ -11,7 +11,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ...core import dtypes
-from ...core.array_layout import dense
+from ...core.array_layout import as_dense
 from ...core.batched_data import Batched
 from ...core.recorder import Pending
 from ...dispatch.dispatch import call
@@ -28,7 +28,7 @@ from ...registry.define_op import (
     row_by_row,
     xp,
 )
-from ...storage.views import memory
+from ...storage.views import current_data
 from ...tensor.tensor import Tensor
 from ..elementwise.compare import keep
 from ..elementwise.unary import exp
@@ -103,7 +103,7 @@ def _sum(a: Any, axes: Shape | None, keepdim: bool) -> Any:
         return _in_rows(add(a, axes, np.int64, None, keepdim), axes)
     if a.flags.c_contiguous:
         return add(a, axes, None, None, keepdim)
-    return _in_rows(add(dense(a), axes, None, None, keepdim), axes)
+    return _in_rows(add(as_dense(a), axes, None, None, keepdim), axes)
 
 
 def _sum_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -116,7 +116,7 @@ def _mean(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     add = _on_host if type(a) is _ARRAY else add_up
     if a.flags.c_contiguous:
         return add(a, axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes))
-    return _in_rows(add(dense(a), axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes)), axes)
+    return _in_rows(add(as_dense(a), axes, None, None, keepdim) / a.dtype.type(count_of(a.shape, axes)), axes)
 
 
 def _mean_infer(params: tuple[Any, ...], a: Any) -> Any:
@@ -135,7 +135,7 @@ def _mean_backward(ctx: Any, g: Any) -> Any:
 def _prod(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
         return _multiply(a, axes, np.int64, None, keepdim)
-    return _multiply(dense(a), axes, None, None, keepdim)
+    return _multiply(as_dense(a), axes, None, None, keepdim)
 
 
 def _prod_backward(ctx: Any, g: Any) -> Any:
@@ -163,7 +163,7 @@ def _has_no_zeros(a: Any) -> bool:
     """Tell whether an operand has no zeros; False where that cannot be asked: of what stands for each of several
     examples, and while a compiled function is recorded."""
     if isinstance(a, Tensor):
-        data = memory(a._data)
+        data = current_data(a._data)
         if type(data) is Batched or (type(data) is Pending and not data.record.recorder.may_wait()):
             return False
         a = a.read()
@@ -217,7 +217,7 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
 def _var(a: Any, axes: Shape | None, keepdim: bool, correction: float) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
-    a = dense(a)
+    a = as_dense(a)
     centred = a - add_up(a, axes, None, None, True) / a.dtype.type(max(count_of(a.shape, axes), 1))
     squares = (centred * centred.conj()).real if a.dtype.kind == "c" else centred * centred
     total = add_up(squares, axes, None, None, keepdim)
@@ -289,7 +289,7 @@ def std(
 
 
 def _logsumexp(a: Any, axes: Shape | None, keepdim: bool) -> Any:
-    a = dense(a)
+    a = as_dense(a)
     top = _maximum(a.real, axes, None, None, True, -np.inf)  # of complex numbers the size of the powers is in it
     top = xp.where(xp.isfinite(top), top, top.dtype.type(0))
     out = xp.log(add_up(xp.exp(a - top), axes, None, None, True)) + top
@@ -308,7 +308,7 @@ def running(ufunc: np.ufunc, method: str) -> Any:
     def run(a: Any, axis: int) -> Any:
         if not a.ndim:
             return a.astype(_counting(a.dtype))
-        a = dense(a)
+        a = as_dense(a)
         if type(a) is not np.ndarray:
             return getattr(a, method)(axis, _counting(a.dtype))
         return ufunc.accumulate(a, axis, _counting(a.dtype))

@@ -6,7 +6,7 @@ from typing import Any
 
 from raygrad.errors import AutogradError
 
-from ...dispatch.casting import governed
+from ...dispatch.casting import with_autocast
 from ...registry.define_op import conj, real_of
 from ...registry.dtype_constraints import integers_alone, no_complex, real_floats, takes
 from ..elementwise.arithmetic import sub
@@ -77,11 +77,11 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
     if weights is None:
         count: Any = rows.shape[1]
         centred = rows - mean(rows, 1, True)
-        product, free = governed(matmul)(centred, conj(transpose(centred, 0, 1))), count - correction
+        product, free = with_autocast(matmul)(centred, conj(transpose(centred, 0, 1))), count - correction
     else:
         total = sum(weights)
         centred = rows - unsqueeze(sum(rows * weights, 1), 1) / total
-        product = governed(matmul)(centred * weights, conj(transpose(centred, 0, 1)))
+        product = with_autocast(matmul)(centred * weights, conj(transpose(centred, 0, 1)))
         if aweights is None or not correction:
             free = total - correction
         else:

@@ -9,7 +9,7 @@ import numpy as np
 
 from raygrad.errors import AutogradError
 
-from ...core.array_layout import dense
+from ...core.array_layout import as_dense
 from ...dispatch.dispatch import call
 from ...registry.define_op import Shape, define, quiet, real_of, row_by_row
 from ..elementwise.compare import keep, where
@@ -24,7 +24,7 @@ PUBLIC = ("norm",)
 def _norm(a: Any, axes: Shape | None, keepdim: bool) -> Any:
     if a.dtype.kind in "iub":
         raise TypeError
-    a = dense(a)
+    a = as_dense(a)
     squares = (a * a.conj()).real if a.dtype.kind == "c" else a * a
     return np.sqrt(add_up(squares, axes, None, None, keepdim))
 
@@ -46,7 +46,7 @@ _NORM = define("norm", ("a",), quiet(row_by_row(_norm)), _norm_infer, _norm_back
 
 
 def _p_norm(a: Any, axes: Shape | None, keepdim: bool, p: float) -> Any:
-    return add_up(np.abs(dense(a)) ** p, axes, None, None, keepdim) ** (1.0 / p)
+    return add_up(np.abs(as_dense(a)) ** p, axes, None, None, keepdim) ** (1.0 / p)
 
 
 def _p_norm_infer(params: tuple[Any, ...], a: Any) -> Any:

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from raygrad.autograd.core.pytree import Structure, flatten, unflatten
-from raygrad.autograd.core.recorder import Fixed
+from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.workers.code.shipping import pickle_value, unpickle_value
 
 CALLS_KEPT: Final = 4096
@@ -86,7 +86,7 @@ def decoded(data: bytes) -> Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Fixed):
+class Outcome(FixedOutput):
     """How what came out nests; `state` more tensors follow: new values of buffers."""
 
     structure: Structure

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 
-from raygrad.autograd.core.batched_data import innermost
+from raygrad.autograd.core.batched_data import innermost_vmap_level
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.pytree import Structure
-from raygrad.autograd.core.recorder import Resident
+from raygrad.autograd.core.recorder import ResidentMemory
 from raygrad.autograd.dispatch.creation import as_tensor
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
@@ -79,7 +79,7 @@ class Runtime(ABC):
         """
 
 
-class Held(Resident):
+class Held(ResidentMemory):
     """What a framework keeps of a run; of a context that travels it stays behind."""
 
     __slots__ = ("_nbytes", "kept")
@@ -143,7 +143,7 @@ class ForeignFunction(Function):
         Raises:
             RuntimeError: inside vmap, which is not built for it.
         """
-        if state.here.batches and innermost([arg for arg in args if isinstance(arg, Tensor)]) is not None:
+        if state.here.batches and innermost_vmap_level([arg for arg in args if isinstance(arg, Tensor)]) is not None:
             raise AutogradError(
                 f"{cls.__name__}: vmap over code of another framework is not built (nor jacobians and hessians, which "
                 "use it): give it the whole batch, and map inside it (torch.func.vmap, jax.vmap)"

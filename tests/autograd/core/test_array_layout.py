@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.core.array_layout import dense, is_array, is_plain
+from raygrad.autograd.core.array_layout import as_dense, is_array, is_dense_or_expanded
 
 BASE = np.arange(120.0).reshape(2, 3, 4, 5)
 
@@ -36,28 +36,28 @@ OTHER = {
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_plain_arrays_stay_as_they_are(name):
-    assert is_plain(PLAIN[name])
-    assert dense(PLAIN[name]) is PLAIN[name]
+    assert is_dense_or_expanded(PLAIN[name])
+    assert as_dense(PLAIN[name]) is PLAIN[name]
 
 
 @pytest.mark.parametrize("name", OTHER)
 def test_other_arrays_become_dense_in_their_own_axis_order(name):
     array = OTHER[name]
-    assert not is_plain(array)
-    copy = dense(array)
-    assert is_plain(copy)
+    assert not is_dense_or_expanded(array)
+    copy = as_dense(array)
+    assert is_dense_or_expanded(copy)
     np.testing.assert_array_equal(copy, array)
     assert copy.dtype == array.dtype
 
 
 def test_the_axis_order_is_kept():
-    copy = dense(BASE.transpose(3, 1, 0, 2)[::2])
+    copy = as_dense(BASE.transpose(3, 1, 0, 2)[::2])
     order = sorted(range(4), key=lambda axis: -copy.strides[axis])
     assert order == [2, 1, 3, 0]
 
 
 def test_expanded_axes_stay_expanded():
-    copy = dense(OTHER["expanded slice"])
+    copy = as_dense(OTHER["expanded slice"])
     assert copy.strides == (0, 8)
 
 

@@ -8,14 +8,23 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.core.batched_data import Batched, Level, beneath, bottom, innermost, living, opened, split
+from raygrad.autograd.core.batched_data import (
+    Batched,
+    VmapLevel,
+    innermost_data,
+    innermost_vmap_level,
+    open_vmap_level,
+    outside_vmap_level,
+    unwrap_batched,
+    without_closed_levels,
+)
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.vmap import batched
 from raygrad.errors import NoSingleValue
 
 
 def test_a_batched_tensor_has_the_shape_of_one_example():
-    with opened(Level(3)) as level:
+    with open_vmap_level(VmapLevel(3)) as level:
         x = batched(rg.zeros(2, 3, 4), 1, level)
         assert (x.shape, x.ndim, x.dtype, x.numel(), len(x)) == ((2, 4), 2, rg.float32, 8, 2)
         assert x._data.size == 8
@@ -23,22 +32,22 @@ def test_a_batched_tensor_has_the_shape_of_one_example():
 
 
 def test_levels_nest_and_close():
-    outer, inner = Level(3), Level(4)
-    with opened(outer):
+    outer, inner = VmapLevel(3), VmapLevel(4)
+    with open_vmap_level(outer):
         a = batched(rg.zeros(3, 4), 0, outer)
-        with opened(inner):
+        with open_vmap_level(inner):
             b = batched(a, 0, inner)
-            assert innermost([a, b, 1]) is inner
-            assert split(b, inner) == (a, 0)
-            assert split(a, inner)[1] is None
-            assert type(bottom(b._data)) is np.ndarray
-            with beneath(inner):
+            assert innermost_vmap_level([a, b, 1]) is inner
+            assert unwrap_batched(b, inner) == (a, 0)
+            assert unwrap_batched(a, inner)[1] is None
+            assert type(innermost_data(b._data)) is np.ndarray
+            with outside_vmap_level(inner):
                 assert state.batches == (outer,)
             assert state.batches == (outer, inner)
-        assert living(b) is a
+        assert without_closed_levels(b) is a
     assert not state.batches
     assert not state.special
-    assert living(b).shape == (3, 4)
+    assert without_closed_levels(b).shape == (3, 4)
 
 
 def test_a_value_that_outlives_its_level_stands_for_all_examples():  # FT-10
@@ -75,4 +84,4 @@ def test_the_error_is_one_that_code_can_tell_apart():
 
 
 def test_a_level_is_data():
-    assert repr(Batched(rg.zeros(3, 2), 0, Level(3)))  # of a level that is not open
+    assert repr(Batched(rg.zeros(3, 2), 0, VmapLevel(3)))  # of a level that is not open

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
-from raygrad.autograd.core.pytree import LEAF, broadcast, flatten, mapped, unflatten
+from raygrad.autograd.core.pytree import LEAF, broadcast_prefix, flatten, tree_map, unflatten
 
 
 class Pair(NamedTuple):
@@ -37,22 +37,22 @@ def test_structures_are_equal_where_the_same_leaves_fit():
 
 
 def test_mapped_keeps_the_structure():
-    assert mapped(lambda n: n + 1, {"a": (1, [2])}) == {"a": (2, [3])}
+    assert tree_map(lambda n: n + 1, {"a": (1, [2])}) == {"a": (2, [3])}
 
 
 def test_a_leaf_of_a_prefix_stands_for_all_below_it():
     _, structure = flatten((1, [2, 3], {"a": 4, "b": 5}))
-    assert broadcast(0, structure) == [0] * 5
-    assert broadcast((0, 1, {"b": 2, "a": None}), structure) == [0, 1, 1, None, 2]
+    assert broadcast_prefix(0, structure) == [0] * 5
+    assert broadcast_prefix((0, 1, {"b": 2, "a": None}), structure) == [0, 1, 1, None, 2]
 
 
 def test_a_prefix_of_another_structure_does_not_fit():
     _, structure = flatten((1, [2, 3]))
-    assert broadcast((0,), structure) is None
-    assert broadcast([0, 1], structure) is None
-    assert broadcast((0, (1, 2)), structure) is None
-    assert broadcast((0, {"a": 1}), structure) is None
-    assert broadcast((0, [1, [2]]), structure) is None
+    assert broadcast_prefix((0,), structure) is None
+    assert broadcast_prefix([0, 1], structure) is None
+    assert broadcast_prefix((0, (1, 2)), structure) is None
+    assert broadcast_prefix((0, {"a": 1}), structure) is None
+    assert broadcast_prefix((0, [1, [2]]), structure) is None
 
 
 def test_a_structure_reads_as_its_containers():

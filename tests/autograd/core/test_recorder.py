@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from raygrad.autograd.core.recorder import Pending, Record, Recorder
+from raygrad.autograd.core.recorder import AbstractNodeRecord, Pending, Recorder
 
 
-class Counting(Record):
+class Counting(AbstractNodeRecord):
     __slots__ = ("claims", "releases")
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ def test_its_record_is_told_when_the_last_holder_lets_go():
 
 
 def test_a_record_may_ignore_what_it_is_told():
-    record = Record()
+    record = AbstractNodeRecord()
     record.claimed(0)
     record.released(0)
 

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from raygrad.autograd.devices import use_stand_in
-from raygrad.autograd.devices.defined_sums import plus, plus_in_place, write_into
+from raygrad.autograd.devices.defined_sums import add_gradient_in_place, add_gradients, write_into
 
 
 def test_sums_are_made_on_the_device_of_the_operands():
     with use_stand_in(2) as devices:
         a, b = (devices.from_host(np.array(values), 1) for values in ([1.0, 2.0], [3.0, 4.0]))
-        total = plus(a, b)
+        total = add_gradients(a, b)
         assert (devices.index_of(total), total.get().tolist()) == (1, [4, 6])
-        assert plus_in_place(a, b) is a
+        assert add_gradient_in_place(a, b) is a
         assert a.get().tolist() == [4, 6]
         shared = devices.xp.broadcast_to
         with devices.on(1):
             expanded = shared(b, (2, 2))
-            added = plus_in_place(expanded, expanded)
+            added = add_gradient_in_place(expanded, expanded)
         assert added is not expanded
         assert added.get().tolist() == [[6, 8], [6, 8]]
 
@@ -27,7 +27,7 @@ def test_sums_are_made_on_the_device_of_the_operands():
 def test_two_devices_are_not_added():
     with use_stand_in(2) as devices:
         a, b = devices.from_host(np.zeros(1), 0), devices.from_host(np.zeros(1), 1)
-        for add in (plus, plus_in_place):
+        for add in (add_gradients, add_gradient_in_place):
             with pytest.raises(RuntimeError, match="at least two devices, cuda:0 and cuda:1"):
                 add(a, b)
 

@@ -13,7 +13,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd import ops
-from raygrad.autograd.dispatch.argument_errors import door, said
+from raygrad.autograd.dispatch.argument_errors import explain_error, with_argument_errors
 
 WRONG = {"None": None, "str": "a", "object": object()}
 
@@ -154,7 +154,7 @@ def test_other_errors_are_as_they_were() -> None:
     with pytest.raises(TypeError, match=r"softmax\(\) missing 1 required positional argument"):
         rg.softmax(rg.ones(2))
     error = ValueError("as it was")
-    assert said(ops.sum, (rg.ones(2), None, False), {"dtype": None}, error) is error
+    assert explain_error(ops.sum, (rg.ones(2), None, False), {"dtype": None}, error) is error
 
 
 def test_a_door_has_the_name_the_signature_and_the_results_of_its_function() -> None:
@@ -173,4 +173,4 @@ def test_a_door_has_the_name_the_signature_and_the_results_of_its_function() -> 
 def test_a_function_that_hands_its_arguments_to_one_op_has_no_door() -> None:
     assert rg.exp is ops.exp
     assert rg.sum is not ops.sum
-    assert door(ops.sum, "raygrad", "sum") is rg.sum
+    assert with_argument_errors(ops.sum, "raygrad", "sum") is rg.sum

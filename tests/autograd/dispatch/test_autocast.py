@@ -17,7 +17,7 @@ from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.dispatch import autocast as module
-from raygrad.autograd.dispatch.autocast import as_at, autocast, is_autocast_available, moment
+from raygrad.autograd.dispatch.autocast import autocast, capture_modes, is_autocast_available, restored_modes
 
 
 def casts_of(*results: Any) -> list[Any]:
@@ -263,18 +263,18 @@ def test_outside_of_regions_nothing_is_asked(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_moment_is_plain_data_and_comes_back():
-    assert moment() == ()
+    assert capture_modes() == ()
     with autocast("cpu", cache_enabled=False):
-        inside = moment()
+        inside = capture_modes()
         assert inside == (1, "float16", 0)
-        with as_at(()):
-            assert moment() == ()
+        with restored_modes(()):
+            assert capture_modes() == ()
             assert not rg.is_autocast_enabled("cpu")
-        assert moment() == inside
-    with as_at(inside):
-        assert moment() == inside
+        assert capture_modes() == inside
+    with restored_modes(inside):
+        assert capture_modes() == inside
         assert (rg.ones(2, 2) @ rg.ones(2, 2)).dtype == rg.float16
-    assert moment() == ()
+    assert capture_modes() == ()
     assert not module.REGIONS
 
 

@@ -118,7 +118,7 @@ def test_two_functions_of_one_name_are_not_confused():
         return a
 
     with pytest.raises(ValueError, match="two functions called 'matmul'"):
-        casting.governed(matmul)
+        casting.with_autocast(matmul)
 
 
 def test_arrays_numbers_and_wide_or_whole_numbers_are_not_cast():

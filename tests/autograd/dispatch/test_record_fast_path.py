@@ -10,8 +10,8 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.core.modes import state
-from raygrad.autograd.dispatch.record_fast_path import repeated
-from raygrad.autograd.registry.entries import GivenKernel
+from raygrad.autograd.dispatch.record_fast_path import repeat_recorded_op
+from raygrad.autograd.registry.entries import UserKernel
 from raygrad.errors import AutogradError
 
 
@@ -76,7 +76,7 @@ def test_node_of_an_op_that_was_applied_before_is_like_the_first(session: rg.Ses
 
 
 def again(op: Any, *operands: Any, params: tuple[Any, ...] = ()) -> Any:
-    return repeated(state.here, op, operands, params)
+    return repeat_recorded_op(state.here, op, operands, params)
 
 
 def test_what_is_not_as_nearly_always_is_left_to_dispatch(session: rg.Session) -> None:
@@ -112,7 +112,7 @@ def test_ops_of_a_user_are_asked_for_each_time(session: rg.Session) -> None:
     x = vector(1, 2)
     before = x.sin()
     op = before.grad_fn.op
-    op.give_kernel("cpu", "float64", GivenKernel(lambda a: np.sin(a) + 1.0, False), True)
+    op.give_kernel("cpu", "float64", UserKernel(lambda a: np.sin(a) + 1.0, False), True)
     try:
         assert again(op, x) is None
         after = x.sin()

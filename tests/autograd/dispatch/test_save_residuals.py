@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.dispatch.save_residuals import keep
+from raygrad.autograd.dispatch.save_residuals import keep_residuals
 from raygrad.autograd.nodes.op_node import OpNode
 
 
@@ -16,7 +16,7 @@ def kept(saves: tuple[int, ...], gates: tuple[int | None, ...], *operands: Any, 
     node, result = OpNode.__new__(OpNode), rg.tensor([7.0])
     node.needs_input_grad = wants
     datas = [one._data if isinstance(one, rg.Tensor) else one for one in operands]
-    keep(node, saves, gates, operands, datas, (result,))
+    keep_residuals(node, saves, gates, operands, datas, (result,))
     return node
 
 

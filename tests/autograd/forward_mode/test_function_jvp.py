@@ -12,7 +12,7 @@ import pytest
 
 import raygrad as rg
 import raygrad.autograd.forward_ad as fw
-from raygrad.autograd.tensor.tangent_levels import opened
+from raygrad.autograd.tensor.tangent_levels import open_tangent_level
 
 Made = Callable[..., Any]
 
@@ -178,7 +178,7 @@ def test_nested_levels_are_right() -> None:  # FT-05
 
     cls = made(forward, jvp)
     x = rg.tensor([2.0])
-    with opened() as outer, opened() as inner:
+    with open_tangent_level() as outer, open_tangent_level() as inner:
         outer.carry(x, rg.ones(1))
         inner.carry(x, rg.ones(1))
         out = cls.apply(x)

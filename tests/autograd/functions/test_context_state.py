@@ -38,7 +38,7 @@ from raygrad.autograd.functions.context_state import (
     user_attributes,
 )
 from raygrad.autograd.functions.function import FunctionNode, run_forward
-from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, VALUE, Refused
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, VALUE, UnreadableSlots
 from raygrad.errors import AutogradError
 
 
@@ -74,7 +74,7 @@ def test_a_state_holds_what_the_context_does() -> None:
     assert (len(state.inputs), len(state.outputs), state.input_places, state.places) == (2, 1, None, None)
 
 
-@pytest.mark.parametrize("freed", [None, Refused("not to be read"), False])
+@pytest.mark.parametrize("freed", [None, UnreadableSlots("not to be read"), False])
 def test_what_is_put_together_of_a_state_has_it(freed: Any) -> None:
     node = context() if freed is False else context().freed(freed)
     node.metadata["key"], node.materialize_grads = 1, False
@@ -131,7 +131,7 @@ def test_slots_that_must_not_be_read_raise() -> None:
     assert len(saved_slots(context())) == 3
     assert saved_slots(context().freed()) == ()
     with pytest.raises(AutogradError, match="not to be read"):
-        saved_slots(context().freed(Refused("not to be read")))
+        saved_slots(context().freed(UnreadableSlots("not to be read")))
 
 
 def test_what_a_run_saved() -> None:

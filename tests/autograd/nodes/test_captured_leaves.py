@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.nodes.captured_leaves import INNER, LEAF, PLAIN, arrived, kind_of
+from raygrad.autograd.nodes.captured_leaves import INNER, LEAF, PLAIN, captured_tensor, kind_of_capture
 
 
 def leaf() -> Any:
@@ -17,13 +17,13 @@ def leaf() -> Any:
 
 def there(tensor: Any) -> Any:
     """The tensor as a worker has it."""
-    return arrived(np.array(tensor.detach().numpy()), kind_of(tensor))
+    return captured_tensor(np.array(tensor.detach().numpy()), kind_of_capture(tensor))
 
 
 def test_it_is_what_it_was() -> None:
     x = leaf()
     for tensor, kind in ((x.detach(), PLAIN), (x, LEAF), (x * 2, INNER)):
-        assert kind_of(tensor) == kind
+        assert kind_of_capture(tensor) == kind
         back = there(tensor)
         assert (back.requires_grad, back.is_leaf) == (tensor.requires_grad, tensor.is_leaf)
         assert back.tolist() == tensor.tolist()

@@ -10,7 +10,12 @@ import pytest
 import raygrad as rg
 from raygrad.autograd import Function, grad
 from raygrad.autograd.function import once_differentiable
-from raygrad.autograd.nodes.once_differentiable import DelayedError, check_differentiable, refused, refusing
+from raygrad.autograd.nodes.once_differentiable import (
+    DelayedError,
+    check_differentiable,
+    delayed_error_outputs,
+    with_delayed_error,
+)
 
 TWICE = "differentiate twice a function that was marked with @once_differentiable"
 
@@ -81,7 +86,7 @@ def test_without_create_graph_nothing_is_added() -> None:
 
 def test_none_containers_and_arrays_in_a_result() -> None:
     given = (None, np.ones(2), [rg.ones(2)], {"a": rg.ones(1)}, "text")
-    none, array, listed, named, text = refusing(given, "Node")
+    none, array, listed, named, text = with_delayed_error(given, "Node")
     assert none is None
     assert text == "text"
     assert all(t.requires_grad and isinstance(t.grad_fn, DelayedError) for t in (array, *listed, *named.values()))
@@ -89,9 +94,9 @@ def test_none_containers_and_arrays_in_a_result() -> None:
 
 def test_refusals_are_found_behind_other_operations() -> None:
     x = leaf()
-    marked = refusing(rg.ones(2, dtype=rg.float64), "Node") * 2
-    assert set(refused([x * 2, marked, marked + x, None])) == {1}
-    assert refused([x * 2, None]) == {}
+    marked = with_delayed_error(rg.ones(2, dtype=rg.float64), "Node") * 2
+    assert set(delayed_error_outputs([x * 2, marked, marked + x, None])) == {1}
+    assert delayed_error_outputs([x * 2, None]) == {}
     check_differentiable([x * 2, None])
     with pytest.raises(RuntimeError, match=r"differentiate twice .* \(Node\)"):
         check_differentiable([marked + x])

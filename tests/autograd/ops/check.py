@@ -17,7 +17,7 @@ import numpy as np
 
 import raygrad as rg
 from raygrad.autograd import ops
-from raygrad.autograd.core.array_layout import dense
+from raygrad.autograd.core.array_layout import as_dense
 from raygrad.autograd.registry.registry import Op
 
 STEP = 1e-5
@@ -296,7 +296,7 @@ def check_layouts(case: Case) -> None:
         view.flags.writeable = False
         spaced.append(view)
     results: list[list[bytes]] = []
-    for arrays in (spaced, [dense(a) for a in spaced]):
+    for arrays in (spaced, [as_dense(a) for a in spaced]):
         tensors = [rg.autograd.Variable.made(a) for a in arrays]
         for tensor in tensors:
             tensor._requires_grad = bool(case.order) and tensor.dtype.kind in "fc"

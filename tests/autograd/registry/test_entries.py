@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raygrad.autograd.registry.entries import AutogradConfig, Derivative, GivenKernel, check_device, dtype_name
+from raygrad.autograd.registry.entries import AutogradConfig, Derivative, UserKernel, check_device, dtype_name
 from raygrad.autograd.registry.registry import Op
 
 
@@ -65,8 +65,8 @@ def test_ac_03_devices_are_known_by_kind() -> None:
 
 
 def test_a_given_kernel_called_as_any_other_returns_no_meta() -> None:
-    assert GivenKernel(lambda a: (a, "meta"), True)(3) == 3
-    assert GivenKernel(lambda a: a, False)(3) == 3
+    assert UserKernel(lambda a: (a, "meta"), True)(3) == 3
+    assert UserKernel(lambda a: a, False)(3) == 3
 
 
 def test_saved_beside_names_the_operand_that_has_to_be_a_tensor() -> None:

@@ -10,7 +10,7 @@ import pytest
 import raygrad as rg
 from raygrad.autograd import AutogradConfig, list_ops, register_autograd, register_kernel
 from raygrad.autograd.dispatch.dispatch import apply_op
-from raygrad.autograd.registry.entries import GivenKernel
+from raygrad.autograd.registry.entries import UserKernel
 from raygrad.autograd.registry.registry import Op, declare, get_op
 from raygrad.errors import GraphError
 
@@ -189,7 +189,7 @@ def test_a_users_kernel_counts_before_raygrads_own_of_the_same_device_and_dtype(
     op = Op("test_registry_own", ("a",))
     op.add_kernel("cpu", "*", np.negative)
     assert op.kernel("cpu", "float64") is np.negative
-    given = GivenKernel(np.exp, False)
+    given = UserKernel(np.exp, False)
     op.give_kernel("cpu", "*", given, True)
     assert op.kernel("cpu", "float64") is given
     assert op.builtin_kernel("cpu", "float64") is np.negative

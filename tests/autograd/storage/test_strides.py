@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.storage.strides import is_contiguous, place_in_owner, reshapes_to_view, strides_of
+from raygrad.autograd.storage.strides import geometry_in_owner, is_contiguous, reshapes_to_view, strides_of
 
 VIEWS = {
     "itself": lambda x: x,
@@ -79,10 +79,10 @@ def test_which_elements_a_view_shows_is_told_without_waiting_where_that_does_not
     with rg.Session() as session:
         x = matrix()
         y = x @ x.t()
-        assert place_in_owner(y[1]) == ((0, 1), 1, 2, (1,))
-        assert place_in_owner(y.t()) == ((0, 1), 1, 0, (1, 2))
+        assert geometry_in_owner(y[1]) == ((0, 1), 1, 2, (1,))
+        assert geometry_in_owner(y.t()) == ((0, 1), 1, 0, (1, 2))
         assert session.last_run is None
-        assert place_in_owner(y.as_strided((2,), (1,))) == ((0, 1), 1, 0, (1,))
+        assert geometry_in_owner(y.as_strided((2,), (1,))) == ((0, 1), 1, 0, (1,))
         turned = x.t() * 1
-        assert place_in_owner(turned.t().reshape(-1)[2:]) == ((1, 0), 1, 2, (1,))
-        assert place_in_owner(y.t().reshape(4)) is None  # a copy
+        assert geometry_in_owner(turned.t().reshape(-1)[2:]) == ((1, 0), 1, 2, (1,))
+        assert geometry_in_owner(y.t().reshape(4)) is None  # a copy

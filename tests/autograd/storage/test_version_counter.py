@@ -19,7 +19,7 @@ from raygrad.autograd.storage.version_counter import (
     was_detached,
     watch,
 )
-from raygrad.autograd.storage.views import FUNCTION, Stale
+from raygrad.autograd.storage.views import FUNCTION, StaleData
 
 
 def test_a_counter_knows_when_it_last_moved():
@@ -48,7 +48,7 @@ def test_a_change_makes_the_watching_views_stale_once():
     view._made_by = FUNCTION
     watch(x.counter(), view)
     bump(x.counter())
-    assert type(view._data) is Stale
+    assert type(view._data) is StaleData
     held = view._data
     bump(x.counter())
     assert view._data is held

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.mutation.view_replay import placed_again, placed_written
-from raygrad.autograd.storage.view_geometry import Place, Placed, place_of
+from raygrad.autograd.mutation.view_replay import replay_geometry, write_through_geometry
+from raygrad.autograd.storage.view_geometry import GeometricView, ViewGeometry, geometry_of
 
 Array = np.ndarray[Any, Any]
 
@@ -36,11 +36,11 @@ def test_a_view_is_found_again_in_other_values_of_its_argument(view: Callable[[A
     shown = view(argument)
     if not np.shares_memory(shown, argument) and shown.size:
         pytest.skip("NumPy copies")
-    place = place_of(shown, argument)
+    place = geometry_of(shown, argument)
     assert place is not None
-    placed = Placed(place, shown.shape)
+    placed = GeometricView(place, shown.shape)
     now = rg.tensor(argument.copy(order="C") * 10.0)
-    np.testing.assert_array_equal(placed_again(placed, now).numpy(), shown * 10.0)
+    np.testing.assert_array_equal(replay_geometry(placed, now).numpy(), shown * 10.0)
     laid = placed.over(argument)
     assert laid is not None
     np.testing.assert_array_equal(laid, shown)
@@ -51,30 +51,32 @@ def test_a_view_is_found_again_in_other_values_of_its_argument(view: Callable[[A
 def test_what_is_written_to_a_view_stands_in_its_argument(name: str) -> None:
     argument = np.arange(12.0).reshape(3, 4)
     shown = VIEWS[name](argument)
-    place = place_of(shown, argument)
+    place = geometry_of(shown, argument)
     assert place is not None
-    written = placed_written(Placed(place, shown.shape), rg.tensor(argument.copy()), rg.tensor(-shown - 1.0)).numpy()
+    written = write_through_geometry(
+        GeometricView(place, shown.shape), rg.tensor(argument.copy()), rg.tensor(-shown - 1.0)
+    ).numpy()
     np.testing.assert_array_equal(VIEWS[name](written), -shown - 1.0)
     assert (written != argument).sum() == shown.size
 
 
 def test_elements_that_are_shown_twice_are_not_written() -> None:
     argument = np.arange(3.0)
-    place = place_of(np.broadcast_to(argument, (2, 3)), argument)
+    place = geometry_of(np.broadcast_to(argument, (2, 3)), argument)
     assert place is not None
     with pytest.raises(RuntimeError, match="refers to a single memory location"):
-        placed_written(Placed(place, (2, 3)), rg.tensor(argument), rg.ones((2, 3)))
+        write_through_geometry(GeometricView(place, (2, 3)), rg.tensor(argument), rg.ones((2, 3)))
 
 
 @pytest.mark.parametrize("part", ["real", "imag"])
 def test_parts_of_complex_numbers_have_a_place(part: str) -> None:
     argument = np.arange(6.0).reshape(2, 3) + 5j
     shown = getattr(argument, part)[:, 1]
-    place = place_of(shown, argument)
+    place = geometry_of(shown, argument)
     assert place is not None
-    placed = Placed(place, shown.shape)
-    np.testing.assert_array_equal(placed_again(placed, rg.tensor(argument * 2.0)).numpy(), shown * 2.0)
-    written = placed_written(placed, rg.tensor(argument.copy()), rg.tensor([7.0, 8.0]))
+    placed = GeometricView(place, shown.shape)
+    np.testing.assert_array_equal(replay_geometry(placed, rg.tensor(argument * 2.0)).numpy(), shown * 2.0)
+    written = write_through_geometry(placed, rg.tensor(argument.copy()), rg.tensor([7.0, 8.0]))
     shown[...] = [7.0, 8.0]
     np.testing.assert_array_equal(written.numpy(), argument)
     laid = placed.over(argument)
@@ -86,24 +88,26 @@ def test_parts_of_complex_numbers_have_a_place(part: str) -> None:
 def test_places_do_not_depend_on_how_the_argument_is_laid_out() -> None:
     argument = np.arange(12.0).reshape(3, 4)
     turned = np.asfortranarray(argument)
-    assert place_of(argument[1:, 1], argument) == place_of(turned[1:, 1], turned) == Place((0, 1), 1, 5, (4,))
+    assert (
+        geometry_of(argument[1:, 1], argument) == geometry_of(turned[1:, 1], turned) == ViewGeometry((0, 1), 1, 5, (4,))
+    )
 
 
 def test_what_lies_elsewhere_or_is_of_another_kind_has_no_place() -> None:
     argument = np.arange(4.0)
     whole = np.arange(12.0)
-    assert place_of(whole[4:], whole[:4]) is None
-    assert place_of(argument.view(np.int64), argument) is None
-    assert place_of(argument.view(np.float32), argument.view(np.int64)) is None
-    assert place_of(np.asfortranarray(argument.reshape(2, 2))[:1], whole[:4].reshape(2, 2)) is None
+    assert geometry_of(whole[4:], whole[:4]) is None
+    assert geometry_of(argument.view(np.int64), argument) is None
+    assert geometry_of(argument.view(np.float32), argument.view(np.int64)) is None
+    assert geometry_of(np.asfortranarray(argument.reshape(2, 2))[:1], whole[:4].reshape(2, 2)) is None
 
 
 def test_a_view_that_forward_could_only_copy_of_a_part_has_no_strides() -> None:
     argument = np.arange(4.0).reshape(2, 2)
-    place = place_of(argument.reshape(4), argument)
+    place = geometry_of(argument.reshape(4), argument)
     assert place is not None
     gaps = np.arange(6.0).reshape(2, 3)[:, :2]
-    placed = Placed(place, (4,))
+    placed = GeometricView(place, (4,))
     assert placed.strides_in(gaps.shape, gaps.strides, gaps.itemsize) is None
     assert placed.over(gaps) is None
 
@@ -112,9 +116,9 @@ def test_a_view_that_forward_could_only_copy_of_a_part_has_no_strides() -> None:
 def test_a_view_starts_where_its_first_element_lies(index: Any):
     whole = np.arange(12.0).reshape(4, 3)
     part = whole[index]
-    place = place_of(part, whole)
+    place = geometry_of(part, whole)
     assert place is not None
-    placed = Placed(place, part.shape)
+    placed = GeometricView(place, part.shape)
     start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     assert placed.start_in(whole.shape, whole.strides, whole.itemsize) == start
     turned = np.zeros((3, 4)).T

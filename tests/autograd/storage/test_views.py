@@ -14,7 +14,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.autograd.mutation.view_replay import written_back
+from raygrad.autograd.mutation.view_replay import write_through_view
 from raygrad.autograd.storage import views
 from raygrad.autograd.storage.version_counter import SWEEP_AT
 
@@ -248,7 +248,7 @@ def test_a_view_that_cannot_be_written_through_says_so():
     x = rg.ones(1, 2)
     y = x.expand(2, 2)
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
-        written_back(y, x, y)
+        write_through_view(y, x, y)
 
 
 def test_a_detached_alias_holds_no_graph():

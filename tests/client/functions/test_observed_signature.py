@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.core.recorder import Fixed
+from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.errors import GraphError
 
 
@@ -112,7 +112,7 @@ def test_an_infer_that_says_nothing_of_use_is_named_with_the_line(session: Any, 
         Odd.apply(rg.tensor([1.0, 2.0]))
 
 
-class Told(Fixed):
+class Told(FixedOutput):
     """Plain data that a Function returns beside its tensors."""
 
     def __init__(self, text: str) -> None:

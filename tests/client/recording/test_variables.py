@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.storage.views import Stale
+from raygrad.autograd.storage.views import StaleData
 from raygrad.client.recording.variables import CellLog, Write, roll_back
 
 
@@ -85,7 +85,7 @@ def _pending(name: str) -> Pending:
 
 def test_a_view_that_is_to_be_made_anew_needs_computing() -> None:
     cell, log = Cell(), CellLog()
-    stale = object.__new__(Stale)
+    stale = object.__new__(StaleData)
     log.write(cell, "value", stale)
     log.write(cell, "value", _pending("later"))
     (write,) = log.take()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.nodes.captured_leaves import LEAF, arrived
+from raygrad.autograd.nodes.captured_leaves import LEAF, captured_tensor
 from raygrad.proto.ir.nodes import UNDEFINED, LeafGrads
 from raygrad.workers.interpreter.leaf_gradients import (
     ARGUMENT,
@@ -54,7 +54,7 @@ def test_a_leaf_comes_with_its_gradient_and_what_is_added_goes_home() -> None:
 
 def test_a_leaf_that_is_met_in_several_places_is_one_tensor() -> None:
     one = leaves((((HELD, 4), (ARGUMENT, 1), (CAPTURED, 0)),), HOME, (UNDEFINED,), (7,))
-    held = arrived(np.ones(2), LEAF)
+    held = captured_tensor(np.ones(2), LEAF)
     read: list[Any] = [np.ones(2)]
     arguments: list[Any] = [None, rg.ones(2)]
     slots: list[Any] = [None] * 8

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.devices.serving import at_hand, refuse, serve, serving
+from raygrad.autograd.devices.serving import backend_for_kind, backend_if_installed, disable_cuda, serve
 from raygrad.autograd.devices.simulated.simulated_device import StandIn, use_stand_in
 from raygrad.errors import DeviceError
 from raygrad.workers.process.gpu_assignment import MOST_GPUS, logical_gpus, number_gpus, resource_requests, serve_gpus
@@ -18,7 +18,7 @@ def process() -> Iterator[None]:
     """Let the process serve afterwards what it served before."""
     before = serve(None)
     yield
-    refuse("")
+    disable_cuda("")
     serve(before)
 
 
@@ -46,22 +46,22 @@ def test_gpus_are_numbered_in_the_order_of_workers_and_shared_ones_once():
 
 def test_a_process_serves_what_it_was_given_and_nothing_else(monkeypatch: pytest.MonkeyPatch):
     assert serve_gpus("worker 1", (4,), True) == ""
-    assert list(serving("cuda").numbers()) == [4]
+    assert list(backend_for_kind("cuda").numbers()) == [4]
     assert str(rg.ones(1, device="cuda").device) == "cuda:4"
     monkeypatch.setenv("RAYGRAD_STAND_IN", "8")  # a worker without a GPU is not to take one of these
     assert serve_gpus("worker 2", (), False) == ""
-    assert at_hand() is None
+    assert backend_if_installed() is None
     with pytest.raises(DeviceError, match="'cuda' is not available: worker 2 of this session serves no GPU; name"):
         rg.ones(1, device="cuda")
     assert serve_gpus("worker 1", (4, 2), False) == ""  # the variable asks for simulated ones, too
-    assert list(serving("cuda").numbers()) == [4, 2]
+    assert list(backend_for_kind("cuda").numbers()) == [4, 2]
     assert serve_gpus("worker 1", (4,), True, memory=1000) == ""
     assert rg.cuda.mem_get_info(4) == (1000, 1000)
 
 
 def test_it_says_why_it_cannot_serve_them(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("RAYGRAD_STAND_IN", raising=False)
-    monkeypatch.setattr("raygrad.workers.process.gpu_assignment.serving", lambda kind: StandIn(8))
+    monkeypatch.setattr("raygrad.workers.process.gpu_assignment.backend_for_kind", lambda kind: StandIn(8))
     missing = serve_gpus("worker 1", (3,), False)
     assert missing.startswith("it was given 1 of the GPUs of its node, and sees 8")
     with pytest.raises(DeviceError, match="worker 1 of this session serves none: it was given 1 of the GPUs"):

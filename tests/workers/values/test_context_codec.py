@@ -10,7 +10,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.devices.serving import device_of, is_device_array
 from raygrad.autograd.functions.context_state import WANTED
 from raygrad.autograd.functions.function import run_forward
 from raygrad.errors import NotShippable
@@ -49,11 +49,13 @@ def test_what_does_not_go_is_named() -> None:
 def devices_in(packed: Any) -> list[str]:
     """Where the arrays of a packed context are, saved ones, attributes and notes."""
     context = Context(packed=packed)
-    return sorted([str(device_of(part)) if is_elsewhere(part) else "cpu" for part in context.parts() if _is_data(part)])
+    return sorted(
+        [str(device_of(part)) if is_device_array(part) else "cpu" for part in context.parts() if _is_data(part)]
+    )
 
 
 def _is_data(part: Any) -> bool:
-    return isinstance(part, np.ndarray) or is_elsewhere(part)
+    return isinstance(part, np.ndarray) or is_device_array(part)
 
 
 def test_what_came_from_a_device_goes_there_and_travels_again() -> None:

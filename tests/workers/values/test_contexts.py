@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import raygrad as rg
-from raygrad.autograd.core.recorder import Resident
+from raygrad.autograd.core.recorder import ResidentMemory
 from raygrad.autograd.devices import use_stand_in
 from raygrad.autograd.devices.serving import device_of
 from raygrad.autograd.functions.context_state import WANTED
@@ -70,7 +70,7 @@ def test_a_context_that_crossed_gives_the_same_gradient_as_the_live_one() -> Non
     assert results[0].numpy().tolist() == results[1].numpy().tolist() == [8.0, 12.0]
 
 
-class Store(Resident):
+class Store(ResidentMemory):
     nbytes = 5000
 
 

@@ -11,12 +11,12 @@ import pytest
 import raygrad as rg
 from raygrad.autograd.core.hooks import HookDict
 from raygrad.autograd.devices import use_stand_in
-from raygrad.autograd.devices.serving import device_of, is_elsewhere
+from raygrad.autograd.devices.serving import device_of, is_device_array
 from raygrad.autograd.functions.context_runs import has_changed
 from raygrad.autograd.functions.context_state import UNWANTED, WANTED, is_bare
 from raygrad.autograd.nodes.node import FREED
-from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, Refused, Saved
-from raygrad.autograd.saved.saved_tensor_hooks import Packed
+from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, PACKED, UNSHARED, VALUE, SavedSlot, UnreadableSlots
+from raygrad.autograd.saved.saved_tensor_hooks import PackedSavedTensor
 from raygrad.proto.ir.specs import LIVE, STAYS
 from raygrad.workers.process.host import WorkerHost
 from raygrad.workers.values.contexts import (
@@ -52,12 +52,12 @@ def tensor(*values: float, requires_grad: bool = False) -> Any:
     return rg.tensor(list(values), dtype=rg.float64, requires_grad=requires_grad)
 
 
-def slot(kind: str, position: int, value: Any = None) -> Saved:
-    return Saved(kind, position, value, UNSHARED, 0)
+def slot(kind: str, position: int, value: Any = None) -> SavedSlot:
+    return SavedSlot(kind, position, value, UNSHARED, 0)
 
 
-def packed_slot(what: str, position: int, kept: Any, meta: Any) -> Saved:
-    return slot(PACKED, position, (what, Packed.again(Hooked._applied_under[1], meta, kept)))
+def packed_slot(what: str, position: int, kept: Any, meta: Any) -> SavedSlot:
+    return slot(PACKED, position, (what, PackedSavedTensor.again(Hooked._applied_under[1], meta, kept)))
 
 
 def full(cls: Any = Own) -> Any:
@@ -106,7 +106,7 @@ def told(value: Any) -> Any:
     return type(value), value
 
 
-def told_slot(one: Saved | None) -> Any:
+def told_slot(one: SavedSlot | None) -> Any:
     if one is None:
         return None
     if one.kind is PACKED:
@@ -223,7 +223,7 @@ def test_what_hooks_packed_comes_back_with_its_place_and_what_it_was(way: Any) -
 
 
 def test_what_must_not_be_read_any_more_is_refused_with_the_same_words(way: Any) -> None:
-    node = full().freed(Refused("read by somebody else"))
+    node = full().freed(UnreadableSlots("read by somebody else"))
     back = way(Context(node)).live(Own)
     with pytest.raises(RuntimeError, match="read by somebody else"):
         back.saved_tensors[0]
@@ -273,7 +273,7 @@ def test_all_that_was_on_devices_settles_there() -> None:
         context = apart(Context(on_devices()))
         context.settle()
         data = [part for part in context.parts() if hasattr(part, "dtype")]
-        places = [str(device_of(part)) if is_elsewhere(part) else "cpu" for part in data]
+        places = [str(device_of(part)) if is_device_array(part) else "cpu" for part in data]
         assert sorted(places) == ["cpu"] * 4 + ["cuda:0"] * 5 + ["cuda:1"] * 3
 
 

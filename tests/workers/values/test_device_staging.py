@@ -74,7 +74,7 @@ def test_no_library_pickles_its_arrays_here(monkeypatch: pytest.MonkeyPatch) -> 
     array = np.arange(3.0).view(OfALibrary)
     assert pickle.loads(pickle.dumps(array)).tolist() == [0.0, 1.0, 2.0]
     backend = StandIn(1)
-    monkeypatch.setitem(serving.Served.by_array, OfALibrary, backend)
+    monkeypatch.setitem(serving.ServingBackends.by_array, OfALibrary, backend)
     monkeypatch.setattr(backend, "device_of", lambda array: rg.device("cuda:0"))
     for value in (array, [array], {"a": (array,)}, Mesh(array, None), partial(print, array)):
         with pytest.raises(HoldsDeviceArray, match="an array of cuda:0 is not pickled"):

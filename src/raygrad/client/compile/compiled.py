@@ -16,8 +16,8 @@ from raygrad.autograd.core import dtypes
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.pytree import flatten
 from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.devices.serving import is_elsewhere
-from raygrad.autograd.dispatch.autocast import moment
+from raygrad.autograd.devices.serving import is_device_array
+from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 
@@ -189,7 +189,7 @@ class CompiledFunction(Generic[P, R]):
         session.settle()
         captured = closure_guard([self._fn, *[leaf for leaf in leaves if not isinstance(leaf, Tensor)]])
         for tensor in captured.tensors:
-            if is_elsewhere(tensor._data):
+            if is_device_array(tensor._data):
                 recorder.leaf(tensor)
         if recorder.records:  # what moves them to the workers is no part of the function
             session.submit()
@@ -242,7 +242,14 @@ class CompiledFunction(Generic[P, R]):
 def _modes() -> Any:
     """Return what of this thread's state decides what is recorded."""
     here = state.here
-    return (here.grad, here.inference, here.saving, here.anomaly is not None, moment(), dtypes.get_default_dtype())
+    return (
+        here.grad,
+        here.inference,
+        here.saving,
+        here.anomaly is not None,
+        capture_modes(),
+        dtypes.get_default_dtype(),
+    )
 
 
 def _identities(leaves: Sequence[Any], known: dict[int, Pending]) -> list[Any]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from raygrad.autograd.core.pytree import flatten, mapped, unflatten
+from raygrad.autograd.core.pytree import flatten, tree_map, unflatten
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.storage.version_counter import bump
-from raygrad.autograd.storage.views import Stale, owner_of
+from raygrad.autograd.storage.views import StaleData, owner_of
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.workers.executors.calls import External, GraphSubmission, KeptExternal, SuppliedExternal
 
@@ -93,7 +93,7 @@ def without_history(roots: Container[int], result: Any) -> Any:
             return leaf
         return fresh.setdefault(id(leaf), Tensor.made(value_of(leaf)))
 
-    return mapped(plain, result)
+    return tree_map(plain, result)
 
 
 class Replay:
@@ -250,7 +250,7 @@ class Replay:
             return None  # a tensor of the function's own
         if root is not None and attribute == "_data":
             self._written.append(root)
-        if type(new) is Stale or (root is not None and root.shares and attribute == "_data"):
+        if type(new) is StaleData or (root is not None and root.shares and attribute == "_data"):
             self._trace.interrupt("a tensor is changed in place of which others are views or aliases")
         if isinstance(new, Tensor) and new.grad_fn is not None:
             self._trace.interrupt("a gradient with a history (create_graph=True) is left in .grad")

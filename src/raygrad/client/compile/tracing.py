@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.devices.serving import is_elsewhere
+from raygrad.autograd.devices.serving import is_device_array
 from raygrad.autograd.nodes.node import next_sequence
-from raygrad.autograd.storage.views import Stale, settle
+from raygrad.autograd.storage.views import StaleData, settle
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.workers.code.shipping import Shipped
@@ -130,7 +130,7 @@ class Trace:
     def _enter(self, tensor: Tensor) -> None:
         """Let reading its value be seen: an array is replaced by the pending value that stands for it."""
         root, data = self.roots[id(tensor)], tensor._data
-        if type(data) is np.ndarray or is_elsewhere(data):
+        if type(data) is np.ndarray or is_device_array(data):
             if tensor._requires_grad:
                 tensor.axis_order()  # which only an array shows
             pending = self.recorder.leaf(tensor)
@@ -173,7 +173,7 @@ class Trace:
                 f"a compiled function reads a tensor with a history that began before the call (shape {tensor.shape}, "
                 f"at {user_site()}): a replay has no such history; pass tensor.detach(), or make it inside"
             )
-        if id(tensor) not in self.roots and (type(tensor._data) is np.ndarray or is_elsewhere(tensor._data)):
+        if id(tensor) not in self.roots and (type(tensor._data) is np.ndarray or is_device_array(tensor._data)):
             self.others.append((tensor, tensor._data, tensor.counter()[0]))
 
     def draw(self, made: Tensor | None, again: Callable[[], Any]) -> None:
@@ -228,4 +228,4 @@ def shares_memory(tensor: Tensor) -> bool:
 def value_of(tensor: Tensor) -> Any:
     """Return a tensor's data, as it is for use."""
     data = tensor._data
-    return data.for_use(False) if type(data) is Stale else data
+    return data.for_use(False) if type(data) is StaleData else data

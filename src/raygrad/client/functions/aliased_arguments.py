@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.functions.function_traits import may_mark
 from raygrad.autograd.mutation.view_replay import is_sure
-from raygrad.autograd.storage.strides import place_in_owner
+from raygrad.autograd.storage.strides import geometry_in_owner
 from raygrad.autograd.storage.views import owner_of, parent_of
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import AutogradError
@@ -96,7 +96,7 @@ def shared_among(args: Sequence[Any]) -> Shared | None:
             continue
         for position in positions:
             arg = args[position]
-            place = place_in_owner(arg) if _shares(arg) else None
+            place = geometry_in_owner(arg) if _shares(arg) else None
             if place is not None:
                 owners[position] = owner_of(arg)
                 where[position] = (tuple(place), arg.shape, first[id(arg)])

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.derived.function_with_saved_hooks import with_hooks
-from raygrad.autograd.dispatch.autocast import moment
+from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.dispatch.device_dispatch import check_kinds
 from raygrad.autograd.functions.context import name_as_generated
 from raygrad.autograd.functions.function import Function
-from raygrad.autograd.nodes.anomaly import remember as remember_origin
+from raygrad.autograd.nodes.anomaly import note_origin as remember_origin
 from raygrad.autograd.nodes.node import NO_EDGE, next_sequence
 from raygrad.autograd.tensor.inference import refuse_saving
 from raygrad.autograd.tensor.tensor import Tensor
@@ -117,7 +117,7 @@ class _Applying:
         self.cls = cls
         self.shipped = shipped = recorder.code(cls)
         self.fn = "@" + shipped.fingerprint
-        self.casting = () if here.casting is None and here.device is None else moment()
+        self.casting = () if here.casting is None and here.device is None else capture_modes()
         self.embedded: list[Constant] = []
         """Arguments that are objects with tensors in them."""
         self.objects: list[Any] = []

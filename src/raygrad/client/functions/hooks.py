@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.core.recorder import Data
 from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU, device_of
-from raygrad.autograd.dispatch.autocast import moment
+from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.functions.function import FunctionNode
 from raygrad.autograd.nodes.node import Node
 from raygrad.autograd.nodes.op_node import OpNode
@@ -60,7 +60,7 @@ def record_hook(
             gradients=len(values),
             shown=len(beside),
             leaves=None if met is None else met.in_node,
-            casting=moment(),
+            casting=capture_modes(),
         )
         if met is not None:
             outputs = met.join(self, sources, outputs)

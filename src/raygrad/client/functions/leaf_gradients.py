@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.nodes.accumulator import AccumulateGrad
-from raygrad.autograd.nodes.captured_leaves import LEAF, come_home, kind_of
+from raygrad.autograd.nodes.captured_leaves import LEAF, kind_of_capture, set_captured_gradient
 from raygrad.autograd.nodes.node import Edge
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.nodes import LeafGrads
@@ -53,7 +53,7 @@ class LeavesMet(NamedTuple):
         if self.fate == HOME:
             first = len(made.outputs) - len(self.leaves)
             for number, leaf in enumerate(self.leaves):
-                come_home(leaf, made.output(first + number, None), recorder, anew=self.replaces)
+                set_captured_gradient(leaf, made.output(first + number, None), recorder, anew=self.replaces)
 
     def again(self) -> LeavesMet:
         """Return the same for a derivative of the node, whose run is not to be noticed."""
@@ -94,7 +94,7 @@ def leaves_met(
     adds = bool(conduct & ADDS)
     for where, values in ((HELD, (held or {}).items()), (ARGUMENT, arguments), (CAPTURED, enumerate(captured))):
         for number, one in values:
-            if not isinstance(one, Tensor) or kind_of(one) != LEAF or not (adds or one._grad is not None):
+            if not isinstance(one, Tensor) or kind_of_capture(one) != LEAF or not (adds or one._grad is not None):
                 continue
             if not (one._hooks or one._after_accumulation):  # which only the client can run
                 found.setdefault(id(one), (one, []))[1].append((where, number))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from raygrad.autograd.core.dtypes import is_differentiable
-from raygrad.autograd.core.recorder import Fixed
+from raygrad.autograd.core.recorder import FixedOutput
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.codec.signatures import read_function_run
@@ -82,7 +82,7 @@ class Learning:
 
 def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Known | None:
     """Return what the Function's `infer(*specs)` says: one output or a tuple of them, each as (shape, dtype), as
-    (shape, dtype, differentiable), or, if it is no tensor, as the `Fixed` that it is. They are on the device of the
+    (shape, dtype, differentiable), or, if it is no tensor, as the `FixedOutput` that it is. They are on the device of the
     arguments. None: only running tells."""
     specs = [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
     devices = [a.device for a in args if isinstance(a, Tensor) and a.device is not CPU]
@@ -94,9 +94,9 @@ def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Know
     flows: list[bool] = []
     fixed: dict[int, Any] = {}
     try:
-        many = not (len(said) == 2 and not isinstance(said[1], tuple | list | Fixed))
+        many = not (len(said) == 2 and not isinstance(said[1], tuple | list | FixedOutput))
         for number, one in enumerate(said if many else [said]):
-            if isinstance(one, Fixed):
+            if isinstance(one, FixedOutput):
                 fixed[number] = one
                 entries.append(recorder.entry(ObjectSpec()))
                 flows.append(False)

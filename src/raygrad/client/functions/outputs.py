@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Pending
 from raygrad.autograd.functions.function_outputs import note_view, warn_of_captured
-from raygrad.autograd.mutation.inplace import changed_by_function
-from raygrad.autograd.nodes.inheriting_views import inherit
-from raygrad.autograd.storage.view_geometry import Place
-from raygrad.autograd.storage.views import remember_alias, remember_output, remember_view_of
-from raygrad.autograd.tensor.inference import marked
+from raygrad.autograd.mutation.inplace import rebase_on_function
+from raygrad.autograd.nodes.inheriting_views import inherit_requires_grad
+from raygrad.autograd.storage.view_geometry import ViewGeometry
+from raygrad.autograd.storage.views import record_alias, record_function_view, record_output_view
+from raygrad.autograd.tensor.inference import mark_inference
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.proto.ir.signatures import CAPTURED, DIRTY, SAME
 from raygrad.proto.ir.specs import ObjectSpec
@@ -95,7 +95,7 @@ def wrap_outputs(
             alias._data = inputs[position]
             if state.grad or not args[position]._requires_grad:
                 note_view(alias, args[position], several)
-            remember_output(alias, args[position])
+            record_output_view(alias, args[position])
             results.append(_placed(alias, node if flows else None, number))
         else:
             made = Tensor.made(value)
@@ -105,13 +105,13 @@ def wrap_outputs(
                 source = args[position] if position >= 0 else None
                 if source is not None:
                     made._counter = source.counter()
-                    remember_view_of(made, source, Place(*place[0]) if place and place[0] else None)
+                    record_function_view(made, source, ViewGeometry(*place[0]) if place and place[0] else None)
                 note_view(made, made if source is None else source, several)
             results.append(_placed(made, node if flows else None, number))
             if kind and not flows and made._base is not None:
-                inherit(made)
+                inherit_requires_grad(made)
     if state.inference:
-        results = [marked(result) if isinstance(result, Tensor) else result for result in results]
+        results = [mark_inference(result) if isinstance(result, Tensor) else result for result in results]
     if node is not None:
         for number in node._saved_outputs:
             if number in node._barren:
@@ -132,11 +132,11 @@ def _changed(
     known: Known,
 ) -> Tensor:
     """Return an argument that forward changes in place: itself, with its next value and place in the graph (OU-16)."""
-    changed_by_function(source, node if flows else None, number, len(known.outputs), value, recorder)
+    rebase_on_function(source, node if flows else None, number, len(known.outputs), value, recorder)
     source.counter()[0] += known.bumps.get(known.origins[number][1], 0)
     if not flows and source._requires_grad:  # of no derivative, or not recorded: it keeps its history (OU-24)
         alias = source.alias()
-        remember_alias(alias, source)
+        record_alias(alias, source)
         return alias
     return source
 

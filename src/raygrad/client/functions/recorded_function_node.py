@@ -12,7 +12,7 @@ from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from raygrad.autograd.core.batched_data import bottom
+from raygrad.autograd.core.batched_data import innermost_data
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices.serving import CPU
@@ -20,12 +20,12 @@ from raygrad.autograd.forward_mode.tangents import through
 from raygrad.autograd.functions.context import OWN
 from raygrad.autograd.functions.context_state import noted_reference, saved_slots, user_attributes
 from raygrad.autograd.functions.function import Function, FunctionNode
-from raygrad.autograd.nodes.accumulator import AccumulateGrad, is_inner, stale_value
+from raygrad.autograd.nodes.accumulator import AccumulateGrad, describe_saved_value, leads_to_producer
 from raygrad.autograd.nodes.anomaly import PARENT, STACK
 from raygrad.autograd.nodes.device_nodes import check_place
 from raygrad.autograd.nodes.node import FREED, NO_EDGE, Edge
 from raygrad.autograd.saved.saved_slots import OUTPUT, PACKED, TAKEN
-from raygrad.autograd.storage.version_counter import Noted, exchanged, stale_message, was_changed
+from raygrad.autograd.storage.version_counter import AnnotatedVersion, exchanged, stale_message, was_changed
 from raygrad.autograd.tensor.tangent_levels import Tangents
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.autograd.vmap.backward import each_example
@@ -271,7 +271,7 @@ class RecordedFunction(FunctionNode):
         if self._places is not None:
             for number, grad in enumerate(grads):
                 if grad is not None:
-                    check_place(self, number, bottom(getattr(grad, "_data", grad)))
+                    check_place(self, number, innermost_data(getattr(grad, "_data", grad)))
         if self._recorder.closed:
             raise SessionError(f"the session that ran {self.name()} is closed: run backward inside the session")
         refusal = self._refusal()
@@ -301,7 +301,7 @@ class RecordedFunction(FunctionNode):
     def _exchange(self) -> None:
         """Let backward read what the data of saved arguments, and of outputs without derivative, were exchanged for."""
         for position, is_output, counter, _ in self._versions:
-            if type(counter[0]) is not Noted:
+            if type(counter[0]) is not AnnotatedVersion:
                 continue
             saved = self._saved_outputs if is_output else self._saved_inputs
             if position in saved:
@@ -441,11 +441,11 @@ class RecordedFunction(FunctionNode):
             if was_changed(counter, version) and self._has_saved(position, is_output):
                 value: Any = (self._saved_outputs if is_output else self._tensors)[position]
                 made_by: Edge = (self, position) if is_output else (value.grad_fn, value.output_nr)
-                return stale_message(stale_value(value, made_by, self), counter[0], version)
+                return stale_message(describe_saved_value(value, made_by, self), counter[0], version)
         for position, tensor in self._tensors.items():
             if self._unchecked and (position, False) in self._unchecked:
                 continue
-            if tensor.grad_fn is None and not tensor._requires_grad and is_inner(self._edges[position]):
+            if tensor.grad_fn is None and not tensor._requires_grad and leads_to_producer(self._edges[position]):
                 if self._has_saved(position, False):
                     return self._detached_message(position)
         return ""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending, Recorder
 from raygrad.autograd.devices import Device
-from raygrad.autograd.devices.serving import CPU, device_of, is_placed
-from raygrad.autograd.dispatch.autocast import moment
+from raygrad.autograd.devices.serving import CPU, device_of, is_on_device
+from raygrad.autograd.dispatch.autocast import capture_modes
 from raygrad.autograd.forward_mode.tangents import through
 from raygrad.autograd.functions.function import FunctionNode
-from raygrad.autograd.nodes.anomaly import story_of
+from raygrad.autograd.nodes.anomaly import describe_origin
 from raygrad.autograd.nodes.node import FREED, NO_EDGE, Node, next_sequence
-from raygrad.autograd.nodes.once_differentiable import refusing
+from raygrad.autograd.nodes.once_differentiable import with_delayed_error
 from raygrad.autograd.registry.vjp_rules import Meta
 from raygrad.autograd.saved.saved_slots import INPUT, OUTPUT, VALUE
 from raygrad.autograd.tensor.tensor import Tensor
@@ -49,7 +49,7 @@ def _places_of(items: Sequence[Tensor | None]) -> Places:
 
 def _named(item: Data) -> tuple[str, ...]:
     """Return what tells an item of a device from one of the host."""
-    return (str(device_of(item)),) if is_placed(item) else ()
+    return (str(device_of(item)),) if is_on_device(item) else ()
 
 
 class Claim(NamedTuple):
@@ -129,7 +129,7 @@ class RecordedVjp(Node):
             if value is None:
                 continue
             if ~number in flows:
-                out[position] = refusing(Tensor.made(value), base.name())
+                out[position] = with_delayed_error(Tensor.made(value), base.name())
             else:
                 flowing = number in flows
                 out[position] = Tensor.made(value, node if flowing else None, position if flowing else 0)
@@ -202,7 +202,7 @@ class VjpShape:
         gradients: Any = zip(metas, on, strict=True)
         self.outputs = (_left_by(recorder, base), *[recorder.plain_on(meta, place) for meta, place in gradients])
         present = tuple([None if i is None else (i.shape, i.dtype.char, *_named(i)) for i in items])
-        casting = moment()
+        casting = capture_modes()
         key = ("vjp", base._fn, depth, present, tuple(requires), tuple(wanted), differentiate, base._of_part, casting)
         self.known = known = session.undefined.get(key)
         self.assumed = [known is not None and i not in known.undefined for i in range(len(metas))]
@@ -292,7 +292,7 @@ def record_backward(base: RecordedFunction, grads: Sequence[Data | None], refusa
             base._of_part,
             refusal,
             None if needed is None else tuple(needed),
-            moment(),
+            capture_modes(),
         ]
         for grad in grads:
             alike.append(None if grad is None else (grad.shape, grad.dtype))
@@ -340,7 +340,7 @@ def _recorded(
     made = NodeRecord(recorder, vjp, sources, outputs, base._site)
     made.effects = True
     if state.anomaly is not None:
-        made.story = story_of(base)
+        made.story = describe_origin(base)
     made.near = sources[0]
     made.learn = shape.learning
     recorder.add_record(made)
@@ -404,7 +404,7 @@ def vjp_of_eager(recorder: SessionRecorder, node: Any, grads: Sequence[Data | No
             attributes=(),
             reports_effects=False,
             leaves=None if met is None else met.in_node,
-            casting=moment(),
+            casting=capture_modes(),
         )
         if met is not None:
             outputs = met.join(recorder, sources, outputs)

@@ -15,10 +15,10 @@ from raygrad.autograd.core.array_layout import is_array
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.core.recorder import Data, Pending
 from raygrad.autograd.devices import Device
-from raygrad.autograd.devices.defined_sums import check_together
-from raygrad.autograd.devices.serving import CPU, device_of, is_elsewhere, is_placed, named
+from raygrad.autograd.devices.defined_sums import check_same_device
+from raygrad.autograd.devices.serving import CPU, device_named, device_of, is_device_array, is_on_device
 from raygrad.autograd.dispatch.device_dispatch import missing
-from raygrad.autograd.nodes.anomaly import story_of
+from raygrad.autograd.nodes.anomaly import describe_origin
 from raygrad.autograd.nodes.op_node import OpNode
 from raygrad.autograd.registry.registry import Op, get_op
 from raygrad.proto.ir.nodes import (
@@ -76,7 +76,7 @@ def record_op(self: SessionRecorder, op: Op, operands: Sequence[Data], params: t
                 source = self.source(operand)
                 key.append(source.spec)
                 sources.append(source)
-            elif is_elsewhere(operand):
+            elif is_device_array(operand):
                 operand = leaf_on_device(self, operand)
                 key.append(operand.spec)
                 sources.append(self.source(operand))
@@ -176,7 +176,7 @@ def record_op_vjp(
         made = NodeRecord(self, vjp, sources, wanted, site)
         made.kind = kind
         if state.anomaly is not None:
-            made.story = story_of(node)
+            made.story = describe_origin(node)
         self.add_record(made)
         defined, assumed = definedness(grads)
         if needs is _ONE:
@@ -208,8 +208,8 @@ def _vjp_shape(
 def record_sum(self: SessionRecorder, left: Data, right: Data) -> Pending:
     with self.lock:
         sources = [self.source(left), self.source(right)]
-        if is_placed(left) or is_placed(right):
-            check_together(left, right)
+        if is_on_device(left) or is_on_device(right):
+            check_same_device(left, right)
         entry = self.plain_on((left.shape, left.dtype), device_of(left))
         made = NodeRecord(self, _GRAD_SUM, sources, (entry,), None)
         made.kind = _kind_of(self, _GRAD_SUM, entry)
@@ -239,8 +239,8 @@ def definedness(grads: Sequence[Data | None]) -> tuple[bool | None, bool]:
 def _device_of(op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> Device:
     """Return the device of an op's results: that which its params name, or that of its operands."""
     if op.lands is not None:
-        return named(op.lands(params))
-    return next((operand.device for operand in operands if type(operand) is Pending and is_placed(operand)), CPU)
+        return device_named(op.lands(params))
+    return next((operand.device for operand in operands if type(operand) is Pending and is_on_device(operand)), CPU)
 
 
 def read_by(node: OpNode, made: Device) -> Device:
@@ -248,7 +248,7 @@ def read_by(node: OpNode, made: Device) -> Device:
     if node.op.name != TO_DEVICE:
         return made
     _, source = node.params
-    return named(source)
+    return device_named(source)
 
 
 def _dtype_of(operands: Sequence[Data]) -> Any:

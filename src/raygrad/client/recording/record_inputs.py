@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 
 from raygrad.autograd.core.array_layout import is_array
-from raygrad.autograd.core.batched_data import Batched, refused
+from raygrad.autograd.core.batched_data import Batched, single_value_error
 from raygrad.autograd.core.recorder import Data, Pending
-from raygrad.autograd.devices.serving import device_of, is_elsewhere, to_host
+from raygrad.autograd.devices.serving import device_of, is_device_array, to_host
 from raygrad.autograd.dispatch.device_dispatch import copied
 from raygrad.autograd.registry.registry import get_op
-from raygrad.autograd.storage.views import Stale
+from raygrad.autograd.storage.views import StaleData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.proto.ir.array_layout import layout_of
@@ -32,20 +32,20 @@ def leaf_of(self: SessionRecorder, tensor: Tensor) -> Pending:
     if self.trace is not None:
         self.trace.saw(tensor)
     data = tensor._data
-    if type(data) is Stale:
+    if type(data) is StaleData:
         data = data.for_use(False)
     if type(data) is Pending:
         if data.record.recorder is not self:
             refuse_mixing(self, data)
         return data
     if type(data) is Batched:
-        raise refused("a session")
+        raise single_value_error("a session")
     counter = tensor.counter()
     cached = tensor._snapshot
     if cached is not None and cached[0] is self and cached[1] == counter[0]:
         if not tensor._shares_memory or (is_array(data) and is_still(value_of_leaf(cached[2]), data)):
             return cached[2]
-    if is_elsewhere(data):
+    if is_device_array(data):
         pending = leaf_on_device(self, data)
     elif is_owned_elsewhere(data):
         pending = self.constant_array(data)
@@ -104,8 +104,8 @@ def source_of(self: SessionRecorder, data: Data | None) -> Any:
             return self._copies.of(data)
         return constant_of(self, data.copy(order="K") if data.flags.writeable else data)
     if type(data) is Batched:
-        raise refused("a session")
-    if is_elsewhere(data):
+        raise single_value_error("a session")
+    if is_device_array(data):
         return self.source(leaf_on_device(self, data))
     return Constant(data)
 

@@ -16,9 +16,9 @@ import cloudpickle
 import numpy as np
 
 from raygrad.autograd.core.array_layout import is_array
-from raygrad.autograd.core.recorder import Pending, Record, Repeatable
-from raygrad.autograd.devices.serving import CPU, named
-from raygrad.autograd.nodes.captured_leaves import kind_of
+from raygrad.autograd.core.recorder import AbstractNodeRecord, Pending, RecordTemplate
+from raygrad.autograd.devices.serving import CPU, device_named
+from raygrad.autograd.nodes.captured_leaves import kind_of_capture
 from raygrad.errors import NotShippable
 from raygrad.proto.ir.nodes import Node, OpCall, OpVjp
 from raygrad.proto.ir.specs import LIVE, UNSEEN, ArraySpec, ConstSpec, ContextSpec, Spec, bytes_of
@@ -52,7 +52,7 @@ class SpecEntry:
         self.unary: dict[str, Template] = {}
         """By name, ops of one operand and no params that were recorded over it."""
         if isinstance(spec, ArraySpec):
-            self.shape, self.dtype, self.device = spec.shape, np.dtype(spec.dtype), named(spec.device)
+            self.shape, self.dtype, self.device = spec.shape, np.dtype(spec.dtype), device_named(spec.device)
             self.bytes = bytes_of(spec)
 
 
@@ -131,7 +131,7 @@ def _embedded(value: Any, function: type[Any], name: int | str) -> tuple[Constan
             f"{what} captures '{filled}', a mutable object of the client: what it changes there stays on the worker "
             "that runs it; send values back with rg.emit(name, value), to a handler given to session.on(name, handler)",
         )
-    places = tuple([(-1, kind_of(tensor)) for tensor in tensors])
+    places = tuple([(-1, kind_of_capture(tensor)) for tensor in tensors])
     return Constant(Embedding(data, places), inside=tensors), ("embedded", data, places)
 
 
@@ -156,7 +156,7 @@ Source: TypeAlias = "tuple[NodeRecord, int, Pending | None] | Constant | None"
 """What a node reads: (record, output, holder), a constant, or nothing (an undefined gradient)."""
 
 
-class Template(Repeatable):
+class Template(RecordTemplate):
     """What records of one op over equal specs share, so that recording it again costs a lookup."""
 
     __slots__ = ("again", "call", "kind", "outputs", "vjps")
@@ -173,7 +173,7 @@ class Template(Repeatable):
         """Per set of wanted operands: the vjp, its outputs, and its kind."""
 
 
-class NodeRecord(Record):
+class NodeRecord(AbstractNodeRecord):
     """One recorded node. After submission it keeps only where its values are."""
 
     __slots__ = (
@@ -304,7 +304,7 @@ def first_output(record: NodeRecord, entry: SpecEntry) -> Pending:
     return made
 
 
-class LeafRecord(Record):
+class LeafRecord(AbstractNodeRecord):
     """An array of the client: a snapshot that submissions send along."""
 
     __slots__ = ("constant", "live", "recorder")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from raygrad.autograd.core.recorder import Pending
-from raygrad.autograd.storage.views import Stale
+from raygrad.autograd.storage.views import StaleData
 
 
 class Write(NamedTuple):
@@ -61,7 +61,7 @@ class CellLog:
 
 def _needs_no_computing(value: Any) -> bool:
     """Tell whether a version is there whatever becomes of the submission."""
-    return not any(type(one) in (Pending, Stale) for one in (value, getattr(value, "_data", None)))
+    return not any(type(one) in (Pending, StaleData) for one in (value, getattr(value, "_data", None)))
 
 
 def roll_back(history: Sequence[tuple[Sequence[Write], bool]], tainted: Callable[[Any], bool]) -> None:

@@ -24,7 +24,7 @@ from raygrad.autograd.devices import Device
 from raygrad.autograd.devices.serving import CPU
 from raygrad.autograd.nodes.node import Node
 from raygrad.autograd.registry.vjp_rules import Meta
-from raygrad.autograd.storage.views import Stale
+from raygrad.autograd.storage.views import StaleData
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import SessionError
 from raygrad.proto.ir.array_layout import Layout, strides_of
@@ -271,7 +271,7 @@ class SessionRecorder(Recorder):
             self.session.submit()
 
     def write(self, cell: Any, attribute: str, value: Any) -> None:
-        if attribute == "_data" and type(value) not in (Pending, Stale):
+        if attribute == "_data" and type(value) not in (Pending, StaleData):
             value = self.leaf(Tensor.made(value))
         self.cells.write(cell, attribute, value)
 

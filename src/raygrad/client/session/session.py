@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from raygrad.autograd.core.modes import state
 from raygrad.autograd.devices import Device
-from raygrad.autograd.devices.serving import current_of
+from raygrad.autograd.devices.serving import current_device_of_kind
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DeviceError, SessionError
 from raygrad.proto.ir.nodes import ObservedGradients
@@ -321,7 +321,7 @@ class Session:
             DeviceError: no worker serves it.
         """
         if device.index is None:
-            current = current_of(device.type)
+            current = current_device_of_kind(device.type)
             known = current is not None and current in self._devices
             device = current if known and current is not None else next(iter(self._devices), device)
         if device not in self._devices:

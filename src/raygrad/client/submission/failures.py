@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from raygrad.autograd.nodes.anomaly import warn_of
+from raygrad.autograd.nodes.anomaly import warn_of_origin
 from raygrad.errors import DroppedError, ExecutionError, WorkerLost
 from raygrad.proto.ir.program import Failure, Record
 from raygrad.workers.code.shipping import unpack_exception
@@ -141,7 +141,7 @@ class Failures:
             if submitted.run == run and 0 <= failure.index < len(submitted.sites):
                 site = submitted.sites[failure.index]
                 if failure.index in submitted.stories:
-                    warn_of(submitted.stories[failure.index], error)
+                    warn_of_origin(submitted.stories[failure.index], error)
         if failure.index < 0:
             error.add_note(f"raygrad: raised on {record.worker} around the run of {where or f'run {run}'}")
         else:

@@ -10,8 +10,16 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import Device, use_stand_in
-from raygrad.autograd.devices.backends.absent_device import Absent, AbsentArray
-from raygrad.autograd.devices.serving import ABSENT, backend_of, device_of, is_elsewhere, send, to_host, writable
+from raygrad.autograd.devices.backends.absent_device import AbsentArray, AbsentBackend
+from raygrad.autograd.devices.serving import (
+    ABSENT,
+    backend_of,
+    device_of,
+    is_device_array,
+    move_array,
+    to_host,
+    writable,
+)
 from raygrad.errors import DeviceError
 
 CUDA = Device("cuda", 3)
@@ -23,7 +31,7 @@ def array() -> AbsentArray:
 
 
 def test_it_is_known_what_it_is(array: AbsentArray):
-    assert is_elsewhere(array)
+    assert is_device_array(array)
     assert backend_of(array) is ABSENT
     assert device_of(array) == CUDA
     assert (array.shape, array.dtype, array.ndim, array.size, array.itemsize) == ((2, 3), np.float64, 2, 6, 8)
@@ -37,9 +45,9 @@ def test_it_moves_to_the_host_and_to_what_is_served(array: AbsentArray):
     there = to_host(array)
     assert there is not array.host
     assert (there.tolist(), there.strides) == (array.host.tolist(), array.host.strides)
-    assert send(array, CUDA) is array
+    assert move_array(array, CUDA) is array
     with use_stand_in(2) as devices:
-        moved = send(array, Device("cuda", 1))
+        moved = move_array(array, Device("cuda", 1))
         assert (str(device_of(moved)), moved.strides) == ("cuda:1", (8, 16))
         assert (devices.transfers.to_device, devices.transfers.to_host, devices.transfers.between) == (1, 0, 0)
 
@@ -62,7 +70,7 @@ def test_tensors_of_it_are_read_and_moved_and_refuse_to_be_computed_with(array: 
 
 
 def test_it_has_no_memory_to_tell_of(array: AbsentArray):
-    backend = Absent()
+    backend = AbsentBackend()
     for ask in (lambda: backend.memory(3), lambda: backend.reset_peak(3), lambda: backend.limit(3, 1)):
         with pytest.raises(DeviceError, match="'cuda:3' is not served by this process"):
             ask()

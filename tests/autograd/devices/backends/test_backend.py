@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from raygrad.autograd.devices import Backend, Memory
-from raygrad.autograd.devices.backends.backend import home_in_own_order, in_own_order
+from raygrad.autograd.devices.backends.backend import in_own_order, to_host_in_own_order
 from raygrad.autograd.devices.backends.cpu import Cpu
 from raygrad.autograd.devices.simulated.simulated_device import StandIn
 
@@ -45,7 +45,7 @@ def test_of_what_was_expanded_one_item_comes_home():
             sizes.append(dense.size)
             return dense.copy()
 
-        home, moved = home_in_own_order(array, move), in_own_order(array, lambda dense: dense.copy())
+        home, moved = to_host_in_own_order(array, move), in_own_order(array, lambda dense: dense.copy())
         np.testing.assert_array_equal(home, array)
         assert home.strides == moved.strides
         assert sizes == [3] or not array.size

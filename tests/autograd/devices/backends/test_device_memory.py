@@ -9,7 +9,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.devices import use_stand_in
-from raygrad.autograd.devices.backends.device_memory import giving_way, shapes_of, with_room
+from raygrad.autograd.devices.backends.device_memory import describe_shapes, evicting_with, with_memory_retry
 from raygrad.autograd.devices.simulated.simulated_device import StandIn, StandInMemoryError
 from raygrad.errors import OutOfDeviceMemory
 
@@ -34,7 +34,7 @@ def test_what_succeeds_once_memory_was_given_back_is_no_error():
             raise StandInMemoryError("full")
         return "made"
 
-    assert with_room(backend, 0, lambda: "here", work) == "made"
+    assert with_memory_retry(backend, 0, lambda: "here", work) == "made"
     assert backend.given_back == 1
 
 
@@ -46,7 +46,7 @@ def test_what_fails_twice_says_where_what_and_what_would_help():
         raise StandInMemoryError("full")
 
     with pytest.raises(OutOfDeviceMemory, match=r"^cuda:1 is out of memory in sin of \[3\]: full; free") as info:
-        with_room(backend, 1, lambda: "in sin of [3]", work)
+        with_memory_retry(backend, 1, lambda: "in sin of [3]", work)
     assert isinstance(info.value.__cause__, StandInMemoryError)
     assert (len(tried), backend.given_back) == (2, 1)
 
@@ -54,13 +54,13 @@ def test_what_fails_twice_says_where_what_and_what_would_help():
 def test_any_other_error_is_raised_at_once():
     backend = Caching()
     with pytest.raises(ZeroDivisionError):
-        with_room(backend, 0, str, lambda: 1 // 0)
+        with_memory_retry(backend, 0, str, lambda: 1 // 0)
     assert backend.given_back == 0
 
 
 def test_shapes_are_those_of_arrays():
-    assert shapes_of([rg.ones(2, 3), 1.0, None, rg.ones(())]) == "[2, 3], []"
-    assert shapes_of([None]) == "nothing"
+    assert describe_shapes([rg.ones(2, 3), 1.0, None, rg.ones(())]) == "[2, 3], []"
+    assert describe_shapes([None]) == "nothing"
 
 
 def moved() -> Any:
@@ -146,15 +146,15 @@ def test_what_can_give_way_does_so_until_there_is_room():
             raise StandInMemoryError("full")
         return "made"
 
-    with giving_way(gives):
+    with evicting_with(gives):
         enough = 3
-        assert with_room(backend, 1, lambda: "here", work) == "made"
+        assert with_memory_retry(backend, 1, lambda: "here", work) == "made"
         assert asked == [("cuda:1", "here")] * 3
         assert backend.given_back == 4, "once before, and whenever something gave way"
         enough = 9
         with pytest.raises(OutOfDeviceMemory, match="cuda:1 is out of memory here: full"):
-            with_room(backend, 1, lambda: "here", work)
+            with_memory_retry(backend, 1, lambda: "here", work)
         assert len(asked) == 4, "that was all"
     with pytest.raises(OutOfDeviceMemory):
-        with_room(backend, 1, lambda: "here", work)
+        with_memory_retry(backend, 1, lambda: "here", work)
     assert len(asked) == 4, "outside nothing does"

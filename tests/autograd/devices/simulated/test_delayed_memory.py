@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from raygrad.autograd.devices import StandIn
-from raygrad.autograd.devices.simulated.delayed_memory import GARBAGE, LateMemory, root_of
-from raygrad.autograd.devices.simulated.stream_queues import Queues
+from raygrad.autograd.devices.simulated.delayed_memory import GARBAGE, DelayedMemory, root_of
+from raygrad.autograd.devices.simulated.stream_queues import StreamQueues
 
 
 def never_early() -> StandIn:
@@ -17,7 +17,7 @@ def never_early() -> StandIn:
 
 
 def test_views_of_memory_are_beside_views_of_a_block():
-    memory = LateMemory(Queues(0))
+    memory = DelayedMemory(StreamQueues(0))
     root = np.zeros((4, 6), order="F")
     memory.allocate(root, (0, 0))
     whole = memory.beside(root)
@@ -30,9 +30,9 @@ def test_views_of_memory_are_beside_views_of_a_block():
 
 
 def test_a_block_is_given_to_the_next_of_its_stream_and_overwritten_there():
-    queues = Queues(0)
+    queues = StreamQueues(0)
     queues._haste = 0.0
-    memory = LateMemory(queues)
+    memory = DelayedMemory(queues)
     first, second, third = (np.zeros(4) for _ in range(3))
     memory.allocate(first, (0, 0))
     used = memory.beside(first)

@@ -6,24 +6,24 @@ import itertools
 
 import pytest
 
-from raygrad.autograd.devices.simulated.stream_queues import HASTE, Queues
+from raygrad.autograd.devices.simulated.stream_queues import HASTE, StreamQueues
 
 A, B, C = (0, 0), (0, 1), (1, 0)
 
 
-def hasty(haste: float) -> Queues:
-    return next(queues for queues in map(Queues, itertools.count()) if queues._haste == haste)
+def hasty(haste: float) -> StreamQueues:
+    return next(queues for queues in map(StreamQueues, itertools.count()) if queues._haste == haste)
 
 
 def test_without_a_seed_all_is_done_at_once():
-    queues, done = Queues(), []
+    queues, done = StreamQueues(), []
     mark = queues.put(A, lambda: done.append(1))
     assert (mark.done, done, queues.late) == (True, [1], False)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_stream_keeps_its_order_and_waits_for_marks(seed: int):
-    queues, done = Queues(seed), []
+    queues, done = StreamQueues(seed), []
     assert queues.late
     first = queues.put(A, lambda: done.append("a1"))
     queues.put(A, lambda: done.append("a2"))
@@ -51,7 +51,7 @@ def test_what_nobody_waits_for_may_stay_undone():
 
 def test_what_nobody_waits_for_may_be_done_in_another_order():
     def order(seed: int) -> str:
-        queues, done = Queues(seed), []
+        queues, done = StreamQueues(seed), []
         for name, place in zip("ABC", (A, B, C), strict=True):
             queues.put(place, lambda name=name: done.append(name))
         queues.finish_all(0)

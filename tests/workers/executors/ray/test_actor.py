@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raygrad.autograd.devices.serving import refuse, serve, serving
+from raygrad.autograd.devices.serving import backend_for_kind, disable_cuda, serve
 from raygrad.autograd.functions.function import Function
 from raygrad.autograd.tensor.tensor import Tensor
 from raygrad.errors import DeviceError
@@ -188,13 +188,13 @@ def test_a_worker_serves_the_gpus_that_it_was_given(actor: Any):
     try:
         missing, classes = actor.serve((3,), True)
         assert (missing, dict(classes)["cuda"]) == ("", "simulated")
-        assert list(serving("cuda").numbers()) == [3]
+        assert list(backend_for_kind("cuda").numbers()) == [3]
         missing, classes = actor.serve((), True)
         assert (missing, [kind for kind, _ in classes]) == ("", ["cpu"])
         with pytest.raises(DeviceError, match="worker 5 of this session serves no GPU"):
-            serving("cuda")
+            backend_for_kind("cuda")
     finally:
-        refuse("")
+        disable_cuda("")
         serve(before)
 
 
