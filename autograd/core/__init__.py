@@ -1,4 +1,4 @@
-"""What everything else in autograd stands on: dtypes, layouts of arrays, a thread's modes, the recorder's interface.
+"""Foundations of autograd: dtypes and promotion, array layouts, thread modes, hooks, gradient sums, recorder interface.
 
 Nothing here knows tensors, nodes or ops.
 """

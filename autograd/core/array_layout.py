@@ -1,7 +1,7 @@
-"""Memory layout is part of a value (H1): the two layouts that exist, and how others become one of them.
+"""Memory layouts of arrays: the two that a value may have, and conversion of others to one of them (H1).
 
-A kernel's last bits depend on the strides of its inputs, so reductions, BLAS calls and user Functions only ever see
-arrays that are dense in some axis order, or zero-stride expansions of such: what survives a transport exactly.
+A kernel's last bits depend on the strides of its inputs. Reductions, BLAS calls and user Functions therefore see arrays
+that are dense in some axis order, or zero-stride expansions of such arrays: the layouts that survive a transport.
 """
 
 from __future__ import annotations
@@ -43,16 +43,18 @@ def as_dense(array: Array) -> Array:
 
 
 def strided_view(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Return a view with other strides (in bytes) from the first element of `array` on, read-only if it shows an
-    element twice. NumPy's own function for it gives a view that does not tell whose memory it is of.
+    """Return a view of `array` with another shape and other strides (in bytes), from its first element on.
+
+    The view is read-only if an element appears in it twice. Its `base` is the owner of the memory, unlike that of
+    NumPy's `as_strided`.
 
     Raises:
-        ValueError: it would reach beyond the memory that `array` is of.
+        ValueError: the view would reach beyond the memory of `array`.
     """
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base
-    if not root.flags.forc:  # it is of no array's memory that could be asked for its bounds
+    if not root.flags.forc:  # no owner has bounds to check against
         return np.lib.stride_tricks.as_strided(array, shape, strides, writeable=not overlaps_itself(shape, strides))
     whole = root if root.flags.c_contiguous else root.T
     start = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
@@ -63,14 +65,14 @@ def strided_view(array: Array, shape: tuple[int, ...], strides: tuple[int, ...])
 
 
 def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Tell whether what has these strides shows an element at two places."""
+    """Tell whether an array of this shape and these strides contains an element twice."""
     if 0 in shape:
         return False
     reach = 0
     steps = sorted((abs(s), n) for s, n in zip(strides, shape, strict=True) if n > 1)
     for stride, extent in steps:
         if stride <= reach:
-            break  # not one inside the other: they may still miss each other
+            break  # the axes interleave: only counting all offsets tells
         reach += stride * (extent - 1)
     else:
         return False

@@ -1,7 +1,7 @@
-"""What a tensor holds inside vmap: the values of all examples, to be treated as the value of one.
+"""Batched tensor data and levels of vmap: the data of a tensor that stands for one example of many.
 
-Rules of this file: the third kind of a tensor's data, beside an array and a `Pending`, and the levels that are open.
-How ops treat it stands in `batching/`, what opens a level in `vmap.py`. It knows no op.
+It is the third kind of a tensor's data, besides an array and a `Pending`. `vmap/` opens the levels and has the batching
+rules of ops; nothing here knows an op.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class VmapLevel:
-    """One vmap.
+    """A level of vmap.
 
     Attributes:
-        size: how many examples there are.
-        randomness: what random factories do: "error", "same" or "different".
-        depth: its place among the open levels when it was last opened; the innermost has the greatest.
-        entered: how many times it is open. Values of a level that is closed stand for all examples again (FT-10).
+        size: the number of examples.
+        randomness: the behaviour of random factories: "error", "same" or "different".
+        depth: its position among the open levels when it was last opened; the innermost has the greatest.
+        entered: how many times it is open. Values of a closed level stand for all examples again (FT-10).
     """
 
     __slots__ = ("depth", "entered", "randomness", "size")
@@ -44,9 +44,9 @@ class Batched:
     """The data of a tensor inside vmap. Shape, dtype and number of dimensions are those of one example.
 
     Attributes:
-        value: the tensor of all examples, with its own history; its data may be batched at a level further out.
-        dim: the dimension of `value` along which the examples lie.
-        level: whose examples they are.
+        value: the tensor of all examples, with its own history; its data may be batched at an outer level.
+        dim: the batch dimension of `value`.
+        level: the level of vmap that the examples belong to.
     """
 
     __slots__ = ("__weakref__", "dim", "level", "value")
@@ -83,7 +83,7 @@ class Batched:
 
 @contextmanager
 def open_vmap_level(level: VmapLevel) -> Generator[VmapLevel]:
-    """Open a level, the innermost now, while inside; the same one may be opened again later."""
+    """Open a level as the innermost one in a block; the same level may be opened again later."""
     here = state.here
     outside, depth = here.batches, level.depth
     level.depth = len(outside)
@@ -101,7 +101,7 @@ def open_vmap_level(level: VmapLevel) -> Generator[VmapLevel]:
 
 @contextmanager
 def outside_vmap_level(level: VmapLevel) -> Generator[None]:
-    """Do what is inside as if `level`, and what is open inside it, were not: for rules over the whole batch."""
+    """Hide `level` and the levels inside it in a block: for rules that compute on the whole batch."""
     here = state.here
     before = here.batches
     here.batches = before[: level.depth]
@@ -114,7 +114,7 @@ def outside_vmap_level(level: VmapLevel) -> Generator[None]:
 
 
 def without_closed_levels(tensor: Tensor) -> Tensor:
-    """Return a tensor as it is, or, if its level is closed, the tensor of all examples that it held (FT-10)."""
+    """Return `tensor`, or the tensor of all examples if its level is closed (FT-10)."""
     data = tensor._data
     while type(data) is Batched and not data.level.entered:
         tensor = data.value
@@ -123,7 +123,7 @@ def without_closed_levels(tensor: Tensor) -> Tensor:
 
 
 def innermost_vmap_level(tensors: Iterable[Any]) -> VmapLevel | None:
-    """Return the innermost level at which any of them is batched; others than tensors may be among them."""
+    """Return the innermost open level at which any of the values is batched; values may be other than tensors."""
     found: VmapLevel | None = None
     for tensor in tensors:
         data = getattr(tensor, "_data", None)
@@ -133,7 +133,7 @@ def innermost_vmap_level(tensors: Iterable[Any]) -> VmapLevel | None:
 
 
 def unwrap_batched(tensor: Any, level: VmapLevel) -> tuple[Any, int | None]:
-    """Return the tensor of all examples and their dimension; what is not batched at `level` as it is, and None."""
+    """Return the tensor of all examples and its batch dimension; the value and None if not batched at `level`."""
     data = getattr(tensor, "_data", None)
     if type(data) is Batched and data.level is level:
         return data.value, data.dim
@@ -148,7 +148,7 @@ def innermost_data(data: Any) -> Any:
 
 
 def single_value_error(how: str) -> NoSingleValue:
-    """Return the error for a number or an array that is asked of a batched tensor (VM-17).
+    """Return the error for a request of the number or array of a batched tensor (VM-17).
 
     Args:
         how: "item", "branch", or the name of what was called.
@@ -170,8 +170,10 @@ def single_value_error(how: str) -> NoSingleValue:
 
 
 def batched(value: Tensor, dim: int | None, level: VmapLevel) -> Tensor:
-    """Return the tensor that stands for one example of `value`, which holds them along `dim`; None: it is the same for
-    every example, and returned as it is."""
+    """Return the tensor that stands for one example of `value`, whose batch dimension is `dim`.
+
+    With `dim` None, `value` is equal for all examples and returned as it is.
+    """
     if dim is None:
         return value
     made = value.made(Batched(value, dim, level))

@@ -1,8 +1,8 @@
-"""The catalogue of built-in ops, as the layers below it call it: the one lazy door of the room.
+"""Lazy access to the catalogue of built-in ops, for the layers below it.
 
-Ops are made by dispatch, and dispatch works on tensors; yet what dispatch, derivatives and accumulators do on the way
-are ops in turn: a conversion, a transfer, a sum. They call these through `ops`, which `assembly` fills once the
-catalogue is complete, before anything is computed. Layers above the ops import them from there.
+Dispatch, derivatives and accumulators apply ops themselves (a conversion, a transfer, a sum), though ops are built on
+dispatch. They call them through `ops`, which `assembly` fills before anything is computed. Layers above the ops import
+them from `ops/`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The dispatch table: who serves the calls that plain dispatch and plain `apply` do not.
+"""Dispatch table: the functions that serve calls under vmap, forward mode and user-registered entries.
 
-An op or a Function may be called on batched tensors, under forward mode, or with entries that a user registered. What
-serves such a call is written in ops and Functions itself, and so stands above both: `assembly` enters it here.
+Dispatch and `Function.apply` call what stands in it. These functions are built on ops and Functions, above both, and
+`assembly` enters them here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Dtypes and PyTorch's promotion rules over NumPy's dtypes.
+"""Dtypes and the type promotion table: PyTorch's names, the default dtype, and `promote` over NumPy's dtypes.
 
-Promotion has three categories of operands (tensors with dimensions, zero-dimensional tensors, Python numbers): a
-later one matters only when its kind (bool < integer < floating < complex) is above that of the earlier ones.
-Source: PyTorch's documentation, "Tensor Attributes, Type Promotion".
+`promote` decides the common dtype of operands; `dispatch/promotion.py` converts them to it. Operands come in three
+categories: tensors with dimensions, zero-dimensional tensors, Python numbers. A later category matters only when its
+kind (bool < integer < floating < complex) is above that of the earlier ones. Source: PyTorch's documentation, "Tensor
+Attributes, Type Promotion".
 """
 
 from __future__ import annotations

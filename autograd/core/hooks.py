@@ -1,4 +1,7 @@
-"""Registered callbacks and the handles that remove them (ND-12)."""
+"""Dictionaries of registered hooks, and the removable handles that registration returns (ND-12).
+
+Tensors and nodes keep their hooks in a `HookDict`; the engine calls them.
+"""
 
 from __future__ import annotations
 

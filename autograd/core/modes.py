@@ -1,7 +1,7 @@
-"""What the current thread is doing: whether it records gradients, and into which session it records.
+"""Thread-local modes of autograd: gradient mode, ambient session, state of forward mode, vmap, hooks and autocast.
 
-Rules of this file: thread state and the context managers over it, nothing else. New threads start with gradient
-recording on and no ambient session.
+Dispatch and the engine read them at each call. `no_grad`, `enable_grad` and `set_grad_enabled` are here; other modes
+are set by the modules that define them. A new thread records gradients and has no ambient session.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Modes:
         anomaly: what anomaly detection is to do, None while it is off.
         inference: whether inference mode is on.
         transforms: the names of the function transforms that are running, outermost first; no rare mode.
-        again: whether user code runs a second time, unheard: what it emits was sent the first time.
+        replaying: whether user code runs a second time, as a silent replay: its emits were sent the first time.
         local: what the worker whose code runs here keeps for `worker_local`, by handle; None outside of workers.
         device: where factories make tensors, None for the host; no rare mode, since no op asks.
         casting: what operands are cast to (`autocast`), None outside of all its regions; no rare mode, since the casts
@@ -48,7 +48,6 @@ class Modes:
     """
 
     __slots__ = (
-        "again",
         "anomaly",
         "batches",
         "casting",
@@ -61,6 +60,7 @@ class Modes:
         "only_recorder",
         "passes",
         "recorder",
+        "replaying",
         "saving",
         "saving_refused",
         "special",
@@ -86,7 +86,7 @@ class Modes:
         self.casting: Any = None
         self.device: Any = None
         self.local: dict[str, Any] | None = None
-        self.again: bool = False
+        self.replaying: bool = False
 
     def changed(self) -> None:
         """Note that the recorder changed, or that a rare mode went on or off."""
@@ -106,13 +106,13 @@ class ThreadState(threading.local):
         """Note that a rare mode went on or off."""
         self.here.changed()
 
-    def taken(self) -> dict[str, Any]:
-        """Return all of it, for another thread that goes on with this one's work: see `given`."""
+    def snapshot(self) -> dict[str, Any]:
+        """Return all of it, for another thread that goes on with this one's work: see `restore`."""
         here = self.here
         return {name: getattr(here, name) for name in Modes.__slots__}
 
-    def given(self, parts: dict[str, Any]) -> None:
-        """Take over what another thread's `taken` returned."""
+    def restore(self, parts: dict[str, Any]) -> None:
+        """Take over what another thread's `snapshot` returned."""
         for name, value in parts.items():
             setattr(self.here, name, value)
 
@@ -134,7 +134,7 @@ class ThreadState(threading.local):
         casting: Any
         device: Any
         local: dict[str, Any] | None
-        again: bool
+        replaying: bool
 
 
 def _delegated(name: str) -> property:
@@ -169,8 +169,8 @@ class GradMode:
         self._mode = mode
         self._before: list[bool] = []
 
-    def again(self) -> GradMode:
-        """Return another one of the same mode."""
+    def clone(self) -> GradMode:
+        """Return a new context manager of the same mode."""
         return GradMode(self._mode)
 
     def __enter__(self) -> None:
@@ -181,7 +181,7 @@ class GradMode:
         state.here.grad = self._before.pop()
 
     def __call__(self, fn: F) -> F:
-        again = self.again
+        clone = self.clone
         if inspect.isclass(fn):
             warnings.warn(
                 f"decorating the class {fn.__name__} with a gradient mode makes it a function that sets the mode while "
@@ -190,20 +190,20 @@ class GradMode:
                 stacklevel=2,
             )
         if inspect.isgeneratorfunction(fn):
-            return cast(F, _around_generator(fn, again))
+            return cast(F, _around_generator(fn, clone))
         if inspect.iscoroutinefunction(fn):
-            return cast(F, _around_coroutine(fn, again))
+            return cast(F, _around_coroutine(fn, clone))
 
         # what a class's __dict__ holds are no attributes of a function
         @functools.wraps(fn, updated=() if inspect.isclass(fn) else functools.WRAPPER_UPDATES)
         def with_mode(*args: Any, **kwargs: Any) -> Any:
-            with again():
+            with clone():
                 return fn(*args, **kwargs)
 
         return cast(F, with_mode)
 
 
-def _around_generator(fn: Callable[..., Any], again: Callable[[], GradMode]) -> Callable[..., Any]:
+def _around_generator(fn: Callable[..., Any], clone: Callable[[], GradMode]) -> Callable[..., Any]:
     """Return `fn` with the mode set only while the generator's own code runs, not while its consumer does."""
 
     @functools.wraps(fn)
@@ -212,7 +212,7 @@ def _around_generator(fn: Callable[..., Any], again: Callable[[], GradMode]) -> 
         resume: Callable[[], Any] = functools.partial(next, inner)
         try:
             while True:
-                with again():
+                with clone():
                     try:
                         value = resume()
                     except StopIteration as stop:
@@ -225,13 +225,13 @@ def _around_generator(fn: Callable[..., Any], again: Callable[[], GradMode]) -> 
                 except BaseException as error:
                     resume = functools.partial(inner.throw, error)
         finally:
-            with again():
+            with clone():
                 inner.close()
 
     return generator
 
 
-def _around_coroutine(fn: Callable[..., Any], again: Callable[[], GradMode]) -> Callable[..., Any]:
+def _around_coroutine(fn: Callable[..., Any], clone: Callable[[], GradMode]) -> Callable[..., Any]:
     """Return `fn` with the mode set only while the coroutine itself runs, not while it is suspended."""
 
     class Stepper:
@@ -239,7 +239,7 @@ def _around_coroutine(fn: Callable[..., Any], again: Callable[[], GradMode]) -> 
             self._inner = inner
 
         def __await__(self) -> Generator[Any, Any, Any]:
-            return _around_generator(self._inner.__await__, again)()
+            return _around_generator(self._inner.__await__, clone)()
 
     @functools.wraps(fn)
     async def coroutine(*args: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Passes of several threads over one graph take turns (SEMANTICS EN-25).
+"""Lock between concurrent backward passes over one graph (EN-25).
 
-Rules of this file: who waits for whom. Only passes that free what they use, and that meet at a node which holds
-something to free, wait for one another: the later one then finds it freed, as it would on one thread. All others are
-independent. A pass inside another one never waits, so that nobody waits in a ring.
+The engine holds the nodes of a pass that frees saved values. A pass waits for another only if both free and they share
+a node that still holds something; it then finds that freed, as on a single thread. A pass inside another one never
+waits, so no circle of waits arises.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _running: dict[int, Collection[Node]] = {}
 
 
 def acquire_nodes(nodes: Collection[Node]) -> None:
-    """Wait until no other pass is about to free what these nodes hold; then count as under way until `release_nodes`."""
+    """Wait until no other pass is about to free what these nodes hold, and hold them until `release_nodes`."""
     with _condition:
         while _running and any(_meet(nodes, others) for others in _running.values()):
             _waiting.append(1)

@@ -1,8 +1,7 @@
-"""Nested containers: taken apart into their leaves and a structure, and put together again.
+"""Pytrees: nested containers flattened to their leaves and a structure, and rebuilt from them.
 
-Rules of this file: lists, tuples, named tuples and dicts (ordered ones too, but no other subclass) are
-containers; everything else, None among it, is a leaf.
-It knows nothing of tensors. Transforms use it for what their functions take and return.
+Transforms and vmap use them for the arguments and results of user code. Lists, tuples, named tuples and dicts
+(`OrderedDict`, too, but no other subclass) are containers; everything else, None among it, is a leaf.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The seam between autograd and a session: values that do not exist yet, and what records them.
+"""Interface between autograd and a session: pending values, and the abstract recorder of graph nodes.
 
-Rules of this file: `Pending` and the abstract `Recorder`; the only implementation lives in the client. Autograd
-never asks what a recorder does with what it is told.
+Dispatch and the engine record through it instead of computing. The client's `SessionRecorder` implements it; autograd
+does not depend on what becomes of recorded nodes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,20 @@ Data = Any
 
 
 class FixedOutput:
-    """Marks an output of forward that is no tensor and is equal for equal specs of the arguments: a session learns it
-    from the first run, and does not fetch it again (H3). It has to pickle to equal bytes."""
+    """Base class of non-tensor outputs of forward that are equal for equal specs of the arguments (H3).
+
+    A session takes such an output from the observed signature and does not fetch it again. It must pickle to equal
+    bytes.
+    """
 
     __slots__ = ()
 
 
 class ResidentMemory:
-    """Marks an attribute of a context that holds memory of its own, other than arrays and tensors.
+    """Base class of context attributes that hold memory other than arrays and tensors.
 
-    Attributes: nbytes: how much.
+    Attributes:
+        nbytes: the number of bytes.
     """
 
     __slots__ = ()
@@ -45,34 +49,36 @@ class ResidentMemory:
 
 
 class AbstractNodeRecord:
-    """What a recorder knows of the node that makes some pending values; subclassed by the client."""
+    """The recorded node that makes some pending values; the client subclasses it."""
 
     __slots__ = ("recorder",)
 
     recorder: Recorder
 
     def released(self, index: int) -> None:
-        """Told when the last holder of output `index` let go of it."""
+        """Note that the last reference to output `index` was released."""
 
-    def claimed(self, index: int) -> None:
-        """Told that a backward node keeps output `index` as a residual."""
+    def retained(self, index: int) -> None:
+        """Note that a backward node retains output `index` as a residual."""
 
 
 class RecordTemplate:
-    """What a recorder keeps of an op over certain specs, so that recording it again costs a lookup; its records have it
-    as `template`."""
+    """What a recorder keeps of an op over certain specs, so that recording it again costs a lookup.
+
+    Records of the op have it as `template`.
+    """
 
     __slots__ = ("node",)
 
     node: Any
-    """What autograd keeps there: what the backward nodes share; None before."""
+    """The `SharedNodeFields` of the op's backward nodes; None before the first."""
 
 
 class Pending:
-    """A value that a session has recorded but perhaps not yet made.
+    """A value that a session has recorded and may not have computed yet.
 
-    Holders are counted by Python itself: while somebody holds the object the value is needed, when it dies the
-    record is told. `defined` is False for a gradient known to be undefined, None where only running will tell (H5).
+    Python's reference count decides whether the value is needed: when the object dies, its record is notified.
+    `defined` is False for a gradient known to be undefined, and None if only a run can tell (H5).
     """
 
     __slots__ = ("__weakref__", "assumed", "defined", "dtype", "index", "record", "shape", "spec")
@@ -93,7 +99,7 @@ class Pending:
         self.spec = spec
         self.defined = defined
         self.assumed = False
-        """Not known to be defined, but it was in every earlier run: good enough for an optimiser, which checks it."""
+        """Defined in every earlier run, though not known to be in this one: an optimiser relies on it and checks it."""
 
     def __del__(self) -> None:
         self.record.released(self.index)
@@ -128,23 +134,30 @@ class Recorder(ABC):
             ShapeError: the operands do not fit, said on the user's own line.
         """
 
-    def again(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> Pending | None:
-        """Record a built-in op of one output that was recorded before over equal specs, and return its output: what
-        `op` does, in a fraction of the time. `operands` are `Pending` and Python numbers, and the record of what is
-        returned has a `RecordTemplate`. None, and nothing was recorded, if this is no such case."""
+    def repeat_op(self, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> Pending | None:
+        """Record a built-in op of one output by its template: `op`'s fast path, for specs that were recorded before.
+
+        Args:
+            operands: `Pending` values and Python numbers.
+
+        Returns:
+            The output, whose record has a `RecordTemplate`; None, with nothing recorded, off the fast path.
+        """
         return None
 
-    def vjp_again(
+    def repeat_op_vjp(
         self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]
     ) -> Sequence[Pending | None] | None:
-        """Record the derivative of an op that was recorded before over equal specs, all of its gradients defined: what
-        `op_vjp` does, in a fraction of the time. None, and nothing was recorded, if this is no such case. Anomaly
-        detection is off."""
+        """Record the derivative of an op by its template: `op_vjp`'s fast path, for specs that were recorded before.
+
+        It is called while anomaly detection is off. None, with nothing recorded, off the fast path, as if a gradient
+        may be undefined.
+        """
         return None
 
     @abstractmethod
     def op_vjp(self, node: OpNode, saved: Sequence[Data], grads: Sequence[Data | None]) -> list[Pending | None]:
-        """Record the derivative of a built-in op: one gradient per operand, None where none is wanted."""
+        """Record the derivative of a built-in op and return one gradient per operand, None where none is wanted."""
 
     @abstractmethod
     def function(self, cls: type[Function], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -162,22 +175,25 @@ class Recorder(ABC):
         owner: Node,
         values: Sequence[Data | None],
         metas: Sequence[Meta | None],
-        beside: Sequence[Data | None] = (),
+        extra_inputs: Sequence[Data | None] = (),
     ) -> list[Data | None]:
-        """Record a call of a user's hook, which may replace `values` (whose shapes and dtypes are `metas`); `beside`
-        is shown to it only."""
+        """Record a call of a user's hook, which may replace `values`, and return the values afterwards.
+
+        Args:
+            metas: shape and dtype of each value.
+            extra_inputs: further arguments of the hook, which it cannot replace.
+        """
 
     @abstractmethod
     def check_hook(self, kind: str, hook: Any) -> Any:
-        """Return a hook as it is to be kept, checked that it can travel.
+        """Check that a hook can be shipped, and return it as it is to be kept.
 
         Raises:
             NotShippable: it captures something that cannot.
         """
 
-    def after(self, value: Pending, awaited: Sequence[Data]) -> Pending:
-        """Return a value as one that is not there before all that is `awaited`: what is made of it runs later. What
-        does at once what it is told has nothing to order."""
+    def with_dependencies(self, value: Pending, awaited: Sequence[Data]) -> Pending:
+        """Return the value with a control dependency on `awaited`; the value itself if nothing is deferred."""
         return value
 
     @abstractmethod
@@ -195,11 +211,11 @@ class Recorder(ABC):
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """Whether it records no more; its pending values are then at the client, or gone."""
+        """Whether recording has ended; pending values are then at the client, or gone."""
 
     @abstractmethod
     def add(self, left: Data, right: Data) -> Pending:
-        """Record a sum of two gradients, either of which may prove undefined (H5, H19)."""
+        """Record the sum of two gradients, either of which may turn out undefined (H5, H19)."""
 
     @abstractmethod
     def strides(self, value: Pending) -> tuple[int, ...] | None:
@@ -207,19 +223,21 @@ class Recorder(ABC):
 
     @abstractmethod
     def read(self, value: Pending) -> np.ndarray[Any, Any] | None:
-        """Wait for a value; None when it proves undefined. A sync point."""
+        """Wait for a value and return it, None if it is undefined. A sync point."""
 
     def may_wait(self) -> bool:
         """Tell whether a value may be waited for here."""
         return True
 
     def is_defined(self, value: Pending) -> bool:
-        """Tell whether a gradient of which only running tells is defined (H5). A sync point."""
+        """Wait until it is known whether a gradient is defined, and tell (H5). A sync point."""
         return self.read(value) is not None
 
     def drawn(self, made: Tensor | None, again: Callable[[], Any]) -> None:
-        """Told that `made` holds random numbers, or with None that their generator was seeded: `again` does that once
-        more."""
+        """Note that random numbers were drawn into `made`, or, with None, that the generator was seeded.
+
+        `again` repeats the draw or the seeding.
+        """
         return
 
     @abstractmethod
@@ -228,7 +246,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def refuse_nan(self, value: Pending, message: str, story: str) -> None:
-        """Record the check that there is no NaN in a value; `message` is the error's, `story` tells of the node."""
+        """Record a check that a value has no NaN; `message` is the error's, `story` describes the node's origin."""
 
     @abstractmethod
     def called_here(self, name: str) -> None:
@@ -239,24 +257,24 @@ class Recorder(ABC):
         """Record that `value`, any object with tensors in it, is sent to the session's handlers of `name` (H20)."""
 
     @abstractmethod
-    def write(self, cell: Any, attribute: str, value: Any) -> None:
-        """Give a cell (`.grad`, a parameter's data) its next version (H8)."""
+    def write(self, variable: Any, attribute: str, value: Any) -> None:
+        """Give a variable (`.grad`, a parameter's data) its next version (H8)."""
 
     @abstractmethod
     def during_pass(self, retain: bool) -> AbstractContextManager[None]:
-        """Return what to hold while a backward pass records into it, one that keeps what was saved or not."""
+        """Return the context manager to hold while a backward pass records; `retain`: it keeps the graph."""
 
     def until_submitted(self) -> AbstractContextManager[None]:
-        """Return what to hold while a pass records and is submitted."""
+        """Return the context manager to hold while a pass records and is submitted."""
         return nullcontext()
 
     @abstractmethod
     def submit(self) -> None:
-        """A submission point: send off what is recorded and needed. Does not block."""
+        """Submit what is recorded and needed. Does not block."""
 
 
 def resolve_gradient(value: Data) -> Data:
-    """Return a gradient, None if it proves undefined; waits where only running tells (H5)."""
+    """Return a gradient, or None if it is undefined; wait for the run where only that tells (H5)."""
     if type(value) is Pending and value.defined is None and not value.record.recorder.is_defined(value):
         return None
     return value

@@ -1,7 +1,7 @@
-"""What each worker makes once and keeps (H24): a mesh, a factorisation, compiled code, a handle of a device.
+"""Worker-local values: one lazily made value per worker, such as a mesh, a factorisation or a device handle (H24).
 
-Rules of this file: the public handle. Where values are kept is the worker's, in the state of the thread that runs its
-code; outside of workers it is the handle's own.
+User code holds the public handle `WorkerLocal`. On a worker the value is in the thread's modes; elsewhere it is in the
+handle.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ def function_of(
 ) -> type[OpFunction]:
     """Return a Function class, named after the op, that runs these entries."""
     given = kernel if isinstance(kernel, UserKernel) else None
-    rule = derivative if derivative is not None and op.is_given(derivative) else None
+    rule = derivative if derivative is not None and op.is_user_derivative(derivative) else None
     members: dict[str, Any] = {
         "__module__": getattr(given.run if given else rule and rule.backward, "__module__", None) or __name__,
         "__doc__": f"The op '{op.name}' with registered entries.",
@@ -309,7 +309,7 @@ class DeclaredOp:
     def __reduce__(self) -> Any:
         op = self._op
         declaration = (op.name, op.operands, op.params, op.outputs, op.infer, op.promotes)
-        return _adopted, ((_PROCESS, op.version), declaration, *op.given())
+        return _adopted, ((_PROCESS, op.version), declaration, *op.user_entries())
 
 
 _PROCESS = uuid.uuid4().hex
@@ -326,9 +326,9 @@ def _adopted(origin: tuple[str, int], declaration: Any, kernels: Any, derivative
     if _adopted_from.get(name) != origin:
         op = Op(name, operands, outputs=outputs, infer=infer, promotes=promotes, params=params)
         for (device, dtype), (run, returns_meta) in kernels:
-            op.give_kernel(device, dtype, UserKernel(run, returns_meta), False)
+            op.add_user_kernel(device, dtype, UserKernel(run, returns_meta), False)
         for config in derivatives:
-            op.give_derivative(config, False)
+            op.add_user_derivative(config, False)
         adopt(op)
         _adopted_from[name] = origin
     return DeclaredOp(get_op(name))

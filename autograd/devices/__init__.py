@@ -1,11 +1,11 @@
-"""Where arrays live: the devices, and the libraries that keep arrays on them.
+"""Devices: where arrays live, the libraries that keep them there, and transfers between them.
 
-- *Device*: a value that names a place: a kind ("cpu", "cuda") and, for some, a number.
-- *Backend*: what serves a kind: its arrays, how they are made and moved, its memory.
-- *Stand-in*: a backend for "cuda" without a GPU: NumPy behind CuPy's restrictions, which counts what is moved.
-- *Staging*: copies through pinned memory, on streams of their own; one code for CuPy and for the stand-in.
-- *Late*: of streams, as those of a GPU are: what they are told is done when it must be. The stand-in's are if asked to.
-- *Beside*: the namespace in which an array of an operand's device is made; kernels name no library.
+- *Device*: a kind ("cpu", "cuda") and, for some, a number.
+- *Backend*: what serves a kind of device: its arrays, their allocation and transfer, its memory.
+- *Simulated device*: a backend for "cuda" without a GPU: NumPy behind CuPy's restrictions, with counted transfers and,
+  on request, late streams.
+- *Staging*: copies through pinned memory on streams of their own, the same code for CuPy and simulated devices.
+- *`space_of`*: the array namespace of an operand's device; kernels name no library.
 """
 
 from .backends.backend import Backend as Backend

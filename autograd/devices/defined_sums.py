@@ -1,6 +1,7 @@
-"""Sums of gradients that are arrays of a device: anew, and in place.
+"""Addition of two gradients that are arrays: out of place, in place, and writes into existing memory.
 
-Rules of this file: arrays alone; the engine says when. Both operands are of one device, which is made current.
+The engine and leaves' accumulators call it; both operands must be on one device, which is made current. The order of
+the terms of a sum is decided in `core/gradient_sum.py`, gradients that may be undefined are added by the recorder.
 """
 
 from __future__ import annotations

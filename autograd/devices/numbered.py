@@ -1,7 +1,7 @@
-"""Devices under other numbers than this process has for them: those of a session, whose GPUs processes share out.
+"""Device renumbering: a backend whose devices have the numbers of a session instead of this process.
 
-Rules of this file: numbers are translated, and nothing else is done. Each process counts the devices that it sees from
-0 (CuPy's arrays name them so, `CUDA_VISIBLE_DEVICES` says which they are); a session counts those of all its workers.
+Each process counts the devices that it sees from 0, as CuPy does; a session counts those of all its workers. Workers
+wrap their backend in it. Numbers are translated, and nothing else changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which backend serves a kind of device, which one an array is of, and where a factory's `device=` leads.
+"""Lookup of the backend of a device or an array, resolution of `device=`, and transfers between devices.
 
-Rules of this file: the decision for "cuda" is made once, when first asked for: the stand-in if that was switched on,
-else CuPy; never a silent fall back to the host. Arrays of NumPy are told from all others by their type alone.
+The first request for "cuda" decides what serves it: simulated devices if they were enabled, else CuPy, and never the
+host in silence. Arrays of NumPy are distinguished from all others by their type alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .backends.serving_backends import serve as serve
 from .simulated.simulated_device import StandIn
 
 STAND_IN = "RAYGRAD_STAND_IN"
-"""The environment variable that switches the stand-in on: how many devices it has, as "2"."""
+"""The environment variable that enables simulated devices: their number, as "2"."""
 
 _ARRAY: type[np.ndarray[Any, Any]] = np.ndarray
 _type: Any = type
@@ -35,14 +35,16 @@ _type: Any = type
 
 
 def disable_cuda(reason: str) -> None:
-    """Let nothing serve "cuda" from now on, whatever this process could see of GPUs: a worker that has none is not to
-    use those of others. "" lets it be looked for again."""
+    """Refuse "cuda" from now on with this reason, even if the process can see GPUs: they belong to other workers.
+
+    "" allows the search for a backend again.
+    """
     serve(None)
     ServingBackends.refusal = reason
 
 
 def is_simulated() -> bool:
-    """Tell whether the stand-in is to serve "cuda" here; looks for no GPU."""
+    """Tell whether simulated devices serve "cuda" here, without looking for a GPU."""
     if ServingBackends.cuda is None:
         return bool(os.environ.get(STAND_IN))
     return isinstance(ServingBackends.cuda, StandIn)
@@ -57,7 +59,7 @@ def backend_for_kind(kind: str, asked: Device | None = None) -> Backend:
     """Return the backend of a kind of device; `asked` is the device that an error names.
 
     Raises:
-        RuntimeError: "cuda", and there is neither CuPy nor a GPU, nor was the stand-in switched on.
+        RuntimeError: "cuda" is requested without CuPy or a GPU, and simulated devices are not enabled.
     """
     if kind == "cpu":
         return HOST
@@ -70,8 +72,10 @@ def backend_for_kind(kind: str, asked: Device | None = None) -> Backend:
 
 
 def backend_if_installed() -> Backend | None:
-    """Return the backend of "cuda", None if there is none. Unlike `available_backend`, it looks for no GPU where CuPy is not
-    installed."""
+    """Return the backend of "cuda", None if there is none.
+
+    Unlike `available_backend`, it looks for no GPU where CuPy is not installed.
+    """
     if ServingBackends.cuda is None and (
         ServingBackends.refusal or (not os.environ.get(STAND_IN) and find_spec("cupy") is None)
     ):
@@ -121,12 +125,12 @@ def _found(device: Device) -> Backend:
 
 
 def backend_of(array: Any) -> Backend | None:
-    """Return the backend that an array is of; None for what is no array."""
+    """Return the backend of an array; None for any other value."""
     return ServingBackends.by_array.get(_type(array))
 
 
 def device_of(array: Any) -> Device:
-    """Return the device that holds an array, or will hold a pending value; all else lives on the host."""
+    """Return the device that holds an array or will hold a pending value; the host for any other value."""
     backend = ServingBackends.by_array.get(_type(array))
     if backend is None:
         return array.device if _type(array) is Pending else CPU
@@ -134,7 +138,7 @@ def device_of(array: Any) -> Device:
 
 
 def space_of(operand: Any) -> Any:
-    """Return the namespace that makes arrays where an operand is: a kernel's array, a tensor of a rule, or a number.
+    """Return the array namespace of an operand's device: of an array, a tensor, or a number (the host's).
 
     On a device it makes them on the current one, which that of the operands is while a kernel or a rule runs.
     """
@@ -148,7 +152,7 @@ def space_of(operand: Any) -> Any:
 
 
 def is_device_array(data: Any) -> bool:
-    """Tell whether data is an array of another library than NumPy."""
+    """Tell whether data is an array of a device backend: of a library other than NumPy."""
     kind = _type(data)
     return kind is not _ARRAY and kind in ServingBackends.by_array
 
@@ -175,7 +179,7 @@ def start_of(array: Any) -> int:
 
 
 def same_memory(array: Any, other: Any) -> bool:
-    """Tell whether two arrays are of one piece of memory, by what they are views of."""
+    """Tell whether two arrays are views of the same memory, by their bases."""
     first = array if array.base is None else array.base
     return first is (other if other.base is None else other.base)
 
@@ -215,12 +219,12 @@ def ordinal_of(device: Device) -> int:
 
 @lru_cache(maxsize=256)
 def device_named(name: str) -> Device:
-    """Return the device of a name, as params of ops have it; nobody asks whether it is there."""
+    """Return the device of a name, as params of ops have it, without checking that it exists."""
     return CPU if name == "cpu" else Device(name)
 
 
 def factory_device(device: Any) -> Device | None:
-    """Return where a factory that was given `device` makes its tensor: None is the host.
+    """Return the device of a new tensor by a factory's `device` argument and the ambient device; None is the host.
 
     Raises:
         RuntimeError: there is no such device here.
@@ -244,7 +248,7 @@ def make(place: Device | None, maker: Callable[[Any], Any]) -> Any:
 
 
 def move_array(array: Any, place: Device | None) -> Any:
-    """Return an array on a device: itself if it is there, else a copy. The one way by which data moves."""
+    """Return an array on a device: itself if it is there, else a copy. All eager transfers go through here."""
     if place is None and _type(array) is _ARRAY:
         return array
     here, there = device_of(array), place or CPU
@@ -277,7 +281,7 @@ def known_backend_of(array: Any) -> Backend:
 
 
 def device_guard(array: Any) -> Any:
-    """Return a block in which the device of an array is the current one."""
+    """Return a context manager that makes the device of an array the current one."""
     backend = known_backend_of(array)
     return backend.on(backend.index_of(array))
 
@@ -292,5 +296,5 @@ def needs_device_guard(data: Any) -> bool:
 
 
 def as_kernel_result(value: Any) -> Any:
-    """Return what a kernel or a rule made as an array: NumPy's scalars as arrays of the host, arrays as they are."""
+    """Return the result of a kernel or a rule as an array: NumPy scalars are converted, arrays kept."""
     return value if _type(value) in ServingBackends.by_array else np.asarray(value)

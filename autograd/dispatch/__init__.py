@@ -1,4 +1,4 @@
-"""Dispatch: from the call of a built-in op to promotion, a kernel or a record, and a node of the backward graph.
+"""Dispatch: from the call of a built-in op to promotion, a kernel or a recorded node, and a node of the backward graph.
 
-The path of every op, eager or recorded.
+Every op goes through it, eager or recorded. Factories of tensors, autocast and argument checks are here, too.
 """

@@ -1,8 +1,8 @@
-"""What the package offers in the place of functions of the catalogue: such that say which argument is of a wrong type.
+"""Wrappers of public functions whose errors name the argument of a wrong type.
 
-Rules of this file: nothing is looked at before something went wrong. Then arguments are held against the signature:
-what is named like a tensor has to be one, the rest what it is annotated with. What the library itself calls, methods
-among it, are the functions as they are.
+Users get catalogue functions through them; the library itself calls the bare functions. A wrapper does nothing before
+something failed. It then compares the arguments with the signature: parameters named like tensors must be tensors, the
+others must fit their annotation.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ _made: dict[Function, Function] = {}
 
 
 def with_argument_errors(function: Function, module: str, name: str) -> Function:
-    """Return what is offered in the place of a function: the same with errors that name what does not fit; itself, if
-    it hands its arguments straight to one op, which says that itself (`dispatch.explained`).
+    """Return a wrapper of a function whose errors name the argument that does not fit.
+
+    A function that passes its arguments straight to one op is returned as it is: the op names the argument itself
+    (`dispatch.explained`).
 
     Args:
         function: the function.

@@ -1,8 +1,7 @@
-"""Automatic casting to a lower precision: the regions that a thread is in, and the casts of operands (LG-14).
+"""Autocast: regions in which a thread casts operands to a lower precision, and the cast of an operand (LG-14).
 
-Rules of this file: the state, the context manager over it, and how one operand is cast. Which functions cast theirs is
-the catalogue's to say (`ops.casting`); a cast is an op like any other, so it is recorded, differentiated and batched
-like any other. Built-in derivatives are never cast: each runs in the precision in which its function ran.
+`casting.py` lists the functions that cast. A cast is an op, so it is recorded, differentiated and batched as any other.
+Built-in derivatives are not cast: each runs in the precision of its forward.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ OTHER_DEVICES = frozenset("cuda hpu ipu maia meta mps mtia privateuseone xla xpu
 """Devices that PyTorch knows and on which nothing is cast here: on most of them no tensor is."""
 
 REGIONS: list[None] = []
-"""One for each region that is open on any thread: what runs outside of all asks for this alone."""
+"""One entry per region open on any thread; wrappers check only whether it is empty."""
 
 
 class _CachedCast(NamedTuple):
-    """A cast that a region goes on using."""
+    """A cached cast of a leaf, used until the outermost region ends."""
 
     tensor: Tensor
     data: Any
@@ -48,7 +47,7 @@ class _CachedCast(NamedTuple):
 
 
 class Casting:
-    """What a thread casts: the innermost region's.
+    """The autocast state of a thread: that of its innermost region.
 
     Attributes:
         enabled: whether anything is cast.
@@ -107,7 +106,7 @@ def get_autocast_dtype(device_type: str) -> np.dtype[Any]:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Tell whether a region that is opened now keeps the casts of leaves, unless it is told."""
+    """Tell whether a region that is opened now caches the casts of leaves by default."""
     casting = state.here.casting
     return casting is None or casting.cache
 
@@ -227,7 +226,7 @@ block of a device (enabled, name of the dtype or nothing, cache, name of the dev
 
 
 def capture_modes() -> RecordedModes:
-    """Return this thread's state, for user code that runs elsewhere or later: see `restored_modes`."""
+    """Return this thread's state, for user code that runs in another process or later: see `restored_modes`."""
     casting, device = state.here.casting, state.here.device
     regions = () if casting is None else (int(casting.enabled), casting.dtype.name, int(casting.cache))
     if device is None or device.type == "cpu":
@@ -237,7 +236,7 @@ def capture_modes() -> RecordedModes:
 
 @contextmanager
 def restored_modes(recorded: RecordedModes) -> Generator[None]:
-    """Let code in a block see the state of the moment at which it was recorded."""
+    """Restore recorded modes in a block, for code that was recorded under them."""
     before, device = state.here.casting, state.here.device
     casts = recorded and recorded[1]
     state.here.casting = Casting(bool(recorded[0]), np.dtype(recorded[1]), bool(recorded[2]), {}) if casts else None

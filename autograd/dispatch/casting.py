@@ -1,9 +1,8 @@
-"""Which functions of the catalogue cast their operands in a region of `autocast`, and how (LG-14).
+"""Lists of the functions that cast their operands under `autocast`, and the wrappers that apply the casts (LG-14).
 
-Rules of this file: the lists are those of PyTorch's CPU. What the catalogue offers is `with_autocast`: a function of a list
-is offered as one of the same signature that first asks whether any region is open. The functions themselves, which
-derivatives, other functions and workers call, cast nothing; one that is made of others and is on no list calls the
-governed ones where PyTorch's does.
+The lists are those of PyTorch's CPU. Users get each listed function through `with_autocast`; the functions themselves,
+as derivatives, other functions and workers call them, cast nothing. A function that is made of others and stands on no
+list calls the wrapped ones where PyTorch's does. The state of the regions and the casts are in `autocast`.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ def with_autocast(function: Function) -> Function:
 
 
 def __getattr__(name: str) -> Any:
-    """Return a governed function: by this module and its name it is pickled."""
+    """Return a wrapped function: it is pickled by this module and its name."""
     if name in _governed:
         return _governed[name]
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,8 +1,7 @@
-"""Making tensors: from data, filled, counted, and at random.
+"""Factories of tensors: from data, filled, ranges, and random numbers.
 
-Rules of this file: what is made is a leaf holding an array of the device asked for; nothing here is recorded but, in a
-session, the way to that device. The random numbers of a process come from one generator, which starts from the same
-seed in each process until `manual_seed` gives another.
+They return leaves with an array on the requested device. In a session the transfer to that device is recorded, nothing
+else. The process has one random generator, with the same seed in each process until `manual_seed` sets another.
 """
 
 from __future__ import annotations
@@ -389,7 +388,7 @@ def _random_leaf(draw: Callable[[tuple[int, ...]], Any], requires_grad: bool, de
 
 
 def _placed_draw(draw: Callable[[], Any], place: Any) -> Any:
-    """Return what was drawn, on a device. A session is told of the draw, and moves what it gives."""
+    """Return drawn numbers on a device. A session records the draw and moves its result."""
     drawn = np.asarray(draw())
     if state.recorder is None:
         return move_array(drawn, place)

@@ -1,8 +1,7 @@
-"""Ops on arrays of other devices than the host: which operands may meet, and which kernel serves them.
+"""Dispatch of ops on devices other than the host: which operands may meet, and the kernel that serves them.
 
-Rules of this file: what the one path of every op (`dispatch`) does where an operand is not NumPy's. Nothing moves
-unseen: operands meet on one device or not at all, but for zero-dimensional tensors of the host, which PyTorch lets
-meet those of a device; that is a transfer, and a node of the graph.
+`dispatch.py` calls it if an operand is not a NumPy array. Operands must be on one device; only zero-dimensional tensors
+of the host may meet those of a device, by a transfer that is a node of the graph. Nothing else moves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Functions of the catalogue that hand their operands straight to one op, made from the op and a docstring.
+"""Catalogue functions that pass their operands to one op, generated from the op and a docstring.
 
-`doors` offers such a function to users as it is: the op itself says which operand is of a wrong type.
+Users get them without the wrapper of `argument_errors.py`, since dispatch itself names an operand of a wrong type.
 """
 
 from __future__ import annotations

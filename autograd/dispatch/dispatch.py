@@ -1,7 +1,7 @@
-"""Calling a built-in op: promotion, then a kernel now or a record for later, then a node of the backward graph.
+"""Application of a built-in op: promotion, a kernel now or a recorded node, then a node of the backward graph.
 
-Rules of this file: the one path that every op takes. Rules of derivatives call the same functions with bare arrays,
-which go straight to the kernel.
+Every op takes this path; in a session `record_fast_path.py` is tried first. Derivative rules call the same functions
+with bare arrays, which go straight to the kernel.
 """
 
 from __future__ import annotations
@@ -122,24 +122,24 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
     if dtype is not _FLOAT64 and dtype.kind != "f" and op.promotes is not None:
         return _any(op, operand, other)
     needed = operand._requires_grad
-    beside = other
+    other_data = other
     if type(other) is Tensor:
-        beside = other._data
-        if type(beside) is not _ARRAY or beside.dtype is not dtype:
+        other_data = other._data
+        if type(other_data) is not _ARRAY or other_data.dtype is not dtype:
             return call(op, (operand, other))
         needed = needed or other._requires_grad
     elif other is not _ABSENT and type(other) not in _PLAIN:
         return call(op, (operand, other))
     try:
-        out = kernel(data) if other is _ABSENT else kernel(data, beside)
+        out = kernel(data) if other is _ABSENT else kernel(data, other_data)
     except MISUSE as error:
-        raise explained(op, (), (data,) if other is _ABSENT else (data, beside), error) from None
+        raise explained(op, (), (data,) if other is _ABSENT else (data, other_data), error) from None
     if type(out) is not _ARRAY:
         out = np.asarray(out)
     if needed and here.grad:
         if other is _ABSENT:
             return _made(here, op, (operand,), (), (data,), out, True)
-        return _made(here, op, (operand, other), (), (data, beside), out, True)
+        return _made(here, op, (operand, other), (), (data, other_data), out, True)
     result = _new(Tensor)
     result._data = out
     result._counter = None
@@ -148,7 +148,7 @@ def call_few(op: Op, operand: Any, other: Any = _ABSENT) -> Any:
 
 
 def _any(op: Op, operand: Any, other: Any) -> Any:
-    """Apply an op of one or two operands that are not as nearly always."""
+    """Slow path of `call_few`: operands that need promotion, recording or another device."""
     return call(op, (operand,) if other is _ABSENT else (operand, other))
 
 
@@ -188,7 +188,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
     if op.custom and (results := _as_function(op, operands, params)) is not None:
         return results
     recorder = state.here.recorder
-    needed = tensors = batched = elsewhere = False
+    needed = tensors = batched = on_device = False
     for operand in operands:
         if isinstance(operand, Tensor):
             tensors = True
@@ -203,7 +203,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
                 elif recorder is None:
                     recorder = owner
             if is_on_device(current_data(operand._data)):
-                elsewhere = True
+                on_device = True
             elif type(operand._data) is Batched:
                 batched = True
                 if not operand._data.level.entered:
@@ -211,7 +211,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
                     return _general(op, alive, params)
     if not tensors:
         return _on_arrays(op, operands, params)
-    if elsewhere and not batched:
+    if on_device and not batched:
         operands, met = on_one_device(op, operands), None
     if met is None:
         met = operands if op.promotes is None else promote_operands(op, operands)
@@ -220,7 +220,7 @@ def _general(op: Op, operands: Sequence[Any], params: tuple[Any, ...], met: Sequ
         if state.here.forward:
             table.forward_op(op, met, params, made)
         return made
-    if recorder is None and elsewhere:
+    if recorder is None and on_device:
         datas = [o.read() if isinstance(o, Tensor) else o for o in met]
         try:
             out = run(op, datas, params, _compute_dtype(datas))
@@ -362,7 +362,7 @@ def check_operand(name: str, value: Any, argument: str = "input", position: int 
 
 
 def kind_of(datas: Sequence[Any]) -> str:
-    """Return the kind of device of operands: the host's, if none is elsewhere."""
+    """Return the kind of device of operands: "cpu" if all are on the host."""
     for data in datas:
         if is_on_device(data):
             return device_of(data).type

@@ -1,8 +1,8 @@
-"""How operands of several dtypes meet: PyTorch's promotion, and what of it shows in the graph.
+"""Conversion of an op's operands to their common dtype, and its trace in the graph.
 
-Rules of this file: an op computes with operands in the dtype in which they meet, and what its node keeps is so. Its
-edges are those of the operands as they were given: no node stands between, and gradients are converted back by the op's
-own (EN-20).
+Dispatch calls it before the kernel; the type promotion table itself is `promote` in `core/dtypes.py`. An op computes,
+and its node saves, in the common dtype. Its edges are those of the operands as given: no node stands between, and the
+op's own node converts the gradients back (EN-20).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ops in a session that were applied before to the same: what a training loop does, step after step.
+"""Fast path for recording an op in a session that was recorded before over equal specs, as a training loop does.
 
-Rules of this file: what `dispatch` does for an op over pending values, once the recorder knows it (`Recorder.again`):
-nothing is promoted, inferred or looked up anew, and every case that is not as nearly always is left to `dispatch`.
+`dispatch` tries it first. It promotes, infers and looks up nothing: the recorder finds its template of the op
+(`Recorder.repeat_op`). Off the fast path it returns None, and `dispatch` takes the general path with equal results.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def repeat_recorded_op(here: Modes, op: Op, operands: Sequence[Any], params: tup
             return None
     if first is None or (first.kind != "f" and op.promotes is not None):
         return None
-    value: Pending | None = recorder.again(op, datas, params)
+    value: Pending | None = recorder.repeat_op(op, datas, params)
     if value is None:
         return None
     result = _new(Tensor)

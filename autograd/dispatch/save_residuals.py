@@ -1,6 +1,6 @@
-"""What the backward node of an op keeps of an application: the values that its rule saves, and which version they were.
+"""Saving of residuals: the values that an op's derivative rule needs, with their versions, kept on its backward node.
 
-Rules of this file: keeping alone. Whether the versions still hold is asked by the node when it runs.
+Dispatch calls it for each new node; the node checks the versions when it runs (`nodes/op_node.py`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ def keep_residuals(
     datas: Sequence[Any],
     results: Sequence[Tensor],
 ) -> None:
-    """Have a node keep what its rule saves: operands by position, results as -1, -2, ... (`Derivative.saves`). What has
-    a gate is kept only if the gradient of that operand is wanted; or, of a gate counted from the end, the operand is a
-    tensor at all.
+    """Save on a node what its rule needs: operands by position, results as -1, -2, ... (`Derivative.saves`).
+
+    A value with a gate is saved only if the gradient of the gate's operand is wanted, or, for a gate counted from the
+    end, if that operand is a tensor.
 
     Raises:
         RuntimeError: a tensor of inference mode would be kept (MD-04).
@@ -48,7 +49,7 @@ def keep_residuals(
         if isinstance(held, Tensor):
             data = datas[position] if position >= 0 else held._data
             if type(data) is Pending:
-                data.record.claimed(data.index)
+                data.record.retained(data.index)
             saved.append(data)
             counter = held._counter
             if counter is None:

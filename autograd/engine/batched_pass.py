@@ -71,10 +71,10 @@ class OnTensors(Recorder):
         owner: Node,
         values: Sequence[Data | None],
         metas: Sequence[Meta | None],
-        beside: Sequence[Data | None] = (),
+        extra_inputs: Sequence[Data | None] = (),
     ) -> list[Data | None]:
         """Call a user's hook."""
-        after = call_hook(kind, hook, [_tensor(v) for v in values], [_tensor(v) for v in beside])
+        after = call_hook(kind, hook, [_tensor(v) for v in values], [_tensor(v) for v in extra_inputs])
         return [_data(tensor) for tensor in after]
 
     def check_hook(self, kind: str, hook: Any) -> Any:
@@ -123,12 +123,12 @@ class OnTensors(Recorder):
         if state.recorder is not None:
             state.recorder.emit(name, value)
 
-    def write(self, cell: Any, attribute: str, value: Any) -> None:
-        """Write to a cell, in the ambient session if there is one."""
+    def write(self, variable: Any, attribute: str, value: Any) -> None:
+        """Write to a variable, in the ambient session if there is one."""
         if state.recorder is not None:
-            state.recorder.write(cell, attribute, value)
+            state.recorder.write(variable, attribute, value)
         else:
-            setattr(cell, attribute, value)
+            setattr(variable, attribute, value)
 
     def during_pass(self, retain: bool) -> AbstractContextManager[None]:
         """Return what the ambient session holds while a pass records into it."""

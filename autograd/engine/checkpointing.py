@@ -64,7 +64,7 @@ class _Argument:
         awaited = [grad for grad in grads if grad is not None]
         if recorder is not None and awaited:
             data = [recorder.leaf(grad) if isinstance(grad, Tensor) else grad for grad in awaited]
-            value = Tensor.made(recorder.after(recorder.leaf(value), data))
+            value = Tensor.made(recorder.with_dependencies(recorder.leaf(value), data))
         return value.requires_grad_(self._requires_grad)
 
 
@@ -151,7 +151,7 @@ class Region:
         second = _Second(self)
         args, named = unflatten(self._tree, [x.again(grads) if isinstance(x, _Argument) else x for x in self._leaves])
         here, now = state.here, GeneratorState()
-        outer, here.again = here.again, True
+        outer, here.replaying = here.replaying, True
         self._random.back()
         try:
             with enable_grad(), restored_modes(self._casting), with_pack_hooks(second.hooks()):
@@ -159,7 +159,7 @@ class Region:
         except _Enough:
             pass
         finally:
-            here.again = outer
+            here.replaying = outer
             now.back()
         if len(second.saved) != len(self.saved):
             again, first = _tensors(self.saved[: len(second.saved)]), _tensors(self.saved)

@@ -20,6 +20,7 @@ import numpy as np
 from raygrad.errors import AutogradError
 
 from ..core import pass_lock
+from ..core.gradient_sum import balanced_sum
 from ..core.hooks import ClientHook
 from ..core.modes import state
 from ..core.recorder import Data, Recorder, resolve_gradient
@@ -29,7 +30,7 @@ from ..nodes.accumulator import AccumulateGrad, accumulate
 from ..nodes.anomaly import AnomalyWatcher
 from ..nodes.multi_hooks import MultiGradHookEntry
 from ..nodes.node import Edge, Node, for_all_inputs, for_tensor_inputs
-from ..registry.vjp_rules import Meta, balanced_sum, quiet
+from ..registry.vjp_rules import Meta, quiet
 from ..tensor.tensor import Tensor
 
 
@@ -282,7 +283,7 @@ class Pass:
                     if self.on_tensors and not self.create_graph:  # `.grad` carries no tangents
                         value = value._data
                     with device_guard(value) if needs_device_guard(value) else _UNRECORDED:
-                        accumulate(tensor, value, self.create_graph, self.recorder, anew=True)
+                        accumulate(tensor, value, self.create_graph, self.recorder, out_of_place=True)
         if self._wanted:
             for number, value in enumerate(grads):
                 if (node, number) in self._wanted:
@@ -450,10 +451,10 @@ def _sealed(value: Data | Tensor | None) -> Tensor | None:
 def _on_fresh_stack(work: Callable[[], None]) -> None:
     """Run `work` on another thread, as this one: same modes, same context, its exception raised here."""
     raised: list[BaseException] = []
-    parts = state.taken()
+    parts = state.snapshot()
 
     def run() -> None:
-        state.given(parts)
+        state.restore(parts)
         try:
             work()
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""Changes in place: one mechanism for `add_`, `x[i] = y` and their kind, and what becomes of views of the memory.
+"""In-place changes: `add_`, `x[i] = y` and their kind, and what becomes of views of the changed memory.
 
-Stands on dispatch, which it calls for the new values.
+It computes new values by dispatch; version counters and the bookkeeping of views are in `storage`.
 """

@@ -1,6 +1,7 @@
-"""The nodes of tensors whose memory was changed in part, and of views that were made again after it.
+"""Backward nodes of in-place changes of a part of a tensor, and of views regenerated after them.
 
-Rules of this file: what such a node does otherwise than that of the op it stands for. When one is made, `inplace` says.
+`inplace.py` gives nodes these classes. They differ from the nodes of the ops that they stand for in what they free and
+in the history of their zeros.
 """
 
 from __future__ import annotations

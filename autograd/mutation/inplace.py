@@ -1,9 +1,8 @@
-"""Changing a tensor in place: one mechanism for `add_`, `x += y`, `x[i] = y` and all their kind.
+"""In-place changes of a tensor: the one mechanism behind `add_`, `x += y`, `x[i] = y` and their kind.
 
-Rules of this file: the value is always computed out of place. Eagerly it is then written into the tensor's memory; in a
-session, where values are immutable, the tensor gets a next version (functionalisation), and so does whatever shares its
-memory. Either way its version counter moves, and if gradient flows, the tensor takes the place of the result in the
-graph, and its views are made again from there.
+The value is computed out of place. Eagerly it is then written into the tensor's memory; in a session, where values are
+immutable, the tensor and all that share its memory get a next version (functionalisation). The version counter moves in
+either case. If gradient flows, the tensor takes the result's place in the graph, and its views are regenerated from it.
 """
 
 from __future__ import annotations
@@ -219,9 +218,9 @@ def rebase_on_function(
 
 
 def _recorder_of(tensor: Tensor, value: Any) -> Recorder | None:
-    """Return the recorder that the change is told to, if any; fetch a value of a closed session."""
+    """Return the recorder of the change, if any; fetch a value of a closed session."""
     if type(tensor._data) is Batched:
-        return None  # the tensor of all examples is changed, and that is told
+        return None  # the tensor of all examples is changed, which is recorded
     if state.here.recorder is not None:
         return state.here.recorder
     for held in (tensor, value):
@@ -363,7 +362,7 @@ def set_next_value(tensor: Tensor, data: Any, recorder: Recorder) -> None:
 
 
 def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
-    """Put the base among a tensor and its parents in the place of its new value in the graph."""
+    """Rebase the history of the base among a tensor and its parents on its new value."""
     base, value = next((t, v) for t, v in values if t._base is None)
     if base is not values[0][0]:
         _through_view(values[0][1])
@@ -372,12 +371,12 @@ def _rebase_base(values: list[tuple[Tensor, Tensor]]) -> None:
 
 
 def _through_view(result: Tensor) -> None:
-    """Note in the graph that a result is what a view was changed to."""
+    """Mark the node of a result as the change of a view."""
     _become(result, ViewChange, DeviceChangeOfView)
 
 
 def of_part(result: Tensor) -> Tensor:
-    """Note in the graph that a result differs from what was there before in a part of it only; return it."""
+    """Mark the node of a result as a change of a part of the tensor, and return the result."""
     _become(result, CopySlices, DeviceCopySlices)
     return result
 
@@ -418,13 +417,13 @@ def _renew_places(changed: Tensor) -> None:
 
 
 def _apart(parent: Tensor) -> Tensor:
-    """Return what a view is made again from: its parent, as its own path from the base, on which no other view is."""
+    """Return the parent from which a view is replayed, itself replayed from the base so that no views share nodes."""
     above = parent_of(parent)
     return parent if above is None or parent._base is None else replay_view(parent, _apart(above))
 
 
 def regenerate_views(changed: Tensor, recorder: Recorder | None, flows: bool) -> None:
-    """Make the living views of the changed memory again, for their values in a session and their place in the graph."""
+    """Replay the living views of the changed memory, for their values in a session and their nodes in the graph."""
     root = changed if changed._base is None else changed._base
     before = state.here.grad
     for view in views_of(owner_of(changed)):

@@ -1,6 +1,6 @@
-"""In-place changes under forward mode: tangents follow what they belong to (SEMANTICS FW-14).
+"""In-place changes under forward mode: tangents change with the values that they belong to (FW-14).
 
-Rules of this file: the change itself is `inplace`'s, which comes here first while a level is open.
+`inplace.py` comes here first while a level of forward mode is open, and is called back for the changes themselves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Views that require grad of a base that requires none any more: its flag was cleared, or it was detached in place.
+"""Detachment of views from a base that no longer requires grad: its flag was cleared, or it was detached in place.
 
-Rules of this file: what a change of the memory means for them. Until then they stay where they are in the graph,
-if they were asked where that is.
+Such views keep their node until the next change of the memory, if anybody has read it. `follow_change` is called with
+each change of a memory that is watched, and ends the place of its views in the graph.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DetachedViewNode(Node):
-    """The node of a view that was cut off: takes its gradient, and passes none on."""
+    """The node of a view that was detached from its base: it takes a gradient and passes none on."""
 
     def __init__(self, view: Tensor) -> None:
         self._edges = (NO_EDGE,)
@@ -37,8 +37,10 @@ class DetachedViewNode(Node):
 
 
 def detach_views_of_base(base: Tensor) -> None:
-    """Let the next change of its memory cut off the views of a tensor that is about to require no grad any more; those
-    that the last change gave a place for which nobody has asked are cut off at once."""
+    """Detach the views of a tensor that is about to require no grad: at the next change of its memory.
+
+    Views whose `grad_fn` was regenerated and not read since are detached at once.
+    """
     for view in views_of(owner_of(base)):
         if view._base is base and view._requires_grad:
             if type(view) is not RegeneratedView:
@@ -50,8 +52,7 @@ def detach_views_of_base(base: Tensor) -> None:
 
 
 def detach_views(orphans: Sequence[Tensor]) -> None:
-    """Cut views, and those made of them, off the graph, whose memory was changed: their history would be that of their
-    base, which has none."""
+    """Detach views whose memory was changed, and views of them: their base has no history to give them."""
     owners = {id(owner): owner for owner in map(owner_of, orphans)}
     for owner in owners.values():
         for view in views_of(owner):

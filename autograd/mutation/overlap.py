@@ -1,8 +1,7 @@
-"""Overlap: whether an operand of a change in place shares part of the memory that is written to (EN-30).
+"""Overlap check: whether an operand of an in-place change shares part of the memory that is written (EN-30).
 
-Rules of this file: PyTorch's own test, on what it looks at: where a tensor starts, its shape and its strides. Two that
-are dense overlap if their memory does, and do so fully if they start and end together with equal strides; of what has
-gaps nothing is said. `memory_layout` says where a tensor lies.
+It is PyTorch's test on start, shape and strides, which `storage/memory_layout.py` computes. Dense tensors overlap if
+their memory does, and fully if start, end and strides are equal; tensors with gaps are never reported.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def _check_scattered(tensor: Tensor, basic: Any, operands: Sequence[Any]) -> Non
 
 
 def may_share(tensor: Tensor, operand: Any) -> bool:
-    """Tell whether an operand might share memory with a tensor; most do not, and are told apart at once."""
+    """Tell whether an operand might share memory with a tensor: a cheap test that most pairs fail."""
     mine, its = tensor._data, getattr(operand, "_data", None)
     if type(mine) is _ARRAY and type(its) is _ARRAY:
         return np.may_share_memory(mine, its)

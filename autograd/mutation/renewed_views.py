@@ -1,9 +1,8 @@
-"""New places in the graph for a tensor that was changed in place, for its views, and for those of a base that requires
-grad from now on.
+"""Regenerated views: the new `grad_fn` of views after an in-place change of their base, and of the changed tensor.
 
-Rules of this file: a view that got a new node knows when it is asked for it. PyTorch makes that node only then, from
-its base as it is by then: if that was detached meanwhile, the view is cut off (`orphans`). It gets its class by
-exchange, so that no other tensor is watched when its node is read.
+PyTorch makes a view's node only when it is read. A view with a regenerated node therefore notes when it is read: if
+the base is detached before, the view is detached, too (`orphaned_views.py`). It has a class of its own for that, and
+reading `grad_fn` of other tensors stays a plain attribute access.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RegeneratedView(Tensor):
-    """A view whose node was made again, until that is asked for."""
+    """A view whose node was regenerated, until the node is read."""
 
     before: Edge | None
     """The place that it had when it was asked last, which fills its `.grad` until then if that is retained; None if it
@@ -50,7 +49,7 @@ RegeneratedView.__qualname__ = Tensor.__qualname__
 
 
 def regenerate_grad_fn(view: Tensor, renewed: Tensor) -> None:
-    """Give a view a new place in the graph, for which nobody has asked."""
+    """Give a view a regenerated node, which counts as unread."""
     before: Edge | None
     if type(view) is RegeneratedView:
         before = view.before
@@ -68,7 +67,7 @@ def regenerate_grad_fn(view: Tensor, renewed: Tensor) -> None:
 
 
 def mark_read(view: Tensor) -> None:
-    """Note that somebody has asked for the place of a view."""
+    """Note that the regenerated node of a view was read."""
     if type(view) is RegeneratedView:
         change_class(view, Tensor)
         before: Edge | None = view.__dict__.pop("before")
@@ -79,7 +78,7 @@ def mark_read(view: Tensor) -> None:
 
 
 def drop_unread_grad_fn(view: Tensor) -> None:
-    """Take from a view the place for which nobody has asked: it has none of its own, and requires no grad."""
+    """Remove the unread node of a view that has none of its own: it then requires no grad."""
     mark_read(view)
     view.grad_fn, view.output_nr, view._requires_grad = None, 0, False
 
@@ -112,7 +111,7 @@ def move_retained(tensor: Tensor, before: Node | None, number: int, node: Node, 
 
 
 def propagate_requires_grad(base: Tensor) -> None:
-    """Let the views of a tensor that requires grad from now on require it, too."""
+    """Make the views of a tensor that begins to require grad require it, too."""
     late: list[Tensor] = []
     for view in views_of(owner_of(base)):
         if view._base is base and type(view) is Tensor and node_of(view) is None:

@@ -1,7 +1,7 @@
-"""Exchanging the data of a tensor: `x.data = y` (CX-14).
+"""Assignment to `tensor.data`: exchange of a tensor's memory (CX-14).
 
-Rules of this file: what a tensor, those that share its memory, and nodes that have saved it see of it. The tensor keeps
-its history, version counter and views; its memory is that of the other from then on.
+The tensor keeps its history and version counter and takes the other's memory. Views of the old memory, and nodes that
+saved the tensor, see the outcome that is decided here.
 """
 
 from __future__ import annotations

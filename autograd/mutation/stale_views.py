@@ -1,7 +1,7 @@
-"""What a tensor is whose place in the graph is gone: a view that a Function returned, once its memory changed (OU-12).
+"""Stale views: views returned by a Function whose memory was changed since, so that they have no `grad_fn` (OU-12).
 
-Rules of this file: how such a tensor answers. It gets its class by exchange, so that no other tensor is asked whether
-it is stale when its node is read.
+Reading the `grad_fn` of one raises. A stale view gets a class of its own, so that reading `grad_fn` of other tensors
+stays a plain attribute access.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Views made again from their recipes, and changes of views written back to what they were made from.
+"""View replay: views made again from their recipes, and values of views written through to their parents.
 
-Rules of this file: values alone. `inplace` decides when a view is made again, and `renewed` what place in the graph it
-then has.
+It computes values only. `inplace.py` decides when a view is replayed, `renewed_views.py` which node it then has.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ..tensor.tensor import Tensor
 
 
 def replay_view(view: Tensor, parent: Tensor) -> Tensor:
-    """Return what the recipe of `view` makes of its parent as it is now."""
+    """Return the view that the recipe of `view` gives for the present value of its parent."""
     assert view._recipe is not None
     op, _, _, rest, params, _ = view._recipe
     if type(op) is GeometricView:
@@ -94,7 +93,7 @@ def check_sure(view: Tensor) -> None:
 def replay_geometry(placed: GeometricView, parent: Tensor) -> Tensor:
     """Return what the view shows of its parent as it is now."""
     given, order = _counting(placed, parent)
-    return ops.placed(given, placed.shape, placed.place.strides, placed.place.offset, order)
+    return ops.placed(given, placed.shape, placed.geometry.strides, placed.geometry.offset, order)
 
 
 def write_through_geometry(placed: GeometricView, parent: Tensor, value: Tensor) -> Tensor:
@@ -104,17 +103,17 @@ def write_through_geometry(placed: GeometricView, parent: Tensor, value: Tensor)
         AutogradError: the view shows elements more than once.
     """
     given, order = _counting(placed, parent)
-    whole = ops.put_placed(given, value, placed.shape, placed.place.strides, placed.place.offset, order)
-    if placed.place.parts == 1:
+    whole = ops.put_placed(given, value, placed.shape, placed.geometry.strides, placed.geometry.offset, order)
+    if placed.geometry.parts == 1:
         return whole
     whole = ops.view_as_complex(whole)
-    return ops.permute(whole, [int(axis) for axis in np.argsort(placed.place.order)])
+    return ops.permute(whole, [int(axis) for axis in np.argsort(placed.geometry.order)])
 
 
 def _counting(placed: GeometricView, parent: Tensor) -> tuple[Tensor, Shape]:
     """Return what the elements are counted in (of complex numbers their parts), and in which order of axes."""
-    order = placed.place.order
-    if placed.place.parts == 1:
+    order = placed.geometry.order
+    if placed.geometry.parts == 1:
         return parent, order
     return ops.view_as_real(ops.permute(parent, order)), tuple(range(len(order) + 1))
 

@@ -1,4 +1,4 @@
-"""Nodes of the backward graph: of ops, leaves and views, with their hooks and what a pass may ask of them.
+"""Nodes of the backward graph: of ops and leaves, with their hooks, anomaly detection, and what code may ask of a pass.
 
-The engine walks them; functions and dispatch make them.
+The engine walks them; dispatch and Functions make them.
 """

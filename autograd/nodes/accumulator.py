@@ -1,6 +1,7 @@
-"""The accumulator of a leaf: the node at which gradient ends, and how it is added to `.grad`.
+"""Gradient accumulator of a leaf: the node at which a gradient ends, and the addition to `.grad`.
 
-Rules of this file: `.grad` of leaves, and of others that retain theirs, grows here only, one pass at a time.
+The engine runs it as soon as it is ready. Only here is `.grad` accumulated, of leaves and of other tensors that retain
+theirs.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ _RECORDED_LOCK = threading.RLock()
 
 
 def accumulate(
-    variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, *, anew: bool = False
+    variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, *, out_of_place: bool = False
 ) -> None:
     """Add `grad` to `variable.grad`: stored the first time, then added in place, or anew with `create_graph` (EN-07)
     and where a non-leaf retains its gradient.
@@ -90,10 +91,12 @@ def accumulate(
     The first gradient takes the leaf's axis order (EN-32) and memory of its own (BW-16).
     """
     with _LOCKS[id(variable) >> 4 & 15] if recorder is None else _RECORDED_LOCK:
-        _add_to_grad(variable, grad, create_graph, recorder, anew)
+        _add_to_grad(variable, grad, create_graph, recorder, out_of_place)
 
 
-def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, anew: bool) -> None:
+def _add_to_grad(
+    variable: Tensor, grad: Data, create_graph: bool, recorder: Recorder | None, out_of_place: bool
+) -> None:
     old = variable._grad
     if create_graph:
         if old is not None and resolve_gradient(old._data) is None:
@@ -108,13 +111,13 @@ def _add_to_grad(variable: Tensor, grad: Data, create_graph: bool, recorder: Rec
         laid = ops.in_order_data(grad, order, recorder)
         if old is None:
             _set_grad(variable, variable.made(laid), recorder)
-        elif anew:
+        elif out_of_place:
             _set_grad(variable, variable.made(recorder.add(old._data, laid)), recorder)
         else:
             old._next_value(recorder.add(old._data, laid), recorder)
     elif old is None:
         _set_grad(variable, variable.made(ops.copy_in_order(grad, order)), None)
-    elif anew:
+    elif out_of_place:
         _set_grad(variable, variable.made(ops.add(old.read(), grad)), None)
     else:
         old.add_in_place(grad)

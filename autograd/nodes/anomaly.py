@@ -1,7 +1,7 @@
-"""Anomaly detection: where a node was made, and which of them first gives NaN (SEMANTICS MD-05, MD-06).
+"""Anomaly detection: where nodes were made, and which of them first returns NaN (MD-05, MD-06).
 
-Rules of this file: the mode, what is noted of a node, and what is said of one that failed. When it is asked for is the
-engine's affair: a pass that begins under the mode runs each of its nodes through `AnomalyWatcher`.
+Dispatch notes the origin of nodes while the mode is on. A pass that begins under the mode runs each node through
+`AnomalyWatcher`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STACK, PARENT = "traceback_", "parent_"
 
 
 class AnomalyMode(NamedTuple):
-    """What anomaly detection is to do."""
+    """The settings of anomaly detection."""
 
     check_nan: bool
 
@@ -98,7 +98,7 @@ def note_origin(node: Node) -> None:
 
 
 class AnomalyWatcher:
-    """What a pass does beside running its nodes while anomaly detection is on."""
+    """The checks of a pass around its nodes while anomaly detection is on."""
 
     def __init__(self, anomaly: AnomalyMode) -> None:
         self._check_nan = anomaly.check_nan

@@ -1,9 +1,8 @@
-"""Tensors that user code captures and that come to a worker without their history (H16).
+"""Captured tensors on a worker: tensors that user code captures, without the graph that made them (H16).
 
-Rules of this file: what such a tensor is there. It is what it is at the client, a leaf that requires grad, say, so that
-passes inside of user code go as far as they do eagerly. What such a pass adds to the `.grad` of a leaf that was lent
-goes home with the step that runs; any other gradient does not leave the worker through it, and what would be lost
-raises.
+A captured tensor is on the worker what it is at the client (a leaf that requires grad, say), so that passes inside user
+code reach as far as eagerly. A gradient that such a pass adds to a borrowed leaf is returned with the step that runs.
+Other gradients do not leave the worker through it, and a pass that would lose one raises.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from .accumulator import AccumulateGrad
 from .node import Node, next_sequence
 
 PLAIN, LEAF, INNER = 1, 2, 3
-"""What a captured tensor is: one that requires no grad, a leaf that does, or one with a producer. (0 is an array.)"""
+"""Kinds of captured tensor: without grad, a leaf that requires grad, one with a producer. (0 is an array.)"""
 
 
 def kind_of_capture(tensor: Tensor) -> int:
-    """Return which of the three a tensor is."""
+    """Return the kind of a tensor: `PLAIN`, `LEAF` or `INNER`."""
     return INNER if tensor.grad_fn is not None else LEAF if tensor._requires_grad else PLAIN
 
 
 def captured_tensor(data: Any, kind: int) -> Tensor:
-    """Return a captured tensor as a worker has it."""
+    """Return the tensor by which a worker represents a captured one of some kind."""
     tensor = Tensor.made(data)
     if kind == LEAF:
         tensor._requires_grad = True
@@ -41,27 +40,26 @@ def captured_tensor(data: Any, kind: int) -> Tensor:
     return tensor
 
 
-def set_captured_gradient(leaf: Tensor, grad: Pending, recorder: Recorder, *, anew: bool) -> None:
-    """Make `grad` the gradient of a leaf that was lent: in place if it has one, as adding to it does, or `anew`."""
+def set_captured_gradient(leaf: Tensor, grad: Pending, recorder: Recorder, *, out_of_place: bool) -> None:
+    """Make `grad` the `.grad` of a borrowed leaf: its next version if it has one; a new tensor if `out_of_place`."""
     old = leaf._grad
-    if old is None or anew:
+    if old is None or out_of_place:
         recorder.write(leaf, "_grad", leaf.made(grad))
     else:
         old._next_value(grad, recorder)
 
 
 class CapturedLeafAccumulator(AccumulateGrad):
-    """The accumulator of a leaf that is the client's: its `.grad` is there, and this process has none to add to, unless
-    it was lent."""
+    """The accumulator, on a worker, of a leaf of the client: it refuses gradients unless `.grad` is borrowed."""
 
-    lent = False
-    """Whether its `.grad` is here now, and goes home from here."""
+    borrowed = False
+    """Whether the leaf's `.grad` is on this worker now, to be returned to the client."""
 
     def _device(self, number: int) -> Device:
         return self.variable.device
 
     def _run(self, grads: list[Data | None], create_graph: bool, recorder: Recorder | None) -> Sequence[Data | None]:
-        if self.lent:
+        if self.borrowed:
             return super()._run(grads, create_graph, recorder)
         if grads[0] is not None:
             raise AutogradError(
@@ -80,7 +78,7 @@ def lend_gradient(leaf: Tensor, lent: bool) -> None:
 
 
 class DetachedHistory(Node):
-    """Stands for the history of a captured tensor, which is at the client."""
+    """The node that represents the outer graph of a captured tensor, which stays at the client."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._shape = list(tensor.shape)

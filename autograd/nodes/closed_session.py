@@ -1,6 +1,7 @@
-"""Tensors of a session that is closed: their values can be read, and computed with; their graph is gone.
+"""Tensors of a closed session: their values stay readable, their graph is gone.
 
-Rules of this file: what becomes of such a tensor where an operation or a Function first reads it.
+Dispatch and Functions convert such a tensor when they first read it: it gets its value, and a node that refuses to be
+differentiated.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .node import Node
 
 
 class ClosedSessionNode(Node):
-    """Stands for the producer of a tensor, which was recorded in a session that is closed."""
+    """The node that represents a tensor's producer from a closed session: it refuses to be differentiated."""
 
     def __init__(self, tensor: Tensor, name: str) -> None:
         self._of = name
@@ -34,7 +35,7 @@ class ClosedSessionNode(Node):
 
 
 def fetch_from_closed_session(tensor: Tensor) -> None:
-    """Give a tensor of a closed session its value, for what is computed of it from now on."""
+    """Fetch the value of a tensor of a closed session into the tensor, and replace its producer."""
     tensor._data = tensor.read()
     producer = tensor.grad_fn
     if producer is not None:

@@ -1,6 +1,6 @@
-"""What code may ask of the backward pass that it runs in, and what it may add to it (SEMANTICS EN-24 to EN-26, EN-36).
+"""Queries and final callbacks of the current backward pass, for code that runs inside it (EN-24 to EN-26, EN-36).
 
-Rules of this file: questions and the callbacks' queue; the pass itself is in `traversal`.
+Users reach it by `raygrad.autograd.graph` and `Variable._execution_engine`; the pass is in `engine/traversal.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nodes of the backward graph whose outputs are on a device.
 
-Rules of this file: each runs with that device as the current one, and takes no gradient that is on another. Nodes of
-the host ask for nothing of this: these are classes of their own.
+Dispatch chooses these classes for outputs on a GPU. Each runs with that device as the current one and refuses gradients
+of other devices. Nodes of the host do none of this.
 """
 
 from __future__ import annotations

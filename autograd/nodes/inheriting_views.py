@@ -1,8 +1,8 @@
-"""Views that require grad since their base does, and have no place in the graph: they were made with recording off, or
-before their base was made to require grad (MD-01).
+"""Views without a node of their own that require grad while their base does (MD-01).
 
-Rules of this file: how such a view answers; `renewed` says what a change of its memory makes of it. It gets its class
-by exchange, so that no other tensor is asked for its base when it is asked whether it requires grad.
+They were made with recording off, or before their base required grad. `mutation/renewed_views.py` decides what a change
+of their memory means. Such a view gets a class of its own, so that reading `requires_grad` of other tensors stays a
+plain attribute access.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .node import Edge
 
 
 class DiscardGrad(AccumulateGrad):
-    """Where the gradient of such a view goes: nowhere."""
+    """The accumulator of a view without a node of its own: it discards the gradient."""
 
     _reached = False
 
@@ -53,7 +53,7 @@ def owns_grad(tensor: Tensor) -> bool:
 
 
 def inherit_requires_grad(view: Tensor) -> None:
-    """Let a new view that no node made require grad while its base does."""
+    """Have a new view without a node require grad while its base does."""
     counter = view.counter()
     view._since = counter[0]
     if view._base is not None and view._base._requires_grad:

@@ -1,8 +1,8 @@
-"""Hooks over the gradients of several tensors (SEMANTICS HK-18 to HK-21).
+"""Multi-grad hooks: one hook over the gradients of several tensors (HK-18 to HK-21).
 
-Rules of this file: what has been seen belongs to the pass, so that passes on other threads, inside one another or
-failed do not disturb each other. A watched node is referred to weakly: its hooks hold what stands here, and a graph
-dies by reference counting alone (ND-18).
+It is registered as an entry among the hooks of each tensor. The gradients seen so far belong to the pass, so that
+passes on other threads, nested or failed ones do not interfere. Nodes are referred to weakly, since a graph has to die
+by reference counting alone (ND-18).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MultiGradHook:
         self._places: list[Callable[[], Node | None]] = [_place_of(tensor) for tensor in tensors]
 
     def saw(self, task: Pass, position: int, node: Node, grad: Any) -> None:
-        """Take note that the gradient of one of the tensors is ready in a pass; call the function if it is time."""
+        """Note the gradient of one of the tensors in a pass, and call the function once it is complete."""
         seen: dict[int, Any] = task.seen.setdefault(self, {})
         if self._mode == "any":
             if not seen:
@@ -51,7 +51,7 @@ class MultiGradHook:
 
 
 class MultiGradHookEntry:
-    """What stands among the hooks of one of the tensors: it changes nothing, and tells the `MultiGradHook`."""
+    """The entry among the hooks of one tensor: it changes nothing and notifies the `MultiGradHook`."""
 
     __slots__ = ("hook", "position")
 

@@ -1,9 +1,8 @@
-"""Nodes of the backward graph: what the engine and users may ask of any of them.
+"""Base class of nodes of the backward graph: edges, metadata, hooks, and the methods by which the engine runs them.
 
-Rules of this file: a node knows how to turn the gradients of its outputs into those of its inputs, and what it
-keeps until then. Order, sums and hooks are the engine's. A node meets gradients in three forms and never asks why:
-arrays, `Pending` values (then a recorder is given), and tensors (then the result is to be differentiated again).
-The kinds of nodes have files of their own: `op_node`, `accumulator`, `context` for those of Functions.
+A node turns gradients of its outputs into gradients of its inputs; order, sums and calls of hooks are the engine's.
+Gradients are arrays, `Pending` values (with a recorder), or tensors (if the result is differentiated again). Kinds of
+nodes are in `op_node`, `accumulator` and, for Functions, `functions/context.py`.
 """
 
 from __future__ import annotations
@@ -148,10 +147,10 @@ class Node:
         return CPU
 
     def _release(self) -> None:
-        """Let go of what was saved for backward."""
+        """Free what was saved for backward."""
 
     def _holds(self) -> bool:
-        """Tell whether `_release` would let go of anything."""
+        """Tell whether `_release` would free anything."""
         return False
 
     def _recorder_of(self) -> Recorder | None:
@@ -170,8 +169,10 @@ class Node:
 
 
 def prepare_hook(hook: Callable[..., Any], kind: str, client: bool = False) -> Callable[..., Any]:
-    """Return `hook` as the ambient recorder wants to keep it (checked early that it can travel), or as it is; marked
-    if it is to be called at the `client`."""
+    """Return `hook` as nodes keep it: marked if the `client` calls it, else checked by the ambient recorder.
+
+    The recorder raises early for a hook that cannot be shipped.
+    """
     if not callable(hook):
         raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
     if client:
@@ -201,14 +202,14 @@ def call_node(node: Node, grads: Sequence[Tensor | None]) -> Any:
 
 
 def for_tensor_inputs(node: Node, results: Sequence[Any]) -> list[Any]:
-    """Return, of gradients per input, those of the inputs that were tensors: what users are shown (ND-09)."""
+    """Return, from gradients per input, those of tensor inputs, as users see them (ND-09)."""
     if not results:
         return []
     return [result for result, edge in zip(results, node._edges, strict=True) if edge is not None]
 
 
 def for_all_inputs(node: Node, gradients: Sequence[Any]) -> list[Any]:
-    """Return gradients of the tensors among the inputs as one per input: what `for_tensor_inputs` takes."""
+    """Return one gradient per input from those of the tensor inputs: the inverse of `for_tensor_inputs`."""
     given = iter(gradients)
     return [None if edge is None else next(given) for edge in node._edges]
 

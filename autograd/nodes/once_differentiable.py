@@ -1,7 +1,7 @@
-"""Backwards that must not be differentiated: `once_differentiable`, and the node that says so (SEMANTICS LG-01 to 03).
+"""`once_differentiable`: the decorator, its error node, and the search for that node behind outputs (LG-01 to LG-03).
 
-Rules of this file: the decorator, the error node, and the search for one. A packed backward (`packed`) and a session
-hand the error node on to the results that a user holds.
+A backward so marked runs with recording off, and its results get the error node as their producer. A double backward
+and a session pass the node on to the results that a user holds.
 """
 
 from __future__ import annotations
@@ -106,8 +106,10 @@ class DelayedError(Node):
 def find_delayed_error(
     outputs: Sequence[Tensor | None], ends: Collection[Node] = ()
 ) -> tuple[DelayedError | None, bool]:
-    """Return a `DelayedError` that lies anywhere behind `outputs`, if there is one, and whether a leaf does. One of
-    `ends` counts as a leaf: what is behind it is somebody else's."""
+    """Return a `DelayedError` among the ancestors of `outputs`, if there is one, and whether a leaf is among them.
+
+    Nodes in `ends` count as leaves: the search does not go past them.
+    """
     stack: list[Node] = [t.grad_fn for t in outputs if t is not None and t.grad_fn is not None]
     seen = set(stack)
     found, leaf = None, False

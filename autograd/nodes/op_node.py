@@ -1,7 +1,7 @@
-"""The node of a built-in op: its derivative, and what was saved for it.
+"""Backward node of a built-in op: its derivative rule, its residuals, and the checks before the rule runs.
 
-Rules of this file: when a derivative may run, and on what. The derivatives themselves are in `registry`; what is kept
-when an op is applied `keeping` decides.
+Dispatch makes it, the engine runs it. Rules are evaluated in `registry/vjp_rules.py`; `dispatch/save_residuals.py`
+decides what is saved.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class OpNode(Node):
         if saved is not None and self.rule is not None:
             for entry in self.versions:
                 if entry is not None and entry[0][0] != entry[1]:
-                    break  # what is saved may be something else once that was looked into
+                    break  # the check of the version may replace what is saved
             else:
-                again = recorder.vjp_again(self, saved, grads)
+                again = recorder.repeat_op_vjp(self, saved, grads)
                 if again is not None:
                     return again
         return self._run(grads, False, recorder)
@@ -121,7 +121,7 @@ class OpNode(Node):
         return bool(self.saved_tensors)
 
     def keep_in(self, slot: int, value: Data, version: tuple[list[int], int] | None) -> None:
-        """Keep something else in a slot, with the version counter that it is checked by."""
+        """Replace the value of a slot, and the version counter by which it is checked."""
         saved, versions = self.saved_tensors, self.versions
         assert saved is not None
         self.saved_tensors = (*saved[:slot], value, *saved[slot + 1 :])
@@ -166,7 +166,7 @@ class OpNode(Node):
         data = exchanged(version[0], held, edge, output=position < 0)
         if data is not held:
             if type(data) is Pending:
-                data.record.claimed(data.index)
+                data.record.retained(data.index)
             self.keep_in(slot, data, version)
 
     def check_version(self, slot: int, counter: list[int], version: int) -> None:
@@ -235,8 +235,7 @@ class OpNode(Node):
 
 
 def edge_through_conversion(data: Any, edge: Edge) -> Edge:
-    """Return where the gradient of an operand that a node saved goes: to `edge`, through a conversion to the dtype in
-    which the operand was given."""
+    """Return the edge of a saved operand: `edge`, through the conversion from the operand's dtype if there was one."""
     below, number = edge
     if below is None or (meta := below._metas[number]) is None or meta[1] == data.dtype:
         return edge

@@ -1,7 +1,7 @@
-"""Functions that are made as text around others, as the standard library makes those of a dataclass.
+"""Wrappers generated as source text, with the signature of the function that they wrap.
 
-Rules of this file: no policy. One that takes `*args, **kwargs` costs four times as much at each call as one with the
-signature of the function that it calls.
+Argument checks, autocast and dtype constraints are added so: a wrapper with `*args, **kwargs` would cost four times as
+much at each call.
 """
 
 from __future__ import annotations

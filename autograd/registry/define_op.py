@@ -1,8 +1,7 @@
-"""How a built-in op is written down: one `define` call, through the public registry.
+"""Declaration of built-in ops: `define`, with the shape rules and kernel helpers that many ops share.
 
-Rules of this file: the helper and the shape rules that many ops share. An op family's file holds the ops themselves:
-the kernel (bare arrays in, bare array out), the shape rule, and the derivative, which must run on arrays and on
-tensors.
+The files in `ops/` call it once per op, with the kernel on bare arrays, the shape rule, and a derivative that runs on
+arrays and on tensors alike.
 """
 
 from __future__ import annotations
@@ -43,14 +42,17 @@ def define(
     view: bool = False,
     weak_numbers: bool = True,
     admits: Admits | None = None,
-    elsewhere: Kernel | None = None,
+    device_kernel: Kernel | None = None,
     host_only: bool = False,
 ) -> Op:
     """Declare an op, its kernel and (unless it has none) its derivative, and return it.
 
-    The kernel serves every device: it is written with NumPy's functions, which ask the arrays that they are given who
-    is to run them, and makes arrays of none only `space_of` an operand. `elsewhere` is what other devices than the host
-    run instead; with `host_only` they have no kernel, and the op is refused there.
+    The kernel serves every device: NumPy's functions dispatch on the arrays that they are given, and new arrays come
+    from the namespace `space_of` an operand.
+
+    Args:
+        device_kernel: the kernel of other devices than the host, where it differs.
+        host_only: other devices have no kernel, and the op is refused there.
     """
     op = declare(
         Op(
@@ -66,7 +68,7 @@ def define(
     )
     op.add_kernel("cpu", ANY, kernel)
     if not host_only:
-        op.add_kernel("cuda", ANY, elsewhere or kernel)
+        op.add_kernel("cuda", ANY, device_kernel or kernel)
     if backward is not None:
         op.add_derivative(
             AutogradConfig(

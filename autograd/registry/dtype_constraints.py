@@ -1,8 +1,8 @@
-"""Which kinds of dtype an op, or a function made of ops, takes: said once, where it is defined.
+"""Dtype constraints of ops: checks that refuse a kind of dtype, and the decorator for functions made of ops.
 
-Rules of this file: kinds are NumPy's letters: "b" bool, "i" and "u" integers, "f" floating, "c" complex. What an op
-takes is asked before it runs or is recorded (`Op.admits`), never of the bare arrays of a rule; a function made of
-several ops says it by `takes`, so that the error names it and not one of them.
+Kinds are NumPy's letters: "b" bool, "i" and "u" integers, "f" floating, "c" complex. Dispatch runs an op's check
+(`Op.admits`) before the op runs or is recorded, but not on bare arrays of a derivative rule. A function of several ops
+declares its own by `takes`, so that the error names it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Entries of the registry: a derivative for one op, device and dtype, a user's kernel, and how their fields are read.
+"""Entries of the op registry: an op's derivative (`AutogradConfig`), a user's kernel, and validation of their fields.
 
-Rules of this file: plain data and the checks on it; the tables that hold entries are the registry's.
+The tables that hold them are in `registry.py`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The public registry of ops: declarations, kernels per (op, device, dtype), and derivatives.
+"""Registry of ops: declarations, and kernels and derivatives per (op, device, dtype).
 
-Rules of this file: it knows names and tables, no tensors. The most specific entry wins (AC-05). What raygrad brings
-(`Op.add_kernel`, `Op.add_derivative`) every process has; what a user registers (`register_kernel`,
-`register_autograd`) only his own: an op for which such an entry is chosen is applied as a Function (`registered`),
-which travels with its code.
+Dispatch and the derivative rules look them up here; the most specific entry wins (AC-05). Built-in entries
+(`Op.add_kernel`, `Op.add_derivative`) exist in every process. Those of a user (`register_kernel`, `register_autograd`)
+exist in one: an op that uses them is applied as a Function, which is shipped with its code (`derived/custom_op.py`).
 """
 
 from __future__ import annotations
@@ -64,26 +63,26 @@ class Op:
             of one operand meets itself: it promotes by "arith" to be asked.)
         view: the output may share the first operand's memory.
         custom: a user has registered an entry: which one serves must be asked for each application.
-        applied: the Function classes made of the present entries; see `registered`.
+        applied: the Function classes made of the present entries; see `derived/custom_op.py`.
     """
 
     __slots__ = (
         "_derivatives",
-        "_given_derivatives",
-        "_given_kernels",
         "_kernels",
         "_memo",
+        "_user_derivatives",
+        "_user_kernels",
         "admits",
         "applied",
         "bare",
         "custom",
         "infer",
-        "lands",
         "name",
         "operands",
         "outputs",
         "params",
         "promotes",
+        "result_device",
         "simple",
         "sole",
         "sole_rule",
@@ -124,7 +123,7 @@ class Op:
         """The same, if besides there is one output and it shares no memory with an operand."""
         self.sole_rule: Derivative | None = None
         """The derivative if one serves every device and dtype, and no user has registered anything."""
-        self.lands: Callable[[tuple[Any, ...]], str] | None = None
+        self.result_device: Callable[[tuple[Any, ...]], str] | None = None
         """From the params to the device of the result, where it is not that of the operands."""
         self.custom = False
         self.version = 0
@@ -132,8 +131,8 @@ class Op:
         self.applied: dict[Any, Any] = {}
         self._kernels: dict[tuple[str, str], Kernel] = {}
         self._derivatives: dict[tuple[str, str], Derivative] = {}
-        self._given_kernels: dict[tuple[str, str], UserKernel] = {}
-        self._given_derivatives: dict[tuple[str, str], Derivative] = {}
+        self._user_kernels: dict[tuple[str, str], UserKernel] = {}
+        self._user_derivatives: dict[tuple[str, str], Derivative] = {}
         self._memo: dict[Any, Any] = {}
 
     def kernel(self, device: str, dtype: Any) -> Kernel:
@@ -144,14 +143,14 @@ class Op:
         """
         found = self._memo.get((device, dtype))
         if found is None:
-            found = self._memo[device, dtype] = _most_specific(self._kernels | self._given_kernels, device, str(dtype))
+            found = self._memo[device, dtype] = _most_specific(self._kernels | self._user_kernels, device, str(dtype))
             if found is None:
-                raise self._no_kernel(device, dtype, self._kernels | self._given_kernels)
+                raise self._no_kernel(device, dtype, self._kernels | self._user_kernels)
         return found
 
     def has_kernel(self, device: str, dtype: Any) -> bool:
         """Tell whether there is a kernel for a device and compute dtype."""
-        return _most_specific(self._kernels | self._given_kernels, device, str(dtype)) is not None
+        return _most_specific(self._kernels | self._user_kernels, device, str(dtype)) is not None
 
     def builtin_kernel(self, device: str, dtype: Any) -> Kernel:
         """Return raygrad's own most specific kernel: what a recorded op runs, which every process has.
@@ -186,14 +185,14 @@ class Op:
         key = ("vjp", device, dtype)
         if key in self._memo:
             return self._memo[key]
-        known = self._derivatives | self._given_derivatives
+        known = self._derivatives | self._user_derivatives
         found = self._memo[key] = _most_specific(known, device, str(dtype))
         return found
 
     @property
     def differentiable(self) -> bool:
         """Whether there is a derivative at all."""
-        return bool(self._derivatives or self._given_derivatives)
+        return bool(self._derivatives or self._user_derivatives)
 
     def builtin_derivative(self, device: str, dtype: Any) -> Derivative | None:
         """Return raygrad's own most specific derivative: what the vjp of a recorded op runs."""
@@ -203,7 +202,7 @@ class Op:
         """Return the error for an op that has no derivative for a device and dtype."""
         return MissingDerivative(
             f"derivative for '{self.name}' is not implemented for device {device} and dtype {dtype}; "
-            f"registered: {sorted(self._derivatives | self._given_derivatives) or 'none'}"
+            f"registered: {sorted(self._derivatives | self._user_derivatives) or 'none'}"
         )
 
     def add_kernel(self, device: str, dtype: str, kernel: Kernel) -> None:
@@ -229,25 +228,25 @@ class Op:
         self.simple = self.sole if self.outputs == 1 and not self.view else None
         self.sole_rule = self._derivatives.get((ANY, ANY)) if len(self._derivatives) == 1 else None
 
-    def give_kernel(self, device: str, dtype: str, kernel: UserKernel, replace: bool) -> None:
+    def add_user_kernel(self, device: str, dtype: str, kernel: UserKernel, replace: bool) -> None:
         """Add a user's kernel; see `register_kernel`."""
-        known = self._kernels | self._given_kernels
+        known = self._kernels | self._user_kernels
         _add(known, (device, dtype), kernel, replace, f"a kernel of '{self.name}'")
-        self._given_kernels[device, dtype] = kernel
+        self._user_kernels[device, dtype] = kernel
         self._customised()
 
-    def give_derivative(self, config: AutogradConfig, replace: bool) -> None:
+    def add_user_derivative(self, config: AutogradConfig, replace: bool) -> None:
         """Add a user's derivative; see `register_autograd`."""
         key = (config.device, dtype_name(config.dtype))
         derivative = Derivative(config, self)
-        _add(self._derivatives | self._given_derivatives, key, derivative, replace, f"a derivative of '{self.name}'")
-        self._given_derivatives[key] = derivative
+        _add(self._derivatives | self._user_derivatives, key, derivative, replace, f"a derivative of '{self.name}'")
+        self._user_derivatives[key] = derivative
         self._customised()
 
-    def withdraw(self) -> None:
+    def remove_user_entries(self) -> None:
         """Forget what users registered."""
-        self._given_kernels.clear()
-        self._given_derivatives.clear()
+        self._user_kernels.clear()
+        self._user_derivatives.clear()
         self.custom = False
         self._changed()
 
@@ -261,11 +260,11 @@ class Op:
         self.version += 1
         self._changed()
 
-    def given(self) -> tuple[Any, Any]:
+    def user_entries(self) -> tuple[Any, Any]:
         """Return what users registered: ((device, dtype), (function, returns_meta)) per kernel, and the derivatives'
         entries."""
-        kernels = [(key, (kernel.run, kernel.returns_meta)) for key, kernel in self._given_kernels.items()]
-        return kernels, [derivative.config for derivative in self._given_derivatives.values()]
+        kernels = [(key, (kernel.run, kernel.returns_meta)) for key, kernel in self._user_kernels.items()]
+        return kernels, [derivative.config for derivative in self._user_derivatives.values()]
 
     def chosen(self, device: str, dtype: Any) -> tuple[Kernel, Derivative | None] | None:
         """Return the kernel and the derivative for an application, None if both are raygrad's own (AC-04).
@@ -274,12 +273,12 @@ class Op:
             GraphError: there is no kernel.
         """
         kernel, derivative = self.kernel(device, dtype), self.derivative(device, dtype)
-        given = type(kernel) is UserKernel or (derivative is not None and self.is_given(derivative))
+        given = type(kernel) is UserKernel or (derivative is not None and self.is_user_derivative(derivative))
         return (kernel, derivative) if given or not self.builtin else None
 
-    def is_given(self, derivative: Derivative) -> bool:
+    def is_user_derivative(self, derivative: Derivative) -> bool:
         """Tell whether a user registered this derivative."""
-        return any(derivative is one for one in self._given_derivatives.values())
+        return any(derivative is one for one in self._user_derivatives.values())
 
     def __repr__(self) -> str:
         return f"<op {self.name}({', '.join(self.operands)})>"
@@ -368,7 +367,7 @@ def register_kernel(
 
     def register(kernel: Kernel) -> Kernel:
         given = UserKernel(kernel, returns_meta)
-        _register(op, lambda known: known.give_kernel(device, name, given, replace))
+        _register(op, lambda known: known.add_user_kernel(device, name, given, replace))
         return kernel
 
     return register
@@ -382,7 +381,7 @@ def register_autograd(config: AutogradConfig, *, replace: bool = False) -> Autog
     """
     check_device(config.device)
     dtype_name(config.dtype)
-    _register(config.op, lambda op: op.give_derivative(config, replace))
+    _register(config.op, lambda op: op.add_user_derivative(config, replace))
     return config
 
 

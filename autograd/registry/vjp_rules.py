@@ -1,7 +1,7 @@
-"""Running the derivative rule of a built-in op: once for bare arrays, once for tensors, the same rule.
+"""Evaluation of the derivative rule (vjp) of a built-in op, on bare arrays or on tensors, by the same rule.
 
-Rules of this file: no graph, no engine. Workers call `vjp_arrays` for a recorded vjp; eager nodes call it too, and
-`vjp_tensors` when the gradient is itself to be differentiated.
+Nodes and workers call `vjp_arrays`; nodes call `vjp_tensors` where the gradient is itself differentiated. Gradients
+are summed down to the shape of their operand and converted to its dtype here. Nothing here knows graph or engine.
 """
 
 from __future__ import annotations
@@ -195,16 +195,6 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
         raise AutogradError(f"expected shape {tuple(shape)} but got {tuple(grad.shape)}")
     grad = ops.sum(grad, dim=tuple(axes), keepdim=True) if axes else grad
     return ops.reshape(grad, shape) if lead else grad
-
-
-def balanced_sum(terms: list[Any], add: Any) -> Any:
-    """Return the sum of `terms` by a balanced binary tree, in their order (H19). `terms` is consumed."""
-    while len(terms) > 1:
-        pairs = [add(terms[i], terms[i + 1]) for i in range(0, len(terms) - 1, 2)]
-        if len(terms) % 2:
-            pairs.append(terms[-1])
-        terms = pairs
-    return terms[0]
 
 
 def _cast(grad: Any, dtype: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What nodes save for backward: slots, saved-tensor hooks and the saved tensors that users see.
+"""Saved tensors: the slots of nodes, saved-tensor hooks, and the handles that users see.
 
-Stands between nodes and whoever makes one.
+Stands between nodes and the code that makes them.
 """

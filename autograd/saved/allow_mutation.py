@@ -1,7 +1,7 @@
-"""In-place changes of tensors that a graph has saved, allowed in a block (SEMANTICS GR-13).
+"""`allow_mutation_on_saved_tensors`: in-place changes of saved tensors, allowed in a block by copy-on-write (GR-13).
 
-Rules of this file: what was saved is kept as it is until a change of its memory is about to happen, and cloned then. It
-is a kind of saved-tensor hook, told of changes by `Hooks.about_to_change`.
+It is a saved-tensor hook that hears of changes by `PackHooks.about_to_change`: a saved value is copied just before its
+memory changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a Function saved for its backward, in slots: inputs and outputs by their position, and values of its own.
+"""Slots of a Function's saved tensors: inputs and outputs by position, and values of its own.
 
-Rules of this file: how saved tensors are sorted into slots when forward has run. When a slot may be read, and what is
-found there, is the context's affair; what hooks make of it is in `saving`.
+After forward, `sort_into_slots` fills them from what was saved. The context decides when a slot may be read
+(`functions/context.py`); saved-tensor hooks pack its contents (`saved_tensors.py`).
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class SavedSlot(NamedTuple):
 
 
 class ReadOnceSlots(list[Any]):
-    """Saved slots that whoever reads them first takes away (CX-25)."""
+    """Saved slots that the first access empties (CX-25)."""
 
 
 class UnreadableSlots(Sequence[Any]):
-    """Stands for saved tensors that must not be read any more: says why."""
+    """A placeholder for saved tensors that can no longer be read; an access raises with the reason."""
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -75,7 +75,7 @@ slot_of: Any = functools.partial(cast("Any", tuple).__new__, SavedSlot)
 
 
 def sort_into_slots(node: FunctionNode, args: tuple[Any, ...], raw: Any) -> None:
-    """Sort what forward saved into inputs, outputs and values of its own; the last are tagged by what they are not."""
+    """Sort the tensors that forward saved into slots for inputs, outputs and values of its own."""
     tensors = node.to_save
     if tensors is None:
         return

@@ -1,7 +1,6 @@
-"""Saved-tensor hooks: what packs the values that a graph saves, and what makes tensors of them again (SEMANTICS GR).
+"""Saved-tensor hooks (pack and unpack), their context managers, and one packed value (GR-01 to GR-14).
 
-Rules of this file: the hooks in force, and a packed value. Which values a node saves is the node's affair: see
-`handles` for those that are packed one by one.
+Nodes ask for the hooks in force when they save. Which slots are packed, all or one by one, is in `saved_tensors.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class RegionHooks(Protocol):
-    """What is run again instead of kept: see `checkpointing`."""
+    """A checkpointed region, which is rematerialised instead of saved: see `engine/checkpointing.py`."""
 
     def applied(self, node: Any) -> Callable[[Sequence[Data | None]], Any] | None:
         """Take note of a Function that a session recorded. Return what gives its node in a second run, once some
@@ -37,14 +36,14 @@ class RegionHooks(Protocol):
 
 
 class PackHooks(NamedTuple):
-    """What is in force: `pack(tensor)` gives what is kept, `unpack` makes a tensor of it again."""
+    """A pair of hooks: `pack(tensor)` returns the value to keep, `unpack` makes a tensor of it."""
 
     pack: Callable[[Any], Any]
     unpack: Callable[[Any], Any]
     about_to_change: Callable[[Tensor], None] | None = None
-    """Told of a tensor that is going to be changed in place."""
+    """Called with a tensor before it is changed in place."""
     region: RegionHooks | None = None
-    """They are those of a region: they run where the graph is recorded, and keep nothing."""
+    """The checkpointed region of these hooks, if any; they then run where the graph is recorded and keep nothing."""
 
 
 class PackedSavedTensor:
@@ -82,7 +81,7 @@ class PackedSavedTensor:
         self._value: Any = value
 
     @classmethod
-    def again(cls, unpack: Callable[[Any], Any], meta: Meta, value: Any) -> PackedSavedTensor:
+    def rebuild(cls, unpack: Callable[[Any], Any], meta: Meta, value: Any) -> PackedSavedTensor:
         """Return what was packed in another process, of a tensor of shape and dtype `meta`."""
         self = object.__new__(cls)
         self._unpack, self._meta, self._value = unpack, meta, value
@@ -91,7 +90,7 @@ class PackedSavedTensor:
 
     @property
     def content(self) -> tuple[Meta, Any]:
-        """Return what `again` takes besides `unpack`."""
+        """Return what `rebuild` takes besides `unpack`."""
         return self._meta, self._value
 
     @property
@@ -132,7 +131,7 @@ class PackedSavedTensor:
 
 
 class RelocatedSavedTensor:
-    """A packed value whose place in the graph is that of a given tensor."""
+    """A packed value that takes its place in the graph from a given tensor."""
 
     def __init__(self, packed: PackedSavedTensor, place: Tensor | None) -> None:
         self._packed = packed
@@ -150,7 +149,7 @@ _MODIFYING = (
 
 
 def tensor_at_edge(data: Data, edge: Edge | None) -> Tensor:
-    """Return a new tensor over `data` whose gradient goes where `edge` says; None: nowhere."""
+    """Return a new tensor over `data` whose gradient flows to `edge`; it requires no grad if that is None."""
     if edge is None or edge[0] is None:
         return Tensor.made(data)
     if not isinstance(edge[0], AccumulateGrad):

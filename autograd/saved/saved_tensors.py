@@ -1,6 +1,7 @@
-"""The slots in which nodes keep what they saved: packed all at once, or one by one through handles (GR-14, CX-29).
+"""Packing of nodes' saved tensors by hooks, and the handles and attributes by which users see them (GR-14, CX-29).
 
-Rules of this file: what is packed where. `PackedSavedTensor` and the hooks are in `saving`.
+Dispatch and Functions call it for new nodes while hooks are in force. The hooks and a packed value are in
+`saved_tensor_hooks.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the elements of a tensor lie in memory, by how it was made: start, shape and strides, as PyTorch has them.
+"""Memory layout of tensors, as PyTorch has it: start, shape and strides, derived from how a view was made.
 
-Rules of this file: strides of dimensions of extent one count too, which NumPy gives others: so they are computed from
-how a view was made, and in a session, where there is no memory, the rest as well.
+The overlap check compares these. NumPy's strides of dimensions of extent one differ from PyTorch's, and in a session
+there is no memory: both are why layouts are computed from recipes of views.
 """
 
 from __future__ import annotations
@@ -122,12 +122,12 @@ def layout_in_memory(tensor: Tensor) -> MemoryLayout | None:
 
 
 def _placed(op: GeometricView, parent: MemoryLayout) -> MemoryLayout | None:
-    """Return where a view lies that a Function's forward made, by what the worker told of it."""
+    """Return the layout of a view that a Function's forward made, from the geometry that the worker reported."""
     steps = [stride * parent.itemsize for stride in parent.strides]
     strides = op.strides_in(parent.shape, steps, parent.itemsize)
     if strides is None:
         return None
-    itemsize = parent.itemsize // op.place.parts
+    itemsize = parent.itemsize // op.geometry.parts
     start = parent.start + op.start_in(parent.shape, steps, parent.itemsize)
     return MemoryLayout(start, op.shape, tuple([stride // itemsize for stride in strides]), itemsize)
 

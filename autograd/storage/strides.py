@@ -1,7 +1,7 @@
-"""Strides of tensors whose values are not there yet: whether `reshape` copies them, PyTorch decides by these (H1).
+"""Strides of tensors whose values are pending, and whether `reshape` of them is a view or a copy (H1).
 
-Rules of this file: strides are those that a tensor had when it was made, as eagerly it keeps them; what later versions
-of its value look like on a worker is another matter. None stands for what only a kernel knows.
+Dispatch and view replay ask for them. Strides are those that a tensor had when it was made, as eagerly it keeps them,
+whatever layout later versions have on a worker. None means that only the kernel knows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Versions: how changes of a tensor's memory are counted (CX-13, CX-14).
+"""Version counters: counts of in-place changes of memory, and errors for saved values that were changed (CX-13).
 
-Rules of this file: the counter that a tensor shares with its views and aliases, the clock of all changes, and what is
-said of a saved value that was changed. A counter is a list, since who keeps a saved value keeps it too: the version,
-when it last moved, and, if there are any, the views that a change makes stale or cuts off. What is rare costs nothing
-where counters are made and compared.
+A tensor shares its counter with views and aliases. Nodes save the counter with a value and compare the version when
+they run. A counter is a list of the version, the clock at the last change, and, if there are any, the views whose place
+in the graph a change ends. Rare events (detached or exchanged data) are kept in the version itself, at no cost where
+counters are made and compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
 CLOCK = [0]
-"""How many changes there have been in this process: where it stands still, nothing was changed."""
+"""The number of in-place changes in this process: while it is equal, nothing was changed."""
 
 SWEEP_AT = 16
 """Entries of a list of views at which dead ones are dropped from it."""
@@ -39,7 +39,7 @@ def new_counter() -> list[int]:
 
 
 def bump(counter: list[int]) -> None:
-    """Count a change, and tell the views whose place in the graph it ends."""
+    """Count an in-place change, and notify the followers of the views that watch the memory."""
     CLOCK[0] += 1
     counter[0] += 1
     counter[1] = CLOCK[0]
@@ -51,7 +51,7 @@ def bump(counter: list[int]) -> None:
 
 
 def watch(counter: list[Any], view: Tensor) -> None:
-    """Let the next change make a view stale (OU-12), or cut it off if its base requires no grad any more."""
+    """Have the next change of the memory reported for a view: it becomes stale (OU-12) or is detached."""
     if len(counter) == 2:
         counter.append([])
     watching: list[weakref.ref[Tensor]] = counter[2]
@@ -66,9 +66,12 @@ def add_view(entries: list[weakref.ref[Tensor]], entry: weakref.ref[Tensor]) -> 
 
 
 class AnnotatedVersion(int):
-    """A version at which something came about that is no change: a tensor was detached in place, its data exchanged, or
-    a leaf made to require grad. It is unlike any that was noted before, so that whoever saved something at the same
-    version looks at it again; as a number it is the same one, and the next change ends it."""
+    """A version with notes on events that are no changes: a tensor was detached in place, had its data exchanged, or
+    was made to require grad.
+
+    It compares unequal to every other object, so that a node that saved a value at the same version looks closer. As a
+    number it is the same version, and the next change discards the notes.
+    """
 
     places: tuple[tuple[weakref.ref[Node], int], ...] = ()
     """Whose outputs they were that were detached: the node, which must not be kept alive, and the number."""

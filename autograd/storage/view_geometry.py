@@ -1,7 +1,7 @@
-"""Where the elements of a view that a Function's forward made lie in its argument: what a worker tells of it (OU-12).
+"""View geometry: which elements of its argument a view shows that a Function's forward made (OU-12).
 
-Rules of this file: places are of elements by their number in the argument, not of bytes in memory, which is laid out
-otherwise wherever a value travels. What a change of the memory means for the view is the affair of `views`.
+A worker reports it, and the client rebuilds the view from it. It counts elements of the argument, not bytes, since
+layouts differ where a value travels. What a change of the memory means for the view is decided in `mutation`.
 """
 
 from __future__ import annotations
@@ -110,18 +110,18 @@ WRITTEN_TWICE: Final = (
 
 @final
 class GeometricView:
-    """A view of a place in its parent; as a recipe's op: that a Function made on a worker, which told where it lies."""
+    """A view with a known geometry in its parent: as the op of a recipe, one that a Function made on a worker."""
 
-    __slots__ = ("place", "shape")
+    __slots__ = ("geometry", "shape")
     name = "a custom Function"
 
-    def __init__(self, place: ViewGeometry, shape: Shape) -> None:
-        self.place = place
+    def __init__(self, geometry: ViewGeometry, shape: Shape) -> None:
+        self.geometry = geometry
         self.shape = shape
 
     def over(self, memory: Array) -> Array | None:
         """Return the view of an array, sharing its memory; None if forward would have to copy that (H1)."""
-        order, parts, offset, _ = self.place
+        order, parts, offset, _ = self.geometry
         strides = self.strides_in(memory.shape, memory.strides, memory.itemsize)
         if strides is None:
             return None
@@ -139,7 +139,7 @@ class GeometricView:
     def strides_in(self, shape: Shape, strides: Sequence[int], itemsize: int) -> Shape | None:
         """Return the strides in bytes of the view, made of a parent with these: None where it is not one of that, since
         forward has to copy (H1)."""
-        order, parts, offset, steps = self.place
+        order, parts, offset, steps = self.geometry
         if order == tuple(range(len(shape))) and tuple(strides) == _dense(shape, itemsize):
             return tuple([step * (itemsize // parts) for step in steps])
         at = element_numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
@@ -148,7 +148,7 @@ class GeometricView:
 
     def start_in(self, shape: Shape, strides: Sequence[int], itemsize: int) -> int:
         """Return at which byte of a parent with these strides the view's first element lies."""
-        order, parts, offset, _ = self.place
+        order, parts, offset, _ = self.geometry
         element, part = divmod(offset, parts)
         at = element_numbers(tuple([shape[axis] for axis in order]), tuple([strides[axis] for axis in order]), 0)
         return int(at.reshape(-1)[element]) + part * (itemsize // parts) if at.size else 0

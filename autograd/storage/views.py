@@ -1,7 +1,7 @@
-"""Views: which tensors look at the memory of which, and what a change of one means for the others.
+"""Views: which tensors share memory, how each was made, and which of them may be changed in place.
 
-Rules of this file: bookkeeping alone. A view remembers how it was made (its *recipe*), so that after a change it can be
-made again (`replay`): in a session, where memory is not shared, for its value; in a graph, for its gradient.
+A view holds its *recipe* (view op, parent, owner of the memory, parameters). After a change, `mutation` replays it: for
+the view's value in a session, where memory is not shared, and for its gradient in a graph.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ Recipe = tuple["Op | GeometricView | None", Any, Any, Sequence[Any], tuple[Any, 
 
 
 def record_view(view: Tensor, op: Op, operands: Sequence[Any], params: tuple[Any, ...], sure: bool) -> None:
-    """Note that `view` is what a view op made of its first operand."""
+    """Record that a view op made `view` of its first operand."""
     parent: Any = operands[0]
     above = parent._recipe
     _enter(view, (op, parent, parent if above is None else above[2], operands[1:], params, sure))
 
 
 def record_alias(alias: Tensor, tensor: Tensor) -> None:
-    """Note that `alias` is `tensor` without its history: of a view, the same view of an alias of its parent.
+    """Record that `alias` is `tensor` without its history: of a view, the same view of an alias of its parent.
 
-    An alias may outlive the tensor and must not hold its graph. So all of them hang on one *shadow* of the tensor,
-    which knows it only while it lives and takes its place afterwards.
+    An alias may outlive the tensor and must not retain its graph. All aliases of a tensor therefore have one *shadow*
+    as their parent, which refers to the tensor weakly and replaces it afterwards.
     """
     recipe = tensor._recipe
     if recipe is None:
@@ -101,23 +101,23 @@ def _list(owner: Tensor, entry: weakref.ref[Tensor]) -> None:
 
 
 def leave_memory(tensor: Tensor) -> None:
-    """Forget whose memory a tensor looks at. Its views go on looking at what it had: through a stand-in."""
+    """Remove a tensor from its memory's views. Its own views keep the old memory, through a substitute parent."""
     recipe = tensor._recipe
     shadow = None if tensor._shadow is None else tensor._shadow()
     made = [view for view in views_of(owner_of(tensor)) if view is not tensor and _names(view._recipe, tensor)]
-    stand_in = (tensor.alias() if shadow is None else shadow) if made else None
+    substitute = (tensor.alias() if shadow is None else shadow) if made else None
     tensor._recipe = tensor._shadow = None
     if recipe is not None:
-        recipe[2]._views = _with_instead(recipe[2]._views, tensor, stand_in)
-    if stand_in is not None:
+        recipe[2]._views = _with_instead(recipe[2]._views, tensor, substitute)
+    if substitute is not None:
         for view in made:
-            if view is not stand_in and view._recipe is not None:
+            if view is not substitute and view._recipe is not None:
                 op, parent, above = view._recipe[:3]
-                parent = stand_in if parent is tensor else parent
-                view._recipe = (op, parent, stand_in if above is tensor else above, *view._recipe[3:])
-        stand_in._recipe = recipe
+                parent = substitute if parent is tensor else parent
+                view._recipe = (op, parent, substitute if above is tensor else above, *view._recipe[3:])
+        substitute._recipe = recipe
         if recipe is None:
-            stand_in._views = [*(stand_in._views or ()), *_with_instead(tensor._views, stand_in, None)]
+            substitute._views = [*(substitute._views or ()), *_with_instead(tensor._views, substitute, None)]
     tensor._views = None
 
 
@@ -130,7 +130,7 @@ def _names(recipe: Recipe | None, tensor: Tensor) -> bool:
 def _with_instead(
     entries: list[weakref.ref[Tensor]] | None, tensor: Tensor, other: Tensor | None
 ) -> list[weakref.ref[Tensor]]:
-    """Return a list of views with another in the place of one of them, or none, and without the dead ones."""
+    """Return a list of views with `tensor` replaced by `other` (removed if None), without dead entries."""
     living = [(entry, entry()) for entry in entries or ()]
     listed = [(weakref.ref(other), other) if view is tensor and other is not None else (e, view) for e, view in living]
     return [entry for entry, view in listed if view is not None and view is not tensor]
@@ -221,17 +221,17 @@ class StaleData:
 
 
 def current_data(data: Any) -> Any:
-    """Return a tensor's data without the note that it is stale: what may be written to, or shared."""
+    """Return a tensor's data, unwrapped if it is stale but not lost: what may be written to, or shared."""
     return data.array if type(data) is StaleData and not data.lost else data
 
 
 def is_lost(tensor: Tensor) -> bool:
-    """Tell whether nobody here knows a tensor's value any more."""
+    """Tell whether the value of a stale view is unknown in this process."""
     return type(tensor._data) is StaleData and tensor._data.lost
 
 
 def node_of(view: Tensor) -> Node | None:
-    """Return what made a tensor, also where it is stale."""
+    """Return the node that made a tensor, even if it is stale."""
     return view.__dict__.get("grad_fn")
 
 
@@ -246,7 +246,7 @@ def check_not_stale(view: Tensor) -> None:
 
 
 def creation_meta(view: Tensor) -> str | None:
-    """Return what made a view whose history must not be rewritten, or the first such view that it was made from."""
+    """Return the creation meta of a view, or of the nearest parent that has one: why its history must stay."""
     found: Tensor | None = view
     while found is not None:
         if found._made_by is not None:
@@ -302,7 +302,7 @@ def forbidden_change(view: Tensor, kind: str | None, what: str) -> str:
 
 
 def parent_of(tensor: Tensor) -> Tensor | None:
-    """Return what a view was made from; None for what is no view, and for the shadow of a tensor that is gone."""
+    """Return the parent of a view; None for a tensor that is no view, and for the shadow of a dead tensor."""
     recipe = tensor._recipe
     if recipe is None:
         return None
@@ -310,7 +310,7 @@ def parent_of(tensor: Tensor) -> Tensor | None:
 
 
 def owner_of(tensor: Tensor) -> Tensor:
-    """Return the tensor whose memory `tensor` looks at: itself if it is no view."""
+    """Return the tensor that owns the memory of `tensor`: itself if it is no view."""
     recipe = tensor._recipe
     if recipe is not None and not _is_shadow(recipe):
         tensor = recipe[2]
@@ -322,7 +322,7 @@ def owner_of(tensor: Tensor) -> Tensor:
 
 
 def has_views(tensor: Tensor) -> bool:
-    """Tell whether anything was ever made to look at a tensor's memory."""
+    """Tell whether a tensor's memory ever had views."""
     return (tensor if tensor._recipe is None else owner_of(tensor))._views is not None
 
 

@@ -1,7 +1,7 @@
-"""Inference mode: tensors that no graph will ever hold (SEMANTICS MD-04).
+"""Inference mode: the context manager, and inference tensors, which no graph can hold (MD-04).
 
-Rules of this file: the mode, and what an inference tensor refuses. Such a tensor keeps its count of changes apart from
-where a graph looks for it (`Tensor._inference`), so that saving it for backward finds nothing and asks here.
+Such a tensor keeps its version counter apart (`Tensor._inference`): a node that wants to save it finds none and raises
+by `refuse_saving`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class inference_mode(GradMode):
         super().__init__(mode is False)
         self._outer: list[tuple[bool, tuple[Any, ...]]] = []
 
-    def again(self) -> inference_mode:
+    def clone(self) -> inference_mode:
         return inference_mode(not self._mode)
 
     def __enter__(self) -> None:

@@ -1,11 +1,8 @@
-"""Levels of forward mode, and where a tensor keeps its tangents.
+"""Levels of forward mode, and the tangents that a tensor carries at each.
 
-Rules of this file: which levels are open, and which tangent a tensor carries at one. What an operation does to tangents
-is `tangents`'; the functions that users call are in `forward_ad` and `func`.
-
-The open levels stand in `state.forward`, outermost first. A tangent at one level is a tensor that may carry tangents of
-the levels outside it, never of those inside: so what belongs to a level is computed while only the levels outside it
-are active.
+`forward_mode/` propagates tangents through ops; `forward_ad` and `func` are public. The open levels are in
+`state.forward`, outermost first. A tangent may carry tangents of levels outside its own, never of those inside, so
+whatever belongs to a level is computed while only the levels outside it are active.
 """
 
 from __future__ import annotations

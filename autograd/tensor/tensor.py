@@ -1,7 +1,7 @@
-"""The tensor: data (an array, or a value pending in a session), its version counter, and its gradient.
+"""The `Tensor` class: data (an array, or a value pending in a session), version counter, gradient and hooks.
 
-Rules of this file: identity, state, and what needs nothing that is built on tensors. The methods that do are in
-`graph_methods` (its place in the backward graph), `exports` and `methods`; `assembly` makes them those of `Tensor`.
+It has what needs no ops. `methods/` holds the other methods (graph, conversions and `print`, ops), which `assembly`
+attaches.
 """
 
 from __future__ import annotations

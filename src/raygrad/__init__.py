@@ -136,7 +136,8 @@ def __getattr__(name: str) -> Any:
     if home is not None:
         value = getattr(importlib.import_module(home), name)
         if name in _SAID:
-            value = importlib.import_module("raygrad.autograd.dispatch.argument_errors").door(value, __name__, name)
+            wrappers = importlib.import_module("raygrad.autograd.dispatch.argument_errors")
+            value = wrappers.with_argument_errors(value, __name__, name)
     elif not name.startswith("_") and name in (ops := importlib.import_module(_OPS)).__all__:
         value = ops.offered({name: getattr(ops, name)}, __name__)[name]
     else:

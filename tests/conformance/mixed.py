@@ -224,7 +224,7 @@ def told_by(rg: Any) -> Any:
     class Told(rg.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
-            backend = importlib.import_module("raygrad.autograd.devices.serving").serving("cuda").inner
+            backend = importlib.import_module("raygrad.autograd.devices.serving").backend_for_kind("cuda").inner
             if "seen" not in vars(backend):
                 backend.seen = Counter()
                 watch(backend, backend.seen)

@@ -35,7 +35,7 @@ def pack_registrations() -> bytes:
         return b""
     state = tuple([(op.name, op.version) for op in ops])
     if _packed[0] != state:
-        _packed = (state, pickle_value((_PROCESS, [(op.name, *op.given()) for op in ops])))
+        _packed = (state, pickle_value((_PROCESS, [(op.name, *op.user_entries()) for op in ops])))
     return _packed[1]
 
 
@@ -59,11 +59,11 @@ def use_registrations(packed: bytes) -> None:
     if process == _PROCESS:
         return
     for op in customised():
-        op.withdraw()
+        op.remove_user_entries()
     for name, kernels, derivatives in entries:
         op = get_op(name)
         for (device, dtype), (run, returns_meta) in kernels:
-            op.give_kernel(device, dtype, UserKernel(run, returns_meta), True)
+            op.add_user_kernel(device, dtype, UserKernel(run, returns_meta), True)
         for config in derivatives:
-            op.give_derivative(config, True)
+            op.add_user_derivative(config, True)
     _used = packed

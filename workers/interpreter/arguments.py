@@ -196,7 +196,7 @@ def _views(array: Any, places: Sequence[GeometricView]) -> list[Any]:
     """Return views of an array, or of a copy whose layout admits such views (H1)."""
     made = _views_over(array, places)
     natural = tuple(range(array.ndim))
-    for order in (natural, *[one.place.order for one in places if one.place.order != natural]):
+    for order in (natural, *[one.geometry.order for one in places if one.geometry.order != natural]):
         if made is not None:
             return made
         laid = array.transpose(order).copy(order="C")

@@ -34,7 +34,7 @@ def emit(name: str, value: Any) -> None:
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"rg.emit(name, value) takes a name, a string, got {name!r}")
-    if state.here.again:
+    if state.here.replaying:
         return
     if _local.sink is not None:
         _local.sink(name, value)

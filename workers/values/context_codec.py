@@ -51,7 +51,7 @@ def unpack_slot(cls: type[Function], slot: Any) -> SavedSlot | None:
     if kind == PACKED:
         what, meta, value = array
         what = next(known for known in (INPUT, OUTPUT, VALUE) if known == what)
-        packed = PackedSavedTensor.again(unpack_of(cls), unpack_meta(meta), unpack_attribute(value))
+        packed = PackedSavedTensor.rebuild(unpack_of(cls), unpack_meta(meta), unpack_attribute(value))
         return SavedSlot(PACKED, position, (what, packed), UNSHARED, 0)
     if kind == VALUE:
         found = unstaged(*array[1]) if array[0] == "device" else array[1]

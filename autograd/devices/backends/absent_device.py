@@ -1,7 +1,8 @@
-"""Arrays of devices that this process does not serve: what another process made of them, in host memory.
+"""Placeholder arrays and backend for devices that this process does not serve.
 
-Rules of this file: nothing is computed. Such an array is what it is (a shape, a dtype, a device) and can be moved, to
-the host or to a device that is served; whatever else is asked of it says so. Moving it is no transfer of a device.
+A client without a GPU holds values of its workers' GPUs so, with their contents in host memory. They have a shape, a
+dtype and a device, and can be moved to the host or to a served device, which counts as no transfer of a device;
+computing with them raises.
 """
 
 from __future__ import annotations

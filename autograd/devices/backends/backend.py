@@ -1,8 +1,8 @@
-"""What a library of arrays has to give so that tensors can live on its devices.
+"""Abstract backend: the interface by which an array library serves a kind of device.
 
-Rules of this file: the interface, and what every implementation shares. Arrays are opaque here: they have `shape`,
-`dtype`, `strides`, `flags`, `transpose` and NumPy's protocols (`__array_ufunc__`, `__array_function__`), as those of
-NumPy and CuPy do.
+NumPy, CuPy and the simulated devices implement it; also here are the copies in an array's own axis order that they
+share. Arrays need `shape`, `dtype`, `strides`, `flags`, `transpose` and NumPy's protocols (`__array_ufunc__`,
+`__array_function__`).
 """
 
 from __future__ import annotations
@@ -122,8 +122,10 @@ class Backend(ABC):
 
 
 def to_host_in_own_order(array: Any, move: Callable[[Any], Any]) -> Any:
-    """Return what `in_own_order` does for a move to the host, of what was expanded the one item only: there may be no
-    room on the device for them all."""
+    """Return what `in_own_order` does for a move to the host, without materialising expanded axes on the device.
+
+    The device may lack the memory for the full array.
+    """
     if 0 not in array.strides or not array.size:
         return in_own_order(array, move)
     one = array[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in array.strides])]

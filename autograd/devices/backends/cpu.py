@@ -1,6 +1,6 @@
-"""The host: NumPy's arrays.
+"""Backend of the host: NumPy arrays.
 
-Rules of this file: it says of NumPy what the interface asks; nothing that eager ops on the host go through.
+It answers for "cpu" where code is generic over devices; eager ops on the host do not go through it.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Cpu(Backend):
         )
 
     def synchronize(self, index: int) -> None:
-        """What NumPy was told to do is done when it returns."""
+        """Do nothing: NumPy computes before it returns."""
 
     def empty_cache(self) -> None:
-        """NumPy keeps none."""
+        """Do nothing: NumPy has no cache."""
 
     def start_of(self, array: Any) -> int:
         return array.__array_interface__["data"][0]

@@ -1,9 +1,8 @@
-"""GPUs, by CuPy. The only file that imports it, and only when a GPU is asked for.
+"""Backend of GPUs: CuPy arrays. The only file that imports CuPy, when a GPU is first requested.
 
-Rules of this file: what CuPy calls things. CuPy computes on the thread's current device whatever device its operands
-are on, so whoever runs kernels makes that of the operands current first (`Backend.on`). Its allocator keeps what was
-freed in a pool: memory that arrays hold is what the pool has handed out, and the peak is what it took from the device,
-which is no less. Work is queued on the current stream; how copies keep to its order is said in `staging`.
+CuPy computes on the thread's current device, so callers make the operands' device current (`Backend.on`). Its allocator
+keeps freed memory in a pool: allocated memory is what the pool has handed out, and the peak is what the pool holds,
+which is no less. Copies go through `staging`, which keeps their order with work on the current stream.
 """
 
 from __future__ import annotations

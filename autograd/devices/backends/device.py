@@ -1,7 +1,7 @@
-"""A device as a value: a kind and a number, written, compared and entered as PyTorch's `torch.device`.
+"""Device names: `Device`, a kind and a number, with the behaviour of `torch.device`.
 
-Rules of this file: names and the block in which tensors are made; no arrays. Whether a device is there is asked only
-where something is made on it.
+As a context manager it sets the device of factories. Whether a device exists is checked in `serving`, where something
+is made on it.
 """
 
 from __future__ import annotations

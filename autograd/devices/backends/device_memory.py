@@ -1,9 +1,8 @@
-"""Running out of a device's memory.
+"""Out-of-memory handling on devices: retry after freeing the pool, then after eviction, then `OutOfDeviceMemory`.
 
-Rules of this file: what is done when a device has no room left, once for all who make arrays there: what no array holds
-is given back and the work is tried once more; then who runs a graph here, and knows what is not needed now, has that
-give way (`evicting_with`), as long as it has something; then the error says what would help. Eagerly nobody knows that,
-and nothing moves to the host unasked.
+All code that allocates on a device goes through `with_memory_retry`. Unused blocks of the pool are freed and the work
+is tried again. A worker installs an eviction callback (`evicting_with`), which is called as long as it frees something.
+Eager code has none: nothing moves to the host unasked.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ T = TypeVar("T")
 
 
 class EvictFromDevice(Protocol):
-    """Has some of what is on a device, and is not needed now, leave it; returns whether there was anything.
+    """Callback that evicts values from a device; it returns whether it freed anything.
 
-    `what` says what was being made.
+    `what` describes the allocation that failed.
     """
 
     def __call__(self, device: str, what: str, /) -> bool: ...
@@ -39,7 +38,7 @@ _here = _Here()
 
 @contextmanager
 def evicting_with(gives: EvictFromDevice) -> Generator[None]:
-    """Have this make room on devices for what this thread does within the block."""
+    """Use `gives` to evict values when this thread runs out of a device's memory in the block."""
     before, _here.gives = _here.gives, gives
     try:
         yield
@@ -48,21 +47,22 @@ def evicting_with(gives: EvictFromDevice) -> Generator[None]:
 
 
 def with_memory_retry(backend: Backend, index: int, what: Callable[[], str], work: Callable[[], T]) -> T:
-    """Return what `work` gives, which makes arrays on a device and nothing else, so that it can be begun again.
+    """Return the result of `work`, and repeat it after freeing memory if the device runs out.
 
     Args:
-        backend: whose device it is.
+        backend: the backend of the device.
         index: the number of the device.
-        what: says what was being made, as "in sin of [3]".
+        what: describes the work for the error, as "in sin of [3]".
+        work: makes arrays on the device and has no other effect.
 
     Raises:
-        OutOfDeviceMemory: there is no room, also after what no array holds was given back and all gave way that can.
+        OutOfDeviceMemory: the memory does not suffice after freeing the pool and evicting all that can be evicted.
     """
     try:
         return work()
     except backend.exhausted:
         pass
-    gc.collect()  # what only holds itself, while collecting waits for the end of a run
+    gc.collect()  # reference cycles: the collector is paused during a run
     backend.empty_cache()
     gives, device = _here.gives, f"{backend.kind}:{index}"
     while True:
@@ -80,5 +80,5 @@ def with_memory_retry(backend: Backend, index: int, what: Callable[[], str], wor
 
 
 def describe_shapes(values: Any) -> str:
-    """Return the shapes of those values that have one."""
+    """Return the shapes of the values that have one, as text."""
     return ", ".join(str(list(value.shape)) for value in values if hasattr(value, "shape")) or "nothing"

@@ -1,8 +1,8 @@
-"""Pinned memory of the host, which a GPU reads and writes by itself: a few buffers, used again and again.
+"""Pool of pinned host buffers for copies to and from a GPU.
 
-Rules of this file: so many buffers and no more, for all devices and threads of the process. A buffer that a copy is at
-work on is nobody's until its event has happened. Who holds a buffer of which a copy is under way does not wait here for
-another, since two who did so would wait for each other: they ask without waiting, and finish their own copy first.
+`staging` takes its buffers here. Their number is fixed for all devices and threads of the process, and a buffer is free
+again when the event of its copy has happened. A thread that still has a copy under way takes a buffer without waiting:
+two threads that wait for each other's buffers would deadlock.
 """
 
 from __future__ import annotations

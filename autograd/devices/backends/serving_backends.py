@@ -1,4 +1,7 @@
-"""The backends that serve this process: what serves "cuda", and every backend by the type of its arrays."""
+"""Registry of the backends of this process: the one that serves "cuda", and each by the type of its arrays.
+
+`serving` looks backends up here; simulated devices and workers install theirs by `serve`.
+"""
 
 from __future__ import annotations
 

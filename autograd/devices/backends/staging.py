@@ -1,15 +1,14 @@
-"""Copies between the host and devices, and between devices: through pinned memory, on streams of their own.
+"""Asynchronous copies between host and devices, and between devices, through pinned memory on streams of their own.
 
-Rules of this file: arrays are dense, in C order. Arrays of a device belong to the stream that is current where they are
-made: CuPy's pool gives what was freed to the next who makes an array on that stream, whoever else still uses it. So
+The backends call it with dense arrays in C order. CuPy's pool gives freed memory to the next allocation on the same
+stream, whoever else still uses it. So
 
-- a copying stream never owns an array, and begins after all that the array's stream was told: memory that was just made
-  may be in use there until then;
-- the array's stream does what follows after the copy, from an array as to one, so that it may be changed and freed at
-  any time. A copy to the host is waited for by the host instead, so that others' work on that stream goes on.
+- a copying stream never owns an array, and starts after all work that was queued on the array's stream: memory that was
+  just allocated may be in use there until then;
+- the array's stream waits for the copy, from the array as to it, so that the array may be changed and freed at any
+  time. For a copy to the host the host waits instead, so that other work on that stream continues.
 
-Order between the stream on which a user's kernel made an array and the one that is current afterwards is the user's
-affair, as with CuPy.
+The user orders a kernel's own stream against the current one, as with CuPy.
 """
 
 from __future__ import annotations
@@ -144,13 +143,13 @@ class Staging:
             return found
 
     def _event(self, stream: Any) -> Any:
-        """Return the event that all is done that a stream of the current device was told."""
+        """Record an event on a stream of the current device, after all work queued so far, and return it."""
         event = self._cuda.Event(block=True, disable_timing=True)
         stream.record(event)
         return event
 
     def _follow(self, later: Any, earlier: Any) -> None:
-        """Let what a stream is told from now on wait for all that another was told."""
+        """Make work queued on `later` from now on wait for all work queued on `earlier`."""
         later.wait_event(self._event(earlier))
 
     def _arrive(self, under_way: deque[_UnderWay]) -> None:

@@ -1,4 +1,5 @@
-"""A simulated GPU over NumPy: arrays, streams and a namespace that behave as CuPy's, copies counted.
+"""Simulated GPU over NumPy: arrays, streams and a namespace that behave as CuPy's, with counted transfers.
 
-Stands in for a GPU in tests and in programs on machines without one.
+It serves "cuda" in tests and in programs on machines without a GPU, if it is enabled. Its streams can be late, which
+makes a missing synchronisation visible.
 """

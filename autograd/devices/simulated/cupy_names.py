@@ -1,7 +1,6 @@
-"""What CuPy 14 has of NumPy's namespace, and for copies: the stand-in offers the same, and refuses the rest.
+"""Tables of CuPy's names: what CuPy 14 offers of NumPy's namespace, and the options that its functions lack.
 
-Rules of this file: names alone, as `dir(cupy)` has them beside `dir(numpy)` (CuPy 14.2, NumPy 2.4), and of functions
-the options that CuPy's lack.
+Simulated devices offer these and refuse the rest. Source: `dir(cupy)` and `dir(numpy)` (CuPy 14.2, NumPy 2.4).
 """
 
 UFUNCS = frozenset(
@@ -131,4 +130,4 @@ COPYING = {
     "ndarray.get": ("stream", "order", "out", "blocking"),
     "ndarray.set": ("arr", "stream"),
 }
-"""What copies are made with: by name, the parameters. The stand-in has these and no others."""
+"""Names used for copies, with their parameters. Simulated devices have these and no others."""

@@ -1,9 +1,8 @@
-"""The memory of simulated devices whose streams are late, as CuPy's pool hands it out.
+"""Memory pool of a simulated GPU with late streams: device blocks whose contents lag behind the program.
 
-Rules of this file: beside each array of NumPy's, which holds at once what a program makes in its own order, there is a
-block of the device that comes to hold it when the streams get there. Nothing that is queued keeps a block from being
-given to the next who asks: as on a GPU, which knows addresses and no owners. A pool is a stream's: what was freed is
-taken again by what is made on the same stream, and overwritten there.
+Each NumPy array, which has its result at once, has a block that receives it when the simulated stream executes. As on a
+GPU, queued work keeps no block from being handed out again: each stream reuses and overwrites the blocks freed on it,
+so that a missing synchronisation shows as a wrong value.
 """
 
 from __future__ import annotations
@@ -38,20 +37,20 @@ class DelayedMemory:
         self._free: dict[tuple[StreamKey, int], list[np.ndarray[Any, Any]]] = {}
 
     def allocate(self, root: np.ndarray[Any, Any], place: StreamKey) -> None:
-        """Give memory of NumPy's its block: what was freed last on that stream, if one fits."""
+        """Allocate the block of a NumPy array: the one freed last on that stream, if its size fits."""
         size = -(-max(root.nbytes, 1) // UNIT) * UNIT
         free = self._free.get((place, size))
         memory = free.pop() if free else np.full(size, GARBAGE, np.uint8)
         self._blocks[id(root)] = _Block(memory, np.lib.array_utils.byte_bounds(root)[0], place)
 
     def release(self, root: int) -> None:
-        """Take a block back, whoever may still be at work on it."""
+        """Free a block, even if queued work still uses it."""
         memory, _, place = self._blocks.pop(root)
         self._free.setdefault((place, memory.nbytes), []).append(memory)
         self._queues.put(place, lambda: memory.fill(GARBAGE))
 
-    def beside(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return the part of a block that stands beside an array, which keeps the block from no one."""
+    def device_block(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the part of a block that has the device's values of an array, without retaining the block."""
         block = self._blocks[id(root_of(array))]
         start = array.__array_interface__["data"][0] - block.start if array.size else 0
         return np.ndarray(array.shape, array.dtype, block.memory, start, array.strides)

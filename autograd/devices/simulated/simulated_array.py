@@ -1,8 +1,8 @@
-"""The arrays of the stand-in: a NumPy array and a device number, with the interface and the refusals of CuPy's.
+"""Arrays of simulated devices: a NumPy array and a device number, with the interface and the refusals of CuPy's.
 
-Rules of this file: it is no subclass of NumPy's array, and never becomes one by itself. Where CuPy converts, warns or
-copies silently (an index that is a NumPy array, operands of another device than the current one), this refuses, since
-such is what must not happen unseen. What an operation gives is computed by NumPy, so bits are those of the host.
+NumPy computes the results, so their bits are those of the host. The class does not derive from NumPy's array and does
+not convert to it by itself. Where CuPy converts, warns or copies silently (a NumPy array as an index, operands of
+another device than the current one), it raises.
 """
 
 from __future__ import annotations

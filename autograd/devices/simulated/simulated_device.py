@@ -1,10 +1,9 @@
-"""A simulated "cuda" for machines without a GPU: NumPy's results behind CuPy's restrictions, each transfer counted.
+"""Simulated GPU: a "cuda" backend for machines without one, with NumPy's results, counted transfers and limited memory.
 
-Rules of this file: it is switched on explicitly, by `use_stand_in` or by the environment variable RAYGRAD_STAND_IN
-(which worker processes inherit), never because no GPU was found. Its memory is the host's; how much arrays hold of it
-is counted per device, and may be limited, so that running out can be tested. Its streams do at once what they are told,
-or late, as a GPU does, so that a missing wait can be tested: then each array has a block of the device's memory beside
-that of NumPy's, which tells shapes and nothing else.
+`use_stand_in` or the environment variable RAYGRAD_STAND_IN (inherited by workers) enables it; it never replaces a
+missing GPU by itself. Memory is the host's, counted per device and limited on request. Its streams execute at once, or
+late as those of a GPU: then the device's values are in a block of `delayed_memory` per array, and NumPy's array has the
+shape only.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class StandIn(Backend):
     Args:
         count: how many devices there are.
         memory: how many bytes the arrays of each may hold, None for no limit.
-        late: the seed by which streams do late what they are told; None has them do it at once.
+        late: the seed for streams that execute late; None for streams that execute at once.
 
     Attributes:
         transfers: what was moved since the start, or since `forget_transfers`.
@@ -223,7 +222,7 @@ class StandIn(Backend):
 
         Raises:
             TypeError: an array of NumPy's is among it.
-            ValueError: an array of another device, or of another stand-in.
+            ValueError: an array of another device, or of another simulated backend.
         """
         for value in values:
             if type(value) is StandInArray:
@@ -284,10 +283,10 @@ class StandIn(Backend):
 
     def memory_of(self, array: StandInArray) -> np.ndarray[Any, Any]:
         """Return the memory of the device that an array is."""
-        return array._host if self._late is None else self._late.beside(array._host)
+        return array._host if self._late is None else self._late.device_block(array._host)
 
     def read(self, array: StandInArray) -> np.ndarray[Any, Any]:
-        """Return the values of an array, when the current stream has done what it was told."""
+        """Wait for the current stream, and return the values of an array."""
         if self._late is not None:
             self._queues.finish(self._queues.put(self.streams.place_of(array)))
         return self.memory_of(array)
@@ -353,7 +352,7 @@ def use_stand_in(count: int = 1, *, memory: int | None = None, late: int | None 
     Args:
         count: how many devices there are.
         memory: how many bytes the arrays of each may hold, None for no limit.
-        late: the seed by which streams do late what they are told, as those of a GPU; None has them do it at once.
+        late: the seed for streams that execute late, as those of a GPU; None for streams that execute at once.
     """
     stand_in = StandIn(count, memory=memory, late=late)
     stand_in._before = serve(stand_in)

@@ -1,7 +1,7 @@
-"""CuPy's namespace as the stand-in has it: NumPy's functions, on arrays of the simulated devices.
+"""CuPy's namespace over simulated devices: NumPy's functions, applied to simulated arrays.
 
-Rules of this file: which names there are is the tables' say (`stand_in_names`); what makes arrays makes them on the
-current device. The part for streams and pinned memory is `stand_in_streams`.
+`cupy_names` lists the names; factories make arrays on the current device. Streams and pinned memory are in
+`simulated_streams`.
 """
 
 from __future__ import annotations

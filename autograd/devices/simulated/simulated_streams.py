@@ -1,9 +1,8 @@
-"""Streams, events and pinned memory as the stand-in has them: its `cupy.cuda`.
+"""Streams, events and pinned memory of simulated devices: their `cupy.cuda`.
 
-Rules of this file: the names that raygrad uses of CuPy's, with their meaning and no others (a test compares them). A
-copy from or to pinned memory is done when its stream gets there; one of other memory of the host is, as with CUDA,
-read at once, or waited for. Whoever gives memory back that a stream still works on, or reads what no event has told to
-be there, gets what is there: garbage, if the streams are late.
+It has the names of CuPy that raygrad uses, with their meaning, and no others (a test compares them). A copy from or to
+pinned memory happens when its stream gets there; other host memory is read at once, or waited for, as with CUDA. If
+streams are late, memory that is freed or read too early holds garbage.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class StandInCudaError(RuntimeError):
 
 
 class SimulatedStream:
-    """A stream: what it is told is done in that order."""
+    """A stream: its work runs in the order in which it was queued."""
 
     def __init__(self, cuda: SimulatedCuda, device_id: int, ptr: int) -> None:
         self._cuda = cuda
@@ -44,7 +43,7 @@ class SimulatedStream:
         return (self._cuda.current() if self.device_id < 0 else self.device_id, self.ptr)
 
     def record(self, event: SimulatedEvent | None = None) -> SimulatedEvent:
-        """Let an event happen when all that the stream was told is done."""
+        """Record an event, which happens when all work queued before is done."""
         event = self._cuda.Event() if event is None else event
         event.happen_at(self.place())
         return event
@@ -118,7 +117,7 @@ class SimulatedCuda:
     """The simulated `cupy.cuda`.
 
     Attributes:
-        queues: what its streams were told.
+        queues: the pending work of its streams.
     """
 
     def __init__(self, owner: StandIn, queues: StreamQueues) -> None:
@@ -149,7 +148,7 @@ class SimulatedCuda:
         return SimulatedEvent(self)
 
     def get_current_stream(self) -> SimulatedStream:
-        """Return the stream of this thread, and of the current device, that is told what has no stream named."""
+        """Return the current stream of this thread on the current device."""
         entered = self._here.streams.get(self.current())
         return entered[-1] if entered else self._null
 

@@ -1,8 +1,8 @@
-"""What simulated streams were told to do: done at once, or as late as the rules of streams and events allow.
+"""Work queues of simulated streams, executed at once or as late as streams and events allow.
 
-Rules of this file: order alone; it knows neither arrays nor memory. A stream does what it was told in that order; what
-waits for a mark is done after it; nothing else is promised. What is late is done when somebody waits for it, and then
-no more than that needs, but for what is drawn by chance from a seed.
+Simulated streams put their work here; nothing knows arrays or memory. Work of one stream runs in order, and work that
+waits for a mark runs after it; nothing else is guaranteed. Late work runs when somebody waits for it, and then no more
+than needed, except for what a seed draws at random.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final, NamedTuple, TypeAlias
 StreamKey: TypeAlias = tuple[int, int]
 """A stream: the number of its device, and its own."""
 
-HASTE: Final = (0.0, 0.0, 0.3, 0.8)
-"""How likely something is done that nobody has asked for yet; a seed draws one of these."""
+EAGERNESS: Final = (0.0, 0.0, 0.3, 0.8)
+"""Probabilities with which work runs that nobody waits for; a seed draws one of these."""
 
 
 class StreamMark:
-    """A point in what a stream was told: done when all before it is."""
+    """A point in a stream's queue, done when all work before it is done."""
 
     __slots__ = ("done", "place")
 
@@ -37,7 +37,7 @@ class _Task(NamedTuple):
 
 
 class StreamQueues:
-    """What streams were told and have not done. Safe for use by several threads.
+    """The pending work of all streams. Safe for use by several threads.
 
     Args:
         seed: draws what is done early; None does everything at once.
@@ -47,18 +47,18 @@ class StreamQueues:
         self.lock = threading.RLock()
         """Held while something late is put, or done."""
         self._chance = None if seed is None else random.Random(seed)
-        self._haste = 0.0 if self._chance is None else self._chance.choice(HASTE)
+        self._eagerness = 0.0 if self._chance is None else self._chance.choice(EAGERNESS)
         self._queues: dict[StreamKey, deque[_Task]] = {}
 
     @property
     def late(self) -> bool:
-        """Whether anything is done later than it is told."""
+        """Whether work may run later than it is queued."""
         return self._chance is not None
 
     def put(
         self, place: StreamKey, work: Callable[[], None] | None = None, after: StreamMark | None = None
     ) -> StreamMark:
-        """Tell a stream to do something, once a mark is done; return the mark that follows it."""
+        """Queue work on a stream, to run after a mark; return the mark of its completion."""
         mark = StreamMark(place)
         if self._chance is None:
             if work is not None:
@@ -82,21 +82,21 @@ class StreamQueues:
                 self._stir()
 
     def is_done(self, mark: StreamMark) -> bool:
-        """Tell whether a mark is done; the next to ask may hear otherwise."""
+        """Tell whether a mark is done by now."""
         with self.lock:
             self._stir()
             return mark.done
 
     def finish_all(self, device: int) -> None:
-        """Wait until all streams of a device have done what they were told."""
+        """Wait until all work queued on a device is done."""
         with self.lock:
             for place in [place for place in self._queues if place[0] == device]:
                 self.finish(self.put(place))
 
     def _stir(self) -> None:
-        """Do some of what may be done now, in any order."""
+        """Run some of the work that is ready, in random order."""
         chance = self._chance
-        while chance is not None and chance.random() < self._haste:
+        while chance is not None and chance.random() < self._eagerness:
             ready = [place for place, queue in self._queues.items() if queue and _is_ready(queue[0])]
             if not ready:
                 return

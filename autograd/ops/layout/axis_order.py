@@ -51,7 +51,7 @@ def _full_infer(params: tuple[Any, ...]) -> Any:
 
 
 _FULL = define("full", (), _full, _full_infer)
-_FULL.lands = lambda params: params[3] if len(params) > 3 else "cpu"
+_FULL.result_device = lambda params: params[3] if len(params) > 3 else "cpu"
 
 
 def zeros_apart(gradient: Any) -> Any:

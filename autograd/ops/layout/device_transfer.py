@@ -25,7 +25,7 @@ def _moved_back(ctx: Any, grad: Any) -> Any:
 
 
 _TO_DEVICE = declare(Op("to_device", ("a",), infer=infer_same))
-_TO_DEVICE.lands = lambda params: params[0]
+_TO_DEVICE.result_device = lambda params: params[0]
 _TO_DEVICE.add_kernel(ANY, ANY, _moved)
 _TO_DEVICE.add_derivative(AutogradConfig(op="to_device", device=ANY, backward=_moved_back, saves="none"))
 

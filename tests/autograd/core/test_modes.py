@@ -208,7 +208,7 @@ def test_a_new_thread_has_no_session_and_no_pass_under_way():
 def test_what_one_thread_does_can_be_gone_on_with_by_another():
     taken = ThreadState()
     with rg.no_grad():
-        parts = state.taken()
-    taken.given(parts)
+        parts = state.snapshot()
+    taken.restore(parts)
     assert taken.grad is False
     assert taken.here is not state.here

@@ -18,7 +18,7 @@ class Counting(AbstractNodeRecord):
     def released(self, index: int) -> None:
         self.releases.append(index)
 
-    def claimed(self, index: int) -> None:
+    def retained(self, index: int) -> None:
         self.claims.append(index)
 
 
@@ -42,7 +42,7 @@ def test_its_record_is_told_when_the_last_holder_lets_go():
 
 def test_a_record_may_ignore_what_it_is_told():
     record = AbstractNodeRecord()
-    record.claimed(0)
+    record.retained(0)
     record.released(0)
 
 

@@ -101,7 +101,7 @@ def test_a_user_registers_a_kernel_for_a_device():
         assert x.grad.is_cuda
         np.testing.assert_allclose(rg.erfc(on("cpu", 0.5)).numpy(), [0.4795], rtol=1e-4)
     finally:
-        op.withdraw()
+        op.remove_user_entries()
 
 
 # ---- tensors ---------------------------------------------------------------------------------------------------------

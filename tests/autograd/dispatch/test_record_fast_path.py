@@ -112,12 +112,12 @@ def test_ops_of_a_user_are_asked_for_each_time(session: rg.Session) -> None:
     x = vector(1, 2)
     before = x.sin()
     op = before.grad_fn.op
-    op.give_kernel("cpu", "float64", UserKernel(lambda a: np.sin(a) + 1.0, False), True)
+    op.add_user_kernel("cpu", "float64", UserKernel(lambda a: np.sin(a) + 1.0, False), True)
     try:
         assert again(op, x) is None
         after = x.sin()
     finally:
-        op.withdraw()
+        op.remove_user_entries()
     assert again(op, x) is not None
     assert (after - before).tolist() == [1.0, 1.0]
 

@@ -9,7 +9,7 @@ import pytest
 
 import raygrad as rg
 from raygrad.autograd.registry.registry import AutogradConfig, Derivative, Op
-from raygrad.autograd.registry.vjp_rules import OpContext, balanced_sum, sum_to, vjp_arrays, vjp_tensors
+from raygrad.autograd.registry.vjp_rules import OpContext, sum_to, vjp_arrays, vjp_tensors
 from raygrad.errors import AutogradError
 
 
@@ -114,13 +114,3 @@ def test_a_sum_down_to_a_shape_that_broadcasts_to_it(shape, target):
 def test_a_sum_down_to_any_other_shape_raises(shape, target):
     with pytest.raises(AutogradError, match=r"expected shape"):
         sum_to(np.ones(shape), target)
-
-
-def test_h19_terms_are_added_pairwise_in_their_order():
-    def add(a, b):
-        return f"({a}{b})"
-
-    assert balanced_sum(list("a"), add) == "a"
-    assert balanced_sum(list("abc"), add) == "((ab)c)"
-    assert balanced_sum(list("abcd"), add) == "((ab)(cd))"
-    assert balanced_sum(list("abcdefg"), add) == "(((ab)(cd))((ef)g))"

@@ -25,10 +25,10 @@ class Uses(Function):
 @pytest.fixture(autouse=True)
 def undone() -> Iterator[None]:
     for op in customised():  # what other tests of this process registered
-        op.withdraw()
+        op.remove_user_entries()
     yield
     use_registrations(b"")
-    get_op("asinh").withdraw()
+    get_op("asinh").remove_user_entries()
     op_registry_sync._used = b""
 
 
@@ -69,7 +69,7 @@ def test_where_they_come_from_they_change_nothing() -> None:
 def test_elsewhere_they_are_used_and_taken_back(monkeypatch: Any) -> None:
     double()
     packed = op_registry_sync.pack_registrations()
-    get_op("asinh").withdraw()
+    get_op("asinh").remove_user_entries()
     monkeypatch.setattr(op_registry_sync, "_PROCESS", "another")
     monkeypatch.setattr(op_registry_sync, "_packed", ((), b""))
     use_registrations(packed)

@@ -57,7 +57,7 @@ def slot(kind: str, position: int, value: Any = None) -> SavedSlot:
 
 
 def packed_slot(what: str, position: int, kept: Any, meta: Any) -> SavedSlot:
-    return slot(PACKED, position, (what, PackedSavedTensor.again(Hooked._applied_under[1], meta, kept)))
+    return slot(PACKED, position, (what, PackedSavedTensor.rebuild(Hooked._applied_under[1], meta, kept)))
 
 
 def full(cls: Any = Own) -> Any:

@@ -55,7 +55,7 @@ class Shared:
         for position in self.owners:
             if position in node._saved_inputs:
                 value = node._saved_inputs[position] = recorder.leaf(args[position])
-                value.record.claimed(value.index)
+                value.record.retained(value.index)
 
 
 def may_change(cls: type[Function], known: Known | None) -> bool:

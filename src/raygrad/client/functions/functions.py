@@ -55,7 +55,7 @@ def apply_function(recorder: SessionRecorder, cls: type[Function], args: tuple[A
             application, record, values = one.resolved(alone=where)
         else:
             known = application.known
-            call = silent(application.call) if state.here.again else application.call
+            call = silent(application.call) if state.here.replaying else application.call
             record = NodeRecord(recorder, call, one.sources, application.outputs, user_site())
             record.pinned = application.pinned
             record.effects = application.effects
@@ -326,7 +326,7 @@ class _Applying:
             if known.saved_inputs is not None and arg.is_inference():
                 raise refuse_saving()
             saved_inputs[i] = pending
-            pending.record.claimed(pending.index)
+            pending.record.retained(pending.index)
             tensors[i] = arg
             if not known.unchecked or (i, False) not in known.unchecked:
                 counter = arg.counter()
@@ -337,7 +337,7 @@ class _Applying:
             places = range(len(values)) if known.saved_outputs is None else known.saved_outputs
             for j in [j for j in places if known.outputs[j].dtype is not None]:
                 value = saved_outputs[j] = values[j]
-                value.record.claimed(value.index)
+                value.record.retained(value.index)
         edges: list[Any] = []
         tangents: dict[int, Any] = _NONE
         for i, arg in enumerate(args):

@@ -38,11 +38,11 @@ def record_hook(
     owner: Node,
     values: Sequence[Data | None],
     metas: Sequence[Meta | None],
-    beside: Sequence[Data | None] = (),
+    extra_inputs: Sequence[Data | None] = (),
 ) -> list[Data | None]:
     with self.lock:
         shipped = self.code(hook)
-        sources = [self.source(v) for v in (*values, *beside, *self.captured(shipped))]
+        sources = [self.source(v) for v in (*values, *extra_inputs, *self.captured(shipped))]
         met = leaves_met(self, self.conduct(hook, shipped), shipped.captured) if shipped.captured else None
         unknown = self.entry(UnknownSpec())
         outputs: Sequence[SpecEntry] = [
@@ -58,7 +58,7 @@ def record_hook(
             fn="@" + shipped.fingerprint,
             kind=kind,
             gradients=len(values),
-            shown=len(beside),
+            shown=len(extra_inputs),
             leaves=None if met is None else met.in_node,
             casting=capture_modes(),
         )

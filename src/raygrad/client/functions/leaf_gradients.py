@@ -53,7 +53,7 @@ class LeavesMet(NamedTuple):
         if self.fate == HOME:
             first = len(made.outputs) - len(self.leaves)
             for number, leaf in enumerate(self.leaves):
-                set_captured_gradient(leaf, made.output(first + number, None), recorder, anew=self.replaces)
+                set_captured_gradient(leaf, made.output(first + number, None), recorder, out_of_place=self.replaces)
 
     def again(self) -> LeavesMet:
         """Return the same for a derivative of the node, whose run is not to be noticed."""

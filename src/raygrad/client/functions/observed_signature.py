@@ -82,8 +82,8 @@ class Learning:
 
 def inferred(recorder: SessionRecorder, cls: Any, args: tuple[Any, ...]) -> Known | None:
     """Return what the Function's `infer(*specs)` says: one output or a tuple of them, each as (shape, dtype), as
-    (shape, dtype, differentiable), or, if it is no tensor, as the `FixedOutput` that it is. They are on the device of the
-    arguments. None: only running tells."""
+    (shape, dtype, differentiable), or, if it is no tensor, as the `FixedOutput` that it is. They are on the device of
+    the arguments. None: only running tells."""
     specs = [ArraySpec(a.shape, a.dtype.name, str(a.device)) if isinstance(a, Tensor) else a for a in args]
     devices = [a.device for a in args if isinstance(a, Tensor) and a.device is not CPU]
     device = str(devices[0] if devices else CPU)

@@ -311,7 +311,7 @@ class RecordedFunction(FunctionNode):
                 now = exchanged(counter, held, edge, output=flows)
                 data = self._recorder.leaf(Tensor.made(now))
                 if data is not held:
-                    data.record.claimed(data.index)
+                    data.record.retained(data.index)
                     saved[position] = data
 
     def _requiring(self) -> list[int]:

@@ -138,7 +138,7 @@ class Repetition(NamedTuple):
         """Return what it takes for an application that was recorded as `record` and returns `values`."""
         for pending in inputs:
             if pending is not None:
-                pending.record.claimed(pending.index)
+                pending.record.retained(pending.index)
         fingerprint = None
         if not application.pure:
             arrays = [recorder.source(value) for value in _arrays(application, values)]
@@ -187,7 +187,7 @@ class Repetition(NamedTuple):
             return
         first = self.inputs[min(tensors)[1]]
         assert first is not None
-        late = recorder.source(recorder.after(first, awaited))
+        late = recorder.source(recorder.with_dependencies(first, awaited))
         for position, pending in enumerate(self.inputs):
             if pending is not None and pending.record is first.record and pending.index == first.index:
                 sources[position] = late  # given twice, it stays one value

@@ -123,7 +123,7 @@ class RecordedVjp(Node):
         node._sequence = next_sequence()
         for item in items:
             if item is not None and type(item._data) is Pending:
-                item._data.record.claimed(item._data.index)
+                item._data.record.retained(item._data.index)
         out: list[Any] = [None] * results
         for number, (position, value) in enumerate(zip(wanted, values, strict=True)):
             if value is None:

@@ -118,7 +118,7 @@ def _inferred(self: SessionRecorder, op: Op, operands: Sequence[Data], params: t
     """Return the specs of an op's outputs, by its shape rule; where it has none, by reading the operands: on the
     host, so that those of a device are moved."""
     device = _device_of(op, operands, params)
-    if device.type != "cpu" and op.lands is None and not op.has_kernel(device.type, _dtype_of(operands)):
+    if device.type != "cpu" and op.result_device is None and not op.has_kernel(device.type, _dtype_of(operands)):
         raise missing(op, device.type)
     if op.infer is not None:
         result = op.infer(params, *operands)
@@ -238,8 +238,8 @@ def definedness(grads: Sequence[Data | None]) -> tuple[bool | None, bool]:
 
 def _device_of(op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> Device:
     """Return the device of an op's results: that which its params name, or that of its operands."""
-    if op.lands is not None:
-        return device_named(op.lands(params))
+    if op.result_device is not None:
+        return device_named(op.result_device(params))
     return next((operand.device for operand in operands if type(operand) is Pending and is_on_device(operand)), CPU)
 
 

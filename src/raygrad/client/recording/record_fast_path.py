@@ -39,7 +39,7 @@ def exact(params: tuple[Any, ...]) -> Any:
 
 
 def op_again(self: SessionRecorder, op: Op, operands: Sequence[Data], params: tuple[Any, ...]) -> Pending | None:
-    """See `Recorder.again`."""
+    """See `Recorder.repeat_op`."""
     self.lock.acquire()
     try:
         if self.trace is not None or self._closed:

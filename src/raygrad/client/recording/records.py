@@ -256,7 +256,7 @@ class NodeRecord(AbstractNodeRecord):
         if self.run >= 0:
             self.recorder.dropped.append((self.run, self.base + index))
 
-    def claimed(self, index: int) -> None:
+    def retained(self, index: int) -> None:
         self.saved |= self.recorder.claims << index
 
 

@@ -189,10 +189,10 @@ class SessionRecorder(Recorder):
 
     op = record_op
     op_vjp = record_op_vjp
-    again = op_again
-    vjp_again = vjp_again
+    repeat_op = op_again
+    repeat_op_vjp = vjp_again
     add = record_sum
-    after = record_after
+    with_dependencies = record_after
     require = record_required
     refuse_nan = record_refusal_of_nan
 
@@ -270,10 +270,10 @@ class SessionRecorder(Recorder):
         with collector_paused():
             self.session.submit()
 
-    def write(self, cell: Any, attribute: str, value: Any) -> None:
+    def write(self, variable: Any, attribute: str, value: Any) -> None:
         if attribute == "_data" and type(value) not in (Pending, StaleData):
             value = self.leaf(Tensor.made(value))
-        self.cells.write(cell, attribute, value)
+        self.cells.write(variable, attribute, value)
 
 
 def _is_light(record: NodeRecord) -> bool:

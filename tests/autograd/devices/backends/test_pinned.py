@@ -80,7 +80,7 @@ def test_what_nobody_uses_is_let_go_of():
     cuda, pool = buffers(3, late=2)
     taken = [pool.take() for _ in range(3)]
     never = cuda.Stream(non_blocking=True)
-    cuda.queues._haste = 0.0
+    cuda.queues._eagerness = 0.0
     for event in (None, never.record()):
         one = taken.pop()
         assert one is not None

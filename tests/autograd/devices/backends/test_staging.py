@@ -226,7 +226,7 @@ def test_a_copy_to_the_host_that_was_interrupted_writes_to_nobody_else_s_buffer(
 
 def not_early() -> StandIn:
     """Simulated devices that do nothing before it is waited for."""
-    return next(devices for devices in map(late, range(100)) if devices.streams.queues._haste == 0)
+    return next(devices for devices in map(late, range(100)) if devices.streams.queues._eagerness == 0)
 
 
 def test_what_a_stream_reads_is_kept_until_it_has_read(monkeypatch: pytest.MonkeyPatch):

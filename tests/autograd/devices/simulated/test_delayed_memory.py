@@ -13,35 +13,35 @@ from raygrad.autograd.devices.simulated.stream_queues import StreamQueues
 
 
 def never_early() -> StandIn:
-    return next(one for one in (StandIn(1, late=seed) for seed in itertools.count()) if one._queues._haste == 0)
+    return next(one for one in (StandIn(1, late=seed) for seed in itertools.count()) if one._queues._eagerness == 0)
 
 
 def test_views_of_memory_are_beside_views_of_a_block():
     memory = DelayedMemory(StreamQueues(0))
     root = np.zeros((4, 6), order="F")
     memory.allocate(root, (0, 0))
-    whole = memory.beside(root)
+    whole = memory.device_block(root)
     whole[...] = np.arange(24.0).reshape(4, 6)
     for view in (root[1:, ::2], root.T, root[::-1, ::-1], root[2], root[:0]):
-        beside = memory.beside(view)
+        beside = memory.device_block(view)
         assert (beside.shape, beside.strides) == (view.shape, view.strides)
-    assert memory.beside(root[::-1, 1]).tolist() == [19, 13, 7, 1]
+    assert memory.device_block(root[::-1, 1]).tolist() == [19, 13, 7, 1]
     assert root_of(root.T[1:]) is root
 
 
 def test_a_block_is_given_to_the_next_of_its_stream_and_overwritten_there():
     queues = StreamQueues(0)
-    queues._haste = 0.0
+    queues._eagerness = 0.0
     memory = DelayedMemory(queues)
     first, second, third = (np.zeros(4) for _ in range(3))
     memory.allocate(first, (0, 0))
-    used = memory.beside(first)
+    used = memory.device_block(first)
     used[...] = 5
     memory.release(id(first))
     memory.allocate(second, (0, 1))
     memory.allocate(third, (0, 0))
-    assert not np.shares_memory(memory.beside(second), used)
-    assert np.shares_memory(memory.beside(third), used)
+    assert not np.shares_memory(memory.device_block(second), used)
+    assert np.shares_memory(memory.device_block(third), used)
     assert used.tolist() == [5] * 4
     queues.finish_all(0)
     assert used.view(np.uint8).tolist() == [GARBAGE] * 32

@@ -13,7 +13,7 @@ from raygrad.autograd.devices.simulated.delayed_memory import GARBAGE
 
 
 def never_early() -> StandIn:
-    return next(one for one in (StandIn(2, late=seed) for seed in itertools.count()) if one._queues._haste == 0)
+    return next(one for one in (StandIn(2, late=seed) for seed in itertools.count()) if one._queues._eagerness == 0)
 
 
 def pinned(devices: StandIn, values: Any) -> Any:

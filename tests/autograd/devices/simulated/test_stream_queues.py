@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 
-from raygrad.autograd.devices.simulated.stream_queues import HASTE, StreamQueues
+from raygrad.autograd.devices.simulated.stream_queues import EAGERNESS, StreamQueues
 
 A, B, C = (0, 0), (0, 1), (1, 0)
 
 
 def hasty(haste: float) -> StreamQueues:
-    return next(queues for queues in map(StreamQueues, itertools.count()) if queues._haste == haste)
+    return next(queues for queues in map(StreamQueues, itertools.count()) if queues._eagerness == haste)
 
 
 def test_without_a_seed_all_is_done_at_once():
@@ -59,7 +59,7 @@ def test_what_nobody_waits_for_may_be_done_in_another_order():
         return "".join(done)
 
     assert len({order(seed) for seed in range(60)}) >= 4
-    assert min(HASTE) == 0
+    assert min(EAGERNESS) == 0
 
 
 def test_what_goes_wrong_is_raised_to_who_waits_and_holds_nobody_up():
