@@ -70,11 +70,11 @@ class CapturedLeafAccumulator(AccumulateGrad):
         return ()
 
 
-def lend_gradient(leaf: Tensor, lent: bool) -> None:
+def lend_gradient(leaf: Tensor, borrowed: bool) -> None:
     """Say whether the `.grad` of a leaf of the client's is here, and goes home from here."""
     accumulator = None if leaf._accumulator is None else leaf._accumulator()
     if isinstance(accumulator, CapturedLeafAccumulator):
-        accumulator.lent = lent
+        accumulator.borrowed = borrowed
 
 
 class DetachedHistory(Node):
